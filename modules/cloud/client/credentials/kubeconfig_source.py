@@ -1,9 +1,12 @@
 """The credentials that a kubeconfig's user names: tokens, passwords, client certificates."""
 
 import base64
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from modules.cloud.client.credentials.errors import no_credentials
+from modules.cloud.client.credentials.exec_source import ExecCredentials
 from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
 from modules.cloud.client.credentials.watched_file import WatchedFile
 from modules.cloud.client.kubeconfig.errors import KubeconfigError
@@ -13,16 +16,29 @@ if TYPE_CHECKING:
     from modules.cloud.client.kubeconfig.model import Selected, UserEntry
 
 
-def credential_source(selected: "Selected", clock: "Clock") -> CredentialSource:
+def credential_source(
+    selected: "Selected", clock: "Clock", environment: Mapping[str, str] | None = None
+) -> CredentialSource:
     """Return what supplies the credentials of a kubeconfig's user.
 
     A token file is preferred to a token, a token to a password, and each of them to a plug-in, as in client-go.
+
+    Args:
+        selected: the user and its cluster.
+        clock: for the times after which credentials are read again.
+        environment: of a plug-in; None: that of this process.
 
     Raises:
         KubeconfigError: the user's entries do not fit together.
     """
     _check(selected)
-    return KubeconfigCredentials(selected.user, clock)
+    user = selected.user
+    if user.exec is None or user.token or user.token_file or user.username or user.password:
+        return KubeconfigCredentials(user, clock)
+    from modules.cloud.client.credentials.exec_plugin import ExecPlugin  # noqa: PLC0415 - few kubeconfigs have one
+
+    plugin = ExecPlugin(selected, clock, os.environ if environment is None else environment)
+    return ExecCredentials(plugin, selected.where, clock)
 
 
 class KubeconfigCredentials:

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 import h11
 
-from modules.cloud.client.http.channel import Channel
 from modules.cloud.client.http.exchange import HttpExchange
+from modules.cloud.client.http.network_stream import NetworkStream
 from modules.cloud.client.transport import ResponseHead
 from modules.cloud.client.transport_errors import (
     KubeCutError,
@@ -32,13 +32,13 @@ class HttpConnection:
     """A connection from its opening to its end, for the transport's thread only.
 
     Args:
-        channel: its bytes.
+        network: its bytes.
         context: its TLS; a request of another user must not use it.
         server: the server's URL, for errors.
     """
 
-    def __init__(self, channel: Channel, context: ssl.SSLContext | None, server: str) -> None:
-        self.channel = channel
+    def __init__(self, network: NetworkStream, context: ssl.SSLContext | None, server: str) -> None:
+        self.network = network
         self.context = context
         self._server = server
         self._protocol = h11.Connection(h11.CLIENT, MAX_HEAD)
@@ -55,9 +55,9 @@ class HttpConnection:
     @property
     def wanted(self) -> int:
         """The selector's events it waits for."""
-        is_reading = self.exchange is None or not self.exchange.is_paused or not self.channel.is_open
-        reads = is_reading and not self.channel.is_ended
-        return self.channel.wanted | (selectors.EVENT_READ if reads else 0)
+        is_reading = self.exchange is None or not self.exchange.is_paused or not self.network.is_open
+        reads = is_reading and not self.network.is_ended
+        return self.network.wanted | (selectors.EVENT_READ if reads else 0)
 
     def carry(self, exchange: HttpExchange, head: RequestHead) -> None:
         """Send a request, once the connection is open.
@@ -79,10 +79,10 @@ class HttpConnection:
         self._send()
 
     def _send(self) -> None:
-        if self._request and self.channel.is_open and self.exchange is not None:
+        if self._request and self.network.is_open and self.exchange is not None:
             request, self._request = self._request, b""
             self.exchange.is_sent = True
-            self.channel.send(request)
+            self.network.send(request)
 
     def on_event(self, happened: int) -> None:
         """Go on after the selector's events.
@@ -91,23 +91,23 @@ class HttpConnection:
             KubeTransportError: the connection cannot go on.
         """
         if happened & selectors.EVENT_WRITE:
-            self.channel.on_writable()
+            self.network.on_writable()
         if happened & selectors.EVENT_READ:
             self._read()
         self._send()
 
     def _read(self) -> None:
-        data = self.channel.receive()
+        data = self.network.receive()
         if self.exchange is None:
-            if data or self.channel.is_ended:
+            if data or self.network.is_ended:
                 raise self._cut("it was closed while no request used it")
             return
         if data:
             self.has_answered = True
             self._protocol.receive_data(data)
-        if self.channel.is_ended:
+        if self.network.is_ended:
             self._protocol.receive_data(b"")
-        if data or self.channel.is_ended:
+        if data or self.network.is_ended:
             self.deliver()
 
     def deliver(self) -> None:
@@ -153,7 +153,7 @@ class HttpConnection:
     def _refused(self, error: h11.RemoteProtocolError) -> KubeTransportError:
         if self._protocol.their_state is h11.ERROR and error.error_status_hint == 431:
             return self._long_head()
-        if self.channel.is_ended:
+        if self.network.is_ended:
             return self._cut("it was closed in the middle of a response")
         why = "what came is not HTTP/1.1: check the server's URL and port"
         return KubeProtocolError("cannot read the API server's response", self._server, why)
@@ -170,11 +170,11 @@ class HttpConnection:
         self.exchange = None
         extra, is_ended = self._protocol.trailing_data
         states = self._protocol.our_state, self._protocol.their_state
-        if states != (h11.DONE, h11.DONE) or extra or is_ended or self.channel.is_unwritable or self.channel.unsent:
+        if states != (h11.DONE, h11.DONE) or extra or is_ended or self.network.is_unwritable or self.network.unsent:
             return False
         self._protocol.start_next_cycle()
         self.is_kept = True
-        return not self.channel.is_ended
+        return not self.network.is_ended
 
     def is_usable(self) -> bool:
         """Return whether an idle connection is still open, as far as it is known here."""
@@ -187,4 +187,4 @@ class HttpConnection:
     def close(self) -> None:
         """Close it at once."""
         self.is_closed = True
-        self.channel.close()
+        self.network.close()

@@ -4,8 +4,8 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from modules.cloud.client.http.channel import Channel, SocketAddress
 from modules.cloud.client.http.connection import HttpConnection
+from modules.cloud.client.http.network_stream import NetworkStream, SocketAddress
 from modules.cloud.client.http.resolver import Resolver
 from modules.cloud.client.http.server_url import ServerUrl
 from modules.cloud.client.transport_errors import KubeConnectError
@@ -43,7 +43,7 @@ class Connector:
 
     def new(self, context: ssl.SSLContext | None) -> HttpConnection:
         """Return a connection that is not opened yet."""
-        return HttpConnection(Channel(self._server, context, self._name), context, self._server.text)
+        return HttpConnection(NetworkStream(self._server, context, self._name), context, self._server.text)
 
     def open(self, connection: HttpConnection) -> None:
         """Look up the addresses and connect."""
@@ -53,7 +53,7 @@ class Connector:
 
     def check(self, connection: HttpConnection) -> None:
         """Forget the deadline of a connection that is open, or closed."""
-        if connection.channel.is_open or connection.is_closed:
+        if connection.network.is_open or connection.is_closed:
             timer = self._timers.pop(connection, None)
             if timer is not None:
                 timer.cancel()
@@ -62,7 +62,7 @@ class Connector:
         if why:
             raise KubeConnectError("cannot connect to the API server", self._server.text, why)
         self._limit(connection)
-        connection.channel.connect(found)
+        connection.network.connect(found)
 
     def _limit(self, connection: HttpConnection) -> None:
         self._timers[connection] = self._after(
@@ -70,7 +70,7 @@ class Connector:
         )
 
     def _late(self, connection: HttpConnection) -> None:
-        if not connection.channel.is_open:
+        if not connection.network.is_open:
             self._limit(connection)
             why = f"no answer within {CONNECT_SECONDS:g} s: check the server's URL, routes and firewalls"
-            connection.channel.try_next(why)
+            connection.network.try_next(why)

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Callable
 
-from modules.cloud.client.http.channel import SocketAddress
+from modules.cloud.client.http.network_stream import SocketAddress
 from modules.cloud.client.http.server_url import is_literal
 
 Background = Callable[[Callable[[], None], str], object]

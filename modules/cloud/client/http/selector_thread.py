@@ -1,18 +1,22 @@
 """A thread that waits for sockets, and for calls from other threads."""
 
+import logging
 import selectors
 import socket
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
 
+_log = logging.getLogger(__name__)
+
 
 class SelectorThread(Generic[K]):
-    """Starts with the first posted call. Its functions must neither wait nor raise.
+    """Starts with the first posted call. Its functions must not wait.
 
     Args:
         name: of the thread.
@@ -98,18 +102,24 @@ class SelectorThread(Generic[K]):
                     if key.data is None:
                         self._clear_waker()
                     else:
-                        self._serve(key.data, happened)
+                        self._call(partial(self._serve, key.data, happened))
                 self._call_posted()
-                self._turn()
+                self._call(self._turn)
         finally:
             with self._lock:
                 self._is_closed = True
             self._call_posted()
-            self._at_end()
+            self._call(self._at_end)
+
+    def _call(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:  # noqa: BLE001 - whatever fails, the thread serves the others
+            _log.exception("the thread %s goes on after a failure", self._name)
 
     def _call_posted(self) -> None:
         for _ in range(len(self._posted)):
-            self._posted.popleft()()
+            self._call(self._posted.popleft())
 
     def _clear_waker(self) -> None:
         with suppress(BlockingIOError):

@@ -13,6 +13,7 @@ _RECORD: Final = 16 * 1024
 """Bytes that one TLS record carries at most."""
 _CA: Final = "check certificate-authority(-data) of the cluster"
 _VERIFY: Final = {
+    7: f"the server's certificate is signed by an authority that is not trusted: {_CA}",
     9: "the server's certificate is not valid yet: check both clocks",
     10: "the server's certificate has expired: renew it, or check this machine's clock",
     18: f"the server's certificate is signed by itself, not by a trusted authority: {_CA}",

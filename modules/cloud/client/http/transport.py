@@ -170,9 +170,9 @@ class HttpTransport:
                     self._background(self._fetch, "kube-client/credentials")
                     return
                 context = self._tls.context(credentials)
-            except KubeTransportError as error:
+            except Exception as error:  # noqa: BLE001 - it is told the listener, and the others are served
                 self._pool.take(exchange)
-                exchange.fail(error)
+                exchange.fail(self._known(error))
                 continue
             self._pool.take(exchange)
             exchange.credentials = credentials
@@ -224,14 +224,16 @@ class HttpTransport:
             return
         try:
             call()
-        except KubeTransportError as error:
-            self._broken(connection, error)
-        except Exception:  # noqa: BLE001 - a failure of one connection must not end the others
-            _log.exception("a connection to %s failed", self._server.text)
-            failed = KubeProtocolError("no response of the API server", self._server.text, "see the log")
-            self._broken(connection, failed)
+        except Exception as error:  # noqa: BLE001 - a failure of one connection must not end the others
+            self._broken(connection, self._known(error))
         else:
             self._settle(connection)
+
+    def _known(self, error: Exception) -> KubeTransportError:
+        if isinstance(error, KubeTransportError):
+            return error
+        _log.error("a request to %s failed", self._server.text, exc_info=error)
+        return KubeProtocolError("no response of the API server", self._server.text, "the client failed: see the log")
 
     def _settle(self, connection: HttpConnection) -> None:
         """Do what follows from the state of a connection and its exchange."""
@@ -246,7 +248,7 @@ class HttpTransport:
         elif exchange.request.silence > 0 and exchange.request.stream and exchange.has_head:
             self._heard(exchange)
         if not connection.is_closed:
-            self._thread.watch(connection, connection.channel.socket, connection.wanted)
+            self._thread.watch(connection, connection.network.socket, connection.wanted)
 
     def _heard(self, exchange: HttpExchange) -> None:
         exchange.heard_at = self._clock.monotonic()

@@ -339,8 +339,17 @@ def test_a_listener_that_fails_ends_its_request_only(caplog: pytest.LogCaptureFi
         def on_data(self, data: bytes) -> None:
             raise ValueError("of this test")
 
-    with ScriptedServer(answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
+    was_closed = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+        peer.closed()
+        was_closed.set()
+
+    with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
         api.transport.start(ApiRequest(method="GET", path="/api?secret", stream=True), Failing())
+        assert was_closed.wait(TIMEOUT)
         assert api.ask() == (200, b"{}")
     assert "what listens to GET /api failed" in caplog.text
     assert "secret" not in caplog.text

@@ -29,7 +29,7 @@ class _Phase(Enum):
     OPEN = auto()
 
 
-class Channel:
+class NetworkStream:
     """A non-blocking connection, for the transport's thread only.
 
     Args:
