@@ -19,6 +19,14 @@ SocketAddress: TypeAlias = tuple[socket.AddressFamily, tuple[str, int] | tuple[s
 
 _READ: Final = 64 * 1024
 """Bytes of one `recv`."""
+_TCP_OPTIONS: Final = {
+    socket.TCP_NODELAY: 1,
+    socket.TCP_KEEPIDLE: 15,
+    socket.TCP_KEEPINTVL: 15,
+    socket.TCP_KEEPCNT: 3,
+    socket.TCP_USER_TIMEOUT: 60_000,
+}
+"""A server that is gone without a word is noticed within a minute, by a stream and before the next request."""
 _CANNOT: Final = "cannot connect to the API server"
 
 
@@ -99,8 +107,9 @@ class NetworkStream:
         self.close()
         self._phase, self._tunnel, self._tls = _Phase.CONNECTING, None, None
         self.socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _TCP_OPTIONS.items():
+            self.socket.setsockopt(socket.IPPROTO_TCP, option, value)
         with suppress(BlockingIOError):
             self.socket.connect(address)
 

@@ -36,9 +36,9 @@ class Resolver:
         if is_literal(self._host):
             found(*self._look_up(socket.AI_NUMERICHOST))
             return
-        self._asking.append(found)
-        if len(self._asking) == 1:
+        if not self._asking:
             self._background(self._run, "kube-client/resolver")
+        self._asking.append(found)
 
     def _run(self) -> None:
         addresses, why = self._look_up(0)

@@ -33,10 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class HttpTransport:
-    """A `KubeTransport` on a selector. Its thread starts with the first request.
-
-        transport = HttpTransport(selected, credential_source(selected, runtime.clock), runtime.clock, background)
-        transport.start(ApiRequest(method="GET", path="/version"), listener)
+    """A `KubeTransport` on a selector. Its thread starts with the first request. `http_transport` makes one.
 
     An ordinary request waits for one of four connections, a stream has one of its own. The thread reads, decodes and
     calls listeners; what may wait (names, credential plug-ins) runs on threads of `background`.
@@ -166,8 +163,8 @@ class HttpTransport:
             try:
                 credentials = self._source.current()
                 if credentials is None:
-                    self._is_fetching = True
                     self._background(self._fetch, "kube-client/credentials")
+                    self._is_fetching = True
                     return
                 context = self._tls.context(credentials)
             except Exception as error:  # noqa: BLE001 - it is told the listener, and the others are served

@@ -15,7 +15,7 @@ import h11
 from beehive.clock import Timer
 from beehive.runtime import Threads
 from beehive.simulation import VirtualClock
-from modules.cloud.client.credentials.kubeconfig_source import credential_source
+from modules.cloud.client.http.factory import http_transport
 from modules.cloud.client.http.transport import HttpTransport
 from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
 from modules.cloud.client.transport import ApiRequest, ResponseHead
@@ -131,7 +131,7 @@ class Peer:
         """
         if self._protocol.our_state is h11.DONE:
             self._protocol.start_next_cycle()
-        head, body = None, b""
+        head, body = None, bytearray()
         while True:
             event = self._protocol.next_event()
             if event is h11.NEED_DATA:
@@ -142,7 +142,7 @@ class Peer:
                 body += event.data
             elif isinstance(event, h11.EndOfMessage):
                 assert head is not None
-                return head, body
+                return head, bytes(body)
             else:
                 raise EOFError
 
@@ -278,10 +278,7 @@ def client(server: str, user: UserEntry | None = None, **cluster: Any) -> Iterat
     runtime = Threads(clock)
     entry = ClusterEntry(server=server, **cluster)
     selected = Selected(where="test", cluster=entry, user=user or UserEntry())
-    source = credential_source(selected, clock)
-    transport = HttpTransport(
-        selected, source, clock, lambda call, name: runtime.call(call, name=name), agent="cloudcore/1"
-    )
+    transport = http_transport(selected, runtime, "cloudcore/1")
     try:
         yield Client(transport, clock)
     finally:

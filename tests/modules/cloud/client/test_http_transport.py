@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
+from modules.cloud.client.http import exchange
 from modules.cloud.client.http.pool import IDLE_SECONDS
-from modules.cloud.client.transport import ApiRequest, ResponseHead
+from modules.cloud.client.transport import ApiRequest, Exchange, ResponseHead
 from modules.cloud.client.transport_errors import (
     KubeConnectError,
     KubeCutError,
@@ -287,12 +288,12 @@ def test_a_paused_response_is_not_read() -> None:
 
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
         heard = Pausing()
-        exchange = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
-        heard.exchange.put(exchange)
+        started = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
+        heard.exchange.put(started)
         assert isinstance(heard.next(), ResponseHead)
         assert sent.get(timeout=TIMEOUT) < len(piece) * count, "the server had to wait"
         assert heard.is_silent
-        exchange.resume()
+        started.resume()
         received = 0
         while (event := heard.next()) != "end":
             received += len(event)
@@ -304,11 +305,10 @@ class Pausing(Heard):
 
     def __init__(self) -> None:
         super().__init__()
-        self.exchange: queue.Queue[object] = queue.Queue()
+        self.exchange: queue.Queue[Exchange] = queue.Queue()
 
     def on_head(self, head: ResponseHead) -> None:
-        exchange = self.exchange.get(timeout=TIMEOUT)
-        exchange.pause()  # type: ignore[attr-defined]
+        self.exchange.get(timeout=TIMEOUT).pause()
         super().on_head(head)
 
 
@@ -324,9 +324,9 @@ def test_a_cancelled_request_hears_nothing_more() -> None:
 
     with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
         heard = Heard()
-        exchange = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
+        started = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
         assert heard.next().status == 200
-        exchange.cancel()
+        started.cancel()
         assert was_closed.wait(TIMEOUT)
         assert api.ask() == (200, b"{}")
         assert heard.is_silent
@@ -353,6 +353,45 @@ def test_a_listener_that_fails_ends_its_request_only(caplog: pytest.LogCaptureFi
         assert api.ask() == (200, b"{}")
     assert "what listens to GET /api failed" in caplog.text
     assert "secret" not in caplog.text
+
+
+def test_an_answer_may_come_before_the_request_was_read() -> None:
+    """A server that refuses a long body by its head is understood, and its connection is not kept."""
+
+    def script(peer: Peer) -> None:
+        peer.socket.recv(1000)
+        peer.raw(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        peer.closed()
+
+    with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        assert api.ask("/", "POST", body=b"x" * 30_000_000) == (413, b"")
+        assert api.ask() == (200, b"{}")
+        assert server.connections == 2
+
+
+def test_a_long_body_is_sent_whole() -> None:
+    """Also when the server reads it slowly."""
+    go_on = threading.Event()
+
+    def script(peer: Peer) -> None:
+        assert go_on.wait(TIMEOUT)
+        _, body = peer.request()
+        peer.answer(body=b"%d" % len(body))
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        heard = api.start("/", "PUT", body=b"x" * 30_000_000)
+        go_on.set()
+        assert heard.response() == (200, b"30000000")
+
+
+def test_a_body_that_is_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A response has a bound, here a small one; a stream has none."""
+    monkeypatch.setattr(exchange, "MAX_BODY", 100_000)
+    with ScriptedServer(answering(body=b"x" * 100_001)) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        error = api.start().error()
+        assert isinstance(error, KubeTooLargeError)
+        assert "ask for less, with a limit" in str(error)
+        assert api.ask(stream=True) == (200, b"x" * 100_001)
 
 
 def test_a_head_that_is_too_long_is_an_error() -> None:
