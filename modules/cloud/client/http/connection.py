@@ -18,6 +18,7 @@ from modules.cloud.client.transport_errors import (
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes of the longest head of a response: status line and headers."""
+_BEFORE: Final = "before an answer came"
 
 
 class RequestHead(NamedTuple):
@@ -142,7 +143,7 @@ class HttpConnection:
             case h11.InformationalResponse():
                 pass
             case _:
-                raise self._cut("it was closed before an answer came")
+                raise self._cut(f"it was closed {_BEFORE}")
 
     def _head(self, event: h11.Response) -> ResponseHead:
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers)
@@ -154,7 +155,7 @@ class HttpConnection:
         if self._protocol.their_state is h11.ERROR and error.error_status_hint == 431:
             return self._long_head()
         if self.network.is_ended:
-            return self._cut("it was closed in the middle of a response")
+            return self._cut(f"it was closed {'in the middle of a response' if self.has_answered else _BEFORE}")
         why = "what came is not HTTP/1.1: check the server's URL and port"
         return KubeProtocolError("cannot read the API server's response", self._server, why)
 
