@@ -1,0 +1,126 @@
+"""A thread that waits for sockets, and for calls from other threads."""
+
+import logging
+import selectors
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+_log = logging.getLogger(__name__)
+
+
+class SelectorThread(Generic[K]):
+    """Starts with the first posted call. Its functions must not wait.
+
+    Args:
+        name: of the thread.
+        serve: called with what was watched and the selector's events.
+        turn: called after each turn's events and calls.
+        at_end: called once, when the thread ends.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        serve: Callable[[K, int], None],
+        turn: Callable[[], None],
+        at_end: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._serve = serve
+        self._turn = turn
+        self._at_end = at_end
+        self._lock = threading.Lock()
+        self._posted: deque[Callable[[], None]] = deque()
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+        self._watched: dict[K, tuple[socket.socket, int]] = {}
+        self._selector = selectors.DefaultSelector()
+        self._waker, self._woken = socket.socketpair()
+        for own in (self._waker, self._woken):
+            own.settimeout(0.0)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+
+    def post(self, call: Callable[[], None]) -> bool:
+        """Call a function on the thread; return False if that has ended. Callable on any thread."""
+        with self._lock:
+            if self._is_closed:
+                return False
+            self._posted.append(call)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+        self._wake()
+        return True
+
+    def watch(self, key: K, watched: socket.socket | None, wanted: int) -> None:
+        """Wait for a socket's events in place of those that were waited for before; 0: for none."""
+        before = self._watched.get(key)
+        after = (watched, wanted) if watched is not None and wanted else None
+        if before == after:
+            return
+        if before is not None and after is not None and before[0] is after[0]:
+            self._selector.modify(after[0], wanted, key)
+        else:
+            if before is not None:
+                self._selector.unregister(before[0])
+            if after is not None:
+                self._selector.register(after[0], wanted, key)
+        if after is None:
+            del self._watched[key]
+        else:
+            self._watched[key] = after
+
+    def close(self) -> None:
+        """End the thread; not to be called on it."""
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+            thread = self._thread
+        if was_closed:
+            return
+        self._wake()
+        if thread is not None:
+            thread.join()
+        self._selector.close()
+        for own in (self._waker, self._woken):
+            own.close()
+
+    def _wake(self) -> None:
+        with suppress(OSError):
+            self._waker.send(b"!")
+
+    def _run(self) -> None:
+        try:
+            while not self._is_closed:
+                for key, happened in self._selector.select():
+                    if key.data is None:
+                        self._clear_waker()
+                    else:
+                        self._call(partial(self._serve, key.data, happened))
+                self._call_posted()
+                self._call(self._turn)
+        finally:
+            with self._lock:
+                self._is_closed = True
+            self._call_posted()
+            self._call(self._at_end)
+
+    def _call(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:  # noqa: BLE001 - whatever fails, the thread serves the others
+            _log.exception("the thread %s goes on after a failure", self._name)
+
+    def _call_posted(self) -> None:
+        for _ in range(len(self._posted)):
+            self._call(self._posted.popleft())
+
+    def _clear_waker(self) -> None:
+        with suppress(BlockingIOError):
+            self._woken.recv(4096)

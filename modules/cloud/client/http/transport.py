@@ -1,0 +1,299 @@
+"""The transport over HTTP/1.1: one thread for all connections to an API server."""
+
+import logging
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from modules.cloud.client.http.connection import HttpConnection
+from modules.cloud.client.http.connector import Connector
+from modules.cloud.client.http.exchange import HttpExchange
+from modules.cloud.client.http.pool import ConnectionPool
+from modules.cloud.client.http.request_head import RequestHeads
+from modules.cloud.client.http.resolver import Background, Resolver
+from modules.cloud.client.http.selector_thread import SelectorThread
+from modules.cloud.client.http.server_url import server_url
+from modules.cloud.client.http.tls_contexts import TlsContexts
+from modules.cloud.client.transport_errors import (
+    KubeConnectError,
+    KubeCredentialsError,
+    KubeCutError,
+    KubeDeadlineError,
+    KubeProtocolError,
+    KubeTransportError,
+)
+
+if TYPE_CHECKING:
+    from beehive.clock import Clock, Timer
+    from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
+    from modules.cloud.client.kubeconfig.model import Selected
+    from modules.cloud.client.transport import ApiRequest, ResponseListener
+
+_log = logging.getLogger(__name__)
+
+
+class HttpTransport:
+    """A `KubeTransport` on a selector. Its thread starts with the first request. `http_transport` makes one.
+
+    An ordinary request waits for one of four connections, a stream has one of its own. The thread reads, decodes and
+    calls listeners; what may wait (names, credential plug-ins) runs on threads of `background`.
+
+    Args:
+        selected: the server, and whom to impersonate.
+        source: the credentials; closed with the transport.
+        clock: for deadlines.
+        background: calls a function on a thread of its own.
+        agent: the value of User-Agent: `cloudcore/VERSION`.
+
+    Raises:
+        KubeconfigError: the kubeconfig's server, proxy or impersonation cannot be used.
+    """
+
+    def __init__(
+        self,
+        selected: "Selected",
+        source: "CredentialSource",
+        clock: "Clock",
+        background: Background,
+        *,
+        agent: str = "cloudcore",
+    ) -> None:
+        self._server = server = server_url(selected)
+        self._heads = RequestHeads(server, selected, agent)
+        self._tls = TlsContexts(selected.cluster, server)
+        self._source = source
+        self._clock = clock
+        self._background = background
+        self._thread: SelectorThread[HttpConnection] = SelectorThread(
+            "kube-client", self._serve, self._dispatch, self._end_all
+        )
+        resolver = Resolver(*server.peer, background, self._post)
+        name = selected.cluster.tls_server_name or server.host
+        self._connector = Connector(server, name, resolver, self._attempt, self._after)
+        self._pool: ConnectionPool[HttpExchange, HttpConnection] = ConnectionPool()
+        self._idle_timer: Timer | None = None
+        self._is_fetching = False
+
+    def start(self, request: "ApiRequest", listener: "ResponseListener") -> HttpExchange:
+        """Send a request as soon as there is a connection; after `close` the listener hears an error at once."""
+        exchange = HttpExchange(request, listener, self._server.text, self._source.refuse, self._on_changed)
+        if not self._thread.post(lambda: self._admit(exchange)):
+            exchange.fail(self._closed())
+        return exchange
+
+    def close(self) -> None:
+        """End all exchanges with an error, and the thread; not to be called by a listener."""
+        self._source.close()
+        self._thread.close()
+
+    def _end_all(self) -> None:
+        exchanges = self._pool.waiting()
+        for connection in self._pool.connections():
+            if connection.exchange is not None:
+                exchanges.append(connection.exchange)
+            self._drop(connection)
+        for exchange in exchanges:
+            self._fail(exchange, self._closed())
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+
+    def _closed(self) -> KubeTransportError:
+        return KubeCutError("no response of the API server", self._server.text, "the client was closed")
+
+    def _post(self, call: Callable[[], None]) -> None:
+        self._thread.post(call)
+
+    def _after(self, seconds: float, call: Callable[[], None]) -> "Timer":
+        return self._clock.after(seconds, lambda: self._post(call))
+
+    def _admit(self, exchange: HttpExchange) -> None:
+        if not exchange.is_done:
+            exchange.timers.append(self._after(exchange.request.timeout, lambda: self._late(exchange)))
+            self._pool.put(exchange)
+
+    def _on_changed(self, exchange: HttpExchange) -> None:
+        self._post(lambda: self._changed(exchange))
+
+    def _changed(self, exchange: HttpExchange) -> None:
+        """Go on after an exchange was cancelled or resumed."""
+        connection = self._connection_of(exchange)
+        if exchange.is_cancelled:
+            exchange.drop()
+            if connection is not None:
+                self._drop(connection)
+        elif connection is not None:
+            exchange.heard_at = self._clock.monotonic()
+            self._attempt(connection, connection.deliver)
+
+    def _late(self, exchange: HttpExchange) -> None:
+        if not (exchange.request.stream and exchange.has_head):
+            why = f"{exchange.request.timeout:g} s have passed: is the server overloaded, or the network slow?"
+            self._abort(exchange, KubeDeadlineError("no response of the API server in time", self._server.text, why))
+
+    def _check_silence(self, exchange: HttpExchange) -> None:
+        if exchange.is_done:
+            return
+        now, silence = self._clock.monotonic(), exchange.request.silence
+        if exchange.is_paused:
+            exchange.heard_at = now
+        left = exchange.heard_at + silence - now
+        if left > 0:
+            exchange.limit(self._after(left, lambda: self._check_silence(exchange)))
+            return
+        why = f"not a byte came for {silence:g} s: the connection is taken for broken"
+        self._abort(exchange, KubeDeadlineError("a stream of the API server is silent", self._server.text, why))
+
+    def _abort(self, exchange: HttpExchange, error: KubeTransportError) -> None:
+        """End an exchange from this side, wherever it is."""
+        connection = self._connection_of(exchange)
+        if connection is not None:
+            self._drop(connection)
+        self._fail(exchange, error)
+
+    def _fail(self, exchange: HttpExchange, error: KubeTransportError) -> None:
+        is_unknown = exchange.is_sent and not exchange.is_safe and not isinstance(error, KubeConnectError)
+        exchange.fail(error.unanswered() if is_unknown else error)
+
+    def _connection_of(self, exchange: HttpExchange) -> HttpConnection | None:
+        return next((each for each in self._pool.connections() if each.exchange is exchange), None)
+
+    def _dispatch(self) -> None:
+        """Give connections to exchanges that wait, as far as there are any, and credentials."""
+        while not self._is_fetching and (exchange := self._pool.first()) is not None:
+            try:
+                credentials = self._source.current()
+                if credentials is None:
+                    self._background(self._fetch, "kube-client/credentials")
+                    self._is_fetching = True
+                    return
+                context = self._tls.context(credentials)
+            except Exception as error:  # noqa: BLE001 - it is told the listener, and the others are served
+                self._pool.take(exchange)
+                exchange.fail(self._known(error))
+                continue
+            self._pool.take(exchange)
+            exchange.credentials = credentials
+            self._carry(exchange, credentials, context)
+
+    def _carry(self, exchange: HttpExchange, credentials: "RequestCredentials", context: ssl.SSLContext | None) -> None:
+        connection = self._usable(exchange, context)
+        is_new = connection is None
+        if connection is None:
+            connection = self._connector.new(context)
+        self._pool.use(connection, exchange)
+        head = self._heads.head(exchange.request, credentials)
+        self._attempt(connection, lambda: connection.carry(exchange, head))
+        if is_new and not connection.is_closed:
+            self._connector.open(connection)
+
+    def _usable(self, exchange: HttpExchange, context: ssl.SSLContext | None) -> HttpConnection | None:
+        """Return a kept connection of the same user; close those of others."""
+        while not exchange.is_repeated and (idle := self._pool.idle()) is not None:
+            if idle.context is context and idle.is_usable():
+                return idle
+            self._drop(idle)
+        return None
+
+    def _fetch(self) -> None:
+        """Fetch credentials; on a thread of its own."""
+        error: KubeCredentialsError | None = None
+        try:
+            self._source.fetch()
+        except KubeCredentialsError as failure:
+            error = failure
+        except Exception:  # noqa: BLE001 - whatever fails, the requests must not wait for ever
+            _log.exception("credentials could not be fetched")
+            error = KubeCredentialsError("cannot get credentials for the API server", self._server.text, "see the log")
+        self._post(lambda: self._fetched(error))
+
+    def _fetched(self, error: KubeCredentialsError | None) -> None:
+        self._is_fetching = False
+        if error is not None:
+            for exchange in self._pool.waiting():
+                exchange.fail(error)
+
+    def _serve(self, connection: HttpConnection, happened: int) -> None:
+        self._attempt(connection, lambda: connection.on_event(happened))
+
+    def _attempt(self, connection: HttpConnection, call: Callable[[], None]) -> None:
+        """Go on with a connection; any error ends it."""
+        if connection.is_closed:
+            return
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - a failure of one connection must not end the others
+            self._broken(connection, self._known(error))
+        else:
+            self._settle(connection)
+
+    def _known(self, error: Exception) -> KubeTransportError:
+        if isinstance(error, KubeTransportError):
+            return error
+        _log.error("a request to %s failed", self._server.text, exc_info=error)
+        return KubeProtocolError("no response of the API server", self._server.text, "the client failed: see the log")
+
+    def _settle(self, connection: HttpConnection) -> None:
+        """Do what follows from the state of a connection and its exchange."""
+        self._connector.check(connection)
+        exchange = connection.exchange
+        if exchange is None:
+            pass
+        elif connection.is_complete:
+            self._complete(connection, exchange)
+        elif exchange.is_cancelled:
+            self._changed(exchange)
+        elif exchange.request.silence > 0 and exchange.request.stream and exchange.has_head:
+            self._heard(exchange)
+        if not connection.is_closed:
+            self._thread.watch(connection, connection.network.socket, connection.wanted)
+
+    def _heard(self, exchange: HttpExchange) -> None:
+        exchange.heard_at = self._clock.monotonic()
+        if not exchange.is_timed:
+            exchange.is_timed = True
+            self._check_silence(exchange)
+
+    def _complete(self, connection: HttpConnection, exchange: HttpExchange) -> None:
+        """Keep a connection whose response has ended, if it can carry another request."""
+        if connection.release():
+            surplus = self._pool.keep(connection, self._clock.monotonic())
+            if surplus is not None:
+                self._drop(surplus)
+            self._limit_idle()
+        else:
+            self._drop(connection)
+        if exchange.is_withheld and not exchange.is_done:
+            exchange.is_renewed = True
+            exchange.begin_again()
+            self._pool.put_first(exchange)
+
+    def _limit_idle(self) -> None:
+        until = self._pool.idle_until()
+        if self._idle_timer is None and until is not None:
+            self._idle_timer = self._after(until - self._clock.monotonic(), self._expire_idle)
+
+    def _expire_idle(self) -> None:
+        self._idle_timer = None
+        for connection in self._pool.expire(self._clock.monotonic()):
+            self._drop(connection)
+        self._limit_idle()
+
+    def _broken(self, connection: HttpConnection, error: KubeTransportError) -> None:
+        """Drop a connection; repeat its request, if that is safe, when the server had closed it before."""
+        exchange = connection.exchange
+        was_stale = connection.is_kept and not connection.has_answered and isinstance(error, KubeCutError)
+        self._drop(connection)
+        if exchange is None or exchange.is_done:
+            return
+        if was_stale and exchange.is_safe and not exchange.is_repeated:
+            exchange.is_repeated = True
+            exchange.begin_again()
+            self._pool.put_first(exchange)
+        else:
+            self._fail(exchange, error)
+
+    def _drop(self, connection: HttpConnection) -> None:
+        self._pool.forget(connection)
+        self._thread.watch(connection, None, 0)
+        connection.close()
+        self._connector.check(connection)

@@ -1,0 +1,148 @@
+"""The pure parts of the transport: URLs, heads of requests, the pool."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.cloud.client.credentials.source import RequestCredentials
+from modules.cloud.client.http.pool import IDLE_SECONDS, ConnectionPool
+from modules.cloud.client.http.request_head import RequestHeads
+from modules.cloud.client.http.server_url import is_literal, server_url
+from modules.cloud.client.kubeconfig.errors import KubeconfigError
+from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
+from modules.cloud.client.transport import ApiRequest
+
+
+def selected(server: str = "https://host", proxy: str = "", user: UserEntry | None = None) -> Selected:
+    """A kubeconfig's choice."""
+    return Selected(where="config", cluster=ClusterEntry(server=server, proxy_url=proxy), user=user or UserEntry())
+
+
+@pytest.mark.parametrize(
+    ("server", "address", "host", "prefix"),
+    [
+        ("https://host", "host:443", "host", ""),
+        ("https://host:443/", "host:443", "host", ""),
+        ("https://host:6443/a/b/", "host:6443", "host:6443", "/a/b"),
+        ("http://[::1]", "[::1]:80", "[::1]", ""),
+        ("https://[fd00::1]:6443", "[fd00::1]:6443", "[fd00::1]:6443", ""),
+        ("host:6443", "host:6443", "host:6443", ""),
+    ],
+)
+def test_servers(server: str, address: str, host: str, prefix: str) -> None:
+    """Ports of the schemes, brackets and prefixes; without a scheme it is https."""
+    url = server_url(selected(server))
+    assert (url.address, url.host_header, url.prefix) == (address, host, prefix)
+    assert url.is_https is (not server.startswith("http:"))
+
+
+@pytest.mark.parametrize(
+    ("server", "proxy"),
+    [
+        ("https://", ""),
+        ("unix:///socket", ""),
+        ("https://host:port", ""),
+        ("https://host:70000", ""),
+        ("https://[::1", ""),
+        ("https://me:secret@host", ""),
+        ("https://host?x", ""),
+        ("https://host\n.example", ""),
+        ("https://höst", ""),
+        ("https://host", "socks5://me:secret@proxy:1080"),
+        ("https://host", "https://me:secret@proxy"),
+        ("https://host", "proxy:3128"),
+    ],
+)
+def test_urls_that_cannot_be_used(server: str, proxy: str) -> None:
+    """Each is an error of the kubeconfig, which names no password."""
+    with pytest.raises(KubeconfigError) as raised:
+        server_url(selected(server, proxy))
+    assert "secret" not in str(raised.value)
+
+
+def test_addresses_need_no_resolver() -> None:
+    """IPv4, IPv6 and IPv6 with a zone."""
+    assert [is_literal(each) for each in ("10.0.0.1", "::1", "fe80::1%eth0", "host", "10.0.0")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_a_request_is_sent_as_somebody_else() -> None:
+    """The headers of impersonation, with the keys of extras escaped as client-go does."""
+    user = UserEntry(
+        as_user="system:node:n1", as_uid="1", as_groups=("system:nodes", "b"), as_user_extra={"a/b c": ("1", "2")}
+    )
+    heads = RequestHeads(server_url(selected()), selected(user=user), "agent/1")
+    head = heads.head(ApiRequest(method="DELETE", path="/x"), RequestCredentials("Bearer t"))
+    assert head.headers == [
+        ("Host", "host"),
+        ("User-Agent", "agent/1"),
+        ("Impersonate-User", "system:node:n1"),
+        ("Impersonate-Uid", "1"),
+        ("Impersonate-Group", "system:nodes"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-a%2Fb%20c", "1"),
+        ("Impersonate-Extra-a%2Fb%20c", "2"),
+        ("Accept", "application/json"),
+        ("Authorization", "Bearer t"),
+    ]
+
+
+def test_a_group_needs_a_user() -> None:
+    """As the API server answers 400 to it."""
+    with pytest.raises(KubeconfigError, match="need a user: set as"):
+        RequestHeads(server_url(selected()), selected(user=UserEntry(as_groups=("a",))), "agent/1")
+
+
+class Asked:
+    """An exchange."""
+
+    def __init__(self, *, stream: bool = False) -> None:
+        self.request = ApiRequest(method="GET", path="/", stream=stream)
+        self.is_done = False
+
+
+def carried(pool: ConnectionPool[Asked, str], connection: str) -> Asked | None:
+    """Let the next exchange that may have a connection have one."""
+    exchange = pool.first()
+    if exchange is not None:
+        pool.take(exchange)
+        pool.use(connection, exchange)
+    return exchange
+
+
+def test_requests_keep_their_order() -> None:
+    """Those that were given up are left out; one that is repeated comes first."""
+    pool: ConnectionPool[Asked, str] = ConnectionPool(1, 1)
+    asked = [Asked() for _ in range(4)]
+    for each in asked[:3]:
+        pool.put(each)
+    assert carried(pool, "a") is asked[0]
+    assert carried(pool, "b") is None
+    asked[1].is_done = True
+    pool.put_first(asked[3])
+    pool.forget("a")
+    assert carried(pool, "b") is asked[3]
+    pool.keep("b", 0.0)
+    assert carried(pool, "b") is asked[2]
+
+
+def test_streams_have_places_of_their_own() -> None:
+    """Neither takes the place of the other."""
+    pool: ConnectionPool[Asked, str] = ConnectionPool(1, 2)
+    streams, request = [Asked(stream=True) for _ in range(3)], Asked()
+    for each in (*streams, request):
+        pool.put(each)
+    assert [carried(pool, name) for name in "abcd"] == [request, streams[0], streams[1], None]
+    assert pool.waiting() == [streams[2]]
+    assert sorted(pool.connections()) == ["a", "b", "c"]
+
+
+def test_few_idle_connections_are_kept() -> None:
+    """The last that became idle is used first; the oldest goes when there are too many, or its time has come."""
+    pool: ConnectionPool[Asked, str] = ConnectionPool(2, 2)
+    assert [pool.keep(name, at) for name, at in (("a", 1.0), ("b", 2.0), ("c", 3.0))] == [None, None, "a"]
+    assert pool.idle_until() == 2.0 + IDLE_SECONDS
+    assert pool.expire(1.0 + IDLE_SECONDS) == []
+    assert pool.expire(2.0 + IDLE_SECONDS) == ["b"]
+    assert [pool.idle(), pool.idle(), pool.idle_until()] == ["c", None, None]

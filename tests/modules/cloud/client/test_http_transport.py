@@ -1,0 +1,479 @@
+"""The transport on real sockets: connections kept and cut, streams, deadlines, back-pressure."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+import pytest
+
+from modules.cloud.client.http import exchange
+from modules.cloud.client.http.pool import IDLE_SECONDS
+from modules.cloud.client.transport import ApiRequest, Exchange, ResponseHead
+from modules.cloud.client.transport_errors import (
+    KubeConnectError,
+    KubeCutError,
+    KubeDeadlineError,
+    KubeProtocolError,
+    KubeTooLargeError,
+)
+from tests.modules.cloud.client.servers import TIMEOUT, Heard, Peer, ScriptedServer, answering, client
+from tests.support.ports import free_port
+
+
+def test_requests_share_a_connection() -> None:
+    """Several requests, one after another, need one connection."""
+    with ScriptedServer(answering(body=b"yes")) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        assert [api.ask(f"/{each}") for each in range(3)] == [(200, b"yes")] * 3
+        assert api.ask("/", "POST", body=b"{}") == (200, b"yes")
+        assert server.connections == 1
+
+
+def test_a_request_has_the_headers_of_a_client() -> None:
+    """Host, User-Agent, Accept and Content-Length are added; the server's path stands before the request's."""
+    seen: queue.Queue[tuple[str, dict[str, str], bytes]] = queue.Queue()
+
+    def script(peer: Peer) -> None:
+        while True:
+            head, body = peer.request()
+            seen.put((head.target.decode(), {k.decode(): v.decode() for k, v in head.headers}, body))
+            peer.answer()
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}/clusters/a/") as api:
+        api.ask("/api/v1/pods?limit=5")
+        host = {"host": f"127.0.0.1:{server.port}", "user-agent": "cloudcore/1"}
+        assert seen.get(timeout=TIMEOUT) == (
+            "/clusters/a/api/v1/pods?limit=5", {**host, "accept": "application/json"}, b"",
+        )  # fmt: skip
+        api.ask("/x", "PATCH", body=b"abc", headers=(("Accept", "a/b"), ("Content-Type", "c/d")))
+        wanted = {**host, "accept": "a/b", "content-type": "c/d", "content-length": "3"}
+        assert seen.get(timeout=TIMEOUT) == ("/clusters/a/x", wanted, b"abc")
+
+
+def test_an_ipv6_server() -> None:
+    """A URL with brackets works."""
+    with ScriptedServer(answering(), host="::1") as server, client(f"http://[::1]:{server.port}") as api:
+        assert api.ask() == (200, b"{}")
+
+
+def test_a_name_is_looked_up() -> None:
+    """The name localhost has an address that answers, perhaps not its first."""
+    with ScriptedServer(answering()) as server, client(f"http://localhost:{server.port}") as api:
+        assert api.ask() == (200, b"{}")
+
+
+def test_four_requests_at_a_time() -> None:
+    """The fifth request waits until one of four connections is free."""
+    begun: queue.Queue[str] = queue.Queue()
+    go_on = threading.Event()
+
+    def script(peer: Peer) -> None:
+        while True:
+            head, _ = peer.request()
+            begun.put(head.target.decode())
+            assert go_on.wait(TIMEOUT)
+            peer.answer()
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        started = [api.start(f"/{each}") for each in range(6)]
+        assert {begun.get(timeout=TIMEOUT) for _ in range(4)} == {"/0", "/1", "/2", "/3"}
+        assert begun.empty()
+        go_on.set()
+        assert [each.response()[0] for each in started] == [200] * 6
+        assert server.connections == 4
+
+
+def test_a_stream_does_not_take_the_place_of_requests() -> None:
+    """Four streams that go on leave a connection for a request."""
+
+    def script(peer: Peer) -> None:
+        head, _ = peer.request()
+        if b"watch" in head.target:
+            peer.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            peer.closed()
+        peer.answer()
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        streams = [api.start("/watch", stream=True) for _ in range(5)]
+        assert [each.next().status for each in streams] == [200] * 5
+        assert api.ask("/pods") == (200, b"{}")
+
+
+def test_a_get_is_repeated_when_its_connection_was_closed() -> None:
+    """The server closes a kept connection as the second request comes; a third party sees one response."""
+
+    def once(peer: Peer) -> None:
+        peer.request()
+        peer.answer()
+        peer.request()
+
+    with ScriptedServer(once, answering(body=b"new")) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        assert api.ask() == (200, b"{}")
+        assert api.ask() == (200, b"new")
+        assert server.connections == 2
+
+
+def test_a_write_is_not_repeated() -> None:
+    """A PATCH on a kept connection that is closed without an answer is an error: it may have been carried out."""
+
+    def once(peer: Peer) -> None:
+        peer.request()
+        peer.answer()
+        peer.request()
+
+    with ScriptedServer(once, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        api.ask()
+        error = api.start("/", "PATCH", body=b"{}").error()
+        assert isinstance(error, KubeCutError)
+        assert error.is_unanswered
+        assert "unknown: read the object" in str(error)
+        assert api.ask("/", "PATCH", body=b"{}") == (200, b"{}"), "the next has a new connection"
+        assert server.connections == 2
+
+
+def test_a_get_on_a_new_connection_is_not_repeated() -> None:
+    """A server that closes each connection gets one request, and the client an error."""
+    with ScriptedServer(lambda peer: peer.request() and None) as server:
+        with client(f"http://127.0.0.1:{server.port}") as api:
+            error = api.start().error()
+            assert isinstance(error, KubeCutError)
+            assert not error.is_unanswered
+        assert server.connections == 1
+
+
+def test_a_body_that_is_cut_is_an_error() -> None:
+    """Half a body is no response."""
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        heard = api.start()
+        assert heard.next().status == 200
+        assert heard.next() == b"half"
+        error = heard.next()
+        assert isinstance(error, KubeCutError)
+        assert "in the middle of a response" in str(error)
+
+
+def test_a_connection_that_the_server_wants_to_close_is_not_kept() -> None:
+    """`Connection: close` is obeyed."""
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.answer(headers=(("Connection", "close"),))
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        assert [api.ask(), api.ask("/", "PUT", body=b"1")] == [(200, b"{}")] * 2
+        assert server.connections == 2
+
+
+def test_a_stream_comes_piece_by_piece() -> None:
+    """Each piece of a watch is handed on as it comes, and its end is told."""
+    go_on = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n")
+        assert go_on.wait(TIMEOUT)
+        peer.raw(b"4\r\ntwo\n\r\n0\r\n\r\n")
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        heard = api.start("/watch", stream=True)
+        head = heard.next()
+        assert (head.status, head.header("transfer-encoding")) == (200, "chunked")
+        assert heard.next() == b"one\n"
+        go_on.set()
+        assert [heard.next(), heard.next()] == [b"two\n", "end"]
+
+
+def test_a_silent_stream_is_broken() -> None:
+    """Each byte gives a stream new time; `silence` seconds without one end it."""
+    go_on = threading.Event()
+    was_closed = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+        assert go_on.wait(TIMEOUT)
+        peer.raw(b"1\r\nb\r\n")
+        peer.closed()
+        was_closed.set()
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        heard = api.start("/watch", stream=True, silence=60.0, timeout=30.0)
+        assert [heard.next().status, heard.next()] == [200, b"a"]
+        api.clock.wait_for_timer(60.0)
+        api.clock.go(45.0)
+        go_on.set()
+        assert heard.next() == b"b"
+        api.clock.go(50.0)
+        assert heard.is_silent
+        api.clock.wait_for_timer(60.0)
+        api.clock.go(60.0)
+        error = heard.next()
+        assert isinstance(error, KubeDeadlineError)
+        assert "60 s" in str(error)
+        assert was_closed.wait(TIMEOUT)
+
+
+@pytest.mark.parametrize(("method", "is_unanswered"), [("GET", False), ("POST", True)])
+def test_a_request_has_a_deadline(method: str, is_unanswered: bool) -> None:
+    """After `timeout` seconds without the end of the response, the connection is closed."""
+    asked, was_closed = threading.Event(), threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+        asked.set()
+        peer.closed()
+        was_closed.set()
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        heard = api.start("/", method, timeout=5.0)
+        assert asked.wait(TIMEOUT)
+        assert heard.next().status == 200
+        api.clock.go(4.9)
+        assert heard.next() == b"half"
+        assert heard.is_silent
+        api.clock.go(0.1)
+        error = heard.next()
+        assert isinstance(error, KubeDeadlineError)
+        assert (error.is_unanswered, error.retryable) == (is_unanswered, True)
+        assert was_closed.wait(TIMEOUT)
+
+
+def test_a_request_that_waits_has_its_deadline_as_well() -> None:
+    """A request that has no connection in time was not sent, so that its effect is known: none."""
+    begun = threading.Semaphore(0)
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        begun.release()
+        peer.closed()
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        others = [api.start("/", "POST", timeout=60.0) for _ in range(4)]
+        for _ in others:
+            assert begun.acquire(timeout=TIMEOUT)
+        late = api.start("/", "POST", timeout=3.0)
+        api.clock.wait_for_timer(3.0)
+        api.clock.go(3.0)
+        error = late.error()
+        assert isinstance(error, KubeDeadlineError)
+        assert not error.is_unanswered
+
+
+def test_a_paused_response_is_not_read() -> None:
+    """The server's buffers fill while a response is paused, and it goes on when the response is resumed."""
+    piece = b"x" * 65536
+    count = 400
+    sent: queue.Queue[int] = queue.Queue()
+
+    def script(peer: Peer) -> None:
+        peer.socket.settimeout(0.5)
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(piece) * count))
+        left = memoryview(piece * count)
+        is_told = False
+        while left:
+            try:
+                left = left[peer.socket.send(left) :]
+            except TimeoutError:
+                if not is_told:
+                    sent.put(len(piece) * count - len(left))
+                    peer.socket.settimeout(TIMEOUT)
+                is_told = True
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        heard = Pausing()
+        started = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
+        heard.exchange.put(started)
+        assert isinstance(heard.next(), ResponseHead)
+        assert sent.get(timeout=TIMEOUT) < len(piece) * count, "the server had to wait"
+        assert heard.is_silent
+        started.resume()
+        received = 0
+        while (event := heard.next()) != "end":
+            received += len(event)
+        assert received == len(piece) * count
+
+
+class Pausing(Heard):
+    """Pauses its response at its head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exchange: queue.Queue[Exchange] = queue.Queue()
+
+    def on_head(self, head: ResponseHead) -> None:
+        self.exchange.get(timeout=TIMEOUT).pause()
+        super().on_head(head)
+
+
+def test_a_cancelled_request_hears_nothing_more() -> None:
+    """Its connection is closed, and others are served."""
+    was_closed = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        peer.closed()
+        was_closed.set()
+
+    with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        heard = Heard()
+        started = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
+        assert heard.next().status == 200
+        started.cancel()
+        assert was_closed.wait(TIMEOUT)
+        assert api.ask() == (200, b"{}")
+        assert heard.is_silent
+
+
+def test_a_listener_that_fails_ends_its_request_only(caplog: pytest.LogCaptureFixture) -> None:
+    """The failure is logged; the transport serves on."""
+
+    class Failing(Heard):
+        def on_data(self, data: bytes) -> None:
+            raise ValueError("of this test")
+
+    was_closed = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+        peer.closed()
+        was_closed.set()
+
+    with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        api.transport.start(ApiRequest(method="GET", path="/api?secret", stream=True), Failing())
+        assert was_closed.wait(TIMEOUT)
+        assert api.ask() == (200, b"{}")
+    assert "what listens to GET /api failed" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_an_answer_may_come_before_the_request_was_read() -> None:
+    """A server that refuses a long body by its head is understood, and its connection is not kept."""
+
+    def script(peer: Peer) -> None:
+        peer.socket.recv(1000)
+        peer.raw(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        peer.closed()
+
+    with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        assert api.ask("/", "POST", body=b"x" * 30_000_000) == (413, b"")
+        assert api.ask() == (200, b"{}")
+        assert server.connections == 2
+
+
+def test_a_long_body_is_sent_whole() -> None:
+    """Also when the server reads it slowly."""
+    go_on = threading.Event()
+
+    def script(peer: Peer) -> None:
+        assert go_on.wait(TIMEOUT)
+        _, body = peer.request()
+        peer.answer(body=b"%d" % len(body))
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        heard = api.start("/", "PUT", body=b"x" * 30_000_000)
+        go_on.set()
+        assert heard.response() == (200, b"30000000")
+
+
+def test_a_body_that_is_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A response has a bound, here a small one; a stream has none."""
+    monkeypatch.setattr(exchange, "MAX_BODY", 100_000)
+    with ScriptedServer(answering(body=b"x" * 100_001)) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        error = api.start().error()
+        assert isinstance(error, KubeTooLargeError)
+        assert "ask for less, with a limit" in str(error)
+        assert api.ask(stream=True) == (200, b"x" * 100_001)
+
+
+def test_a_head_that_is_too_long_is_an_error() -> None:
+    """Headers of more than 64 KiB are not read, even when they come at once."""
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.raw(b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 70_000 + b"\r\nContent-Length: 0\r\n\r\n")
+        peer.closed()
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        assert isinstance(api.start().error(), KubeTooLargeError)
+
+
+def test_what_is_not_http_is_an_error() -> None:
+    """The error says what to check."""
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.raw(b"220 mail.example ESMTP\r\n\r\n")
+        peer.closed()
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        error = api.start().error()
+        assert isinstance(error, KubeProtocolError)
+        assert "not HTTP/1.1: check the server's URL" in str(error)
+
+
+def test_a_request_that_is_not_http_is_an_error() -> None:
+    """A line feed in a header is refused here."""
+    with ScriptedServer(answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        error = api.start(headers=(("X", "a\nInjected: b"),)).error()
+        assert isinstance(error, KubeProtocolError)
+        assert "Injected" not in str(error)
+        assert isinstance(api.start("/a b").error(), KubeProtocolError)
+        assert api.ask() == (200, b"{}")
+
+
+def test_nobody_listens() -> None:
+    """A refused connection says which server, and is tried anew for each request."""
+    port = free_port()
+    with client(f"http://127.0.0.1:{port}") as api:
+        for _ in range(2):
+            error = api.start("/", "POST").error()
+            assert isinstance(error, KubeConnectError)
+            assert not error.is_unanswered
+            assert f"http://127.0.0.1:{port} (connection refused" in str(error)
+
+
+def test_idle_connections_are_closed() -> None:
+    """After 90 s without a request."""
+    was_closed = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.answer()
+        peer.closed()
+        was_closed.set()
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        assert api.ask() == (200, b"{}")
+        api.clock.wait_for_timer(IDLE_SECONDS)
+        api.clock.go(IDLE_SECONDS)
+        assert was_closed.wait(TIMEOUT)
+
+
+def test_closing_ends_everything() -> None:
+    """Requests under way, those that wait, and those that come later hear an error; the thread ends."""
+    begun = threading.Semaphore(0)
+
+    def script(peer: Peer) -> None:
+        peer.request()
+        begun.release()
+        peer.closed()
+
+    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        started = [api.start() for _ in range(6)]
+        for _ in range(4):
+            assert begun.acquire(timeout=TIMEOUT)
+        api.transport.close()
+        for heard in (*started, api.start()):
+            error = heard.error()
+            assert isinstance(error, KubeCutError)
+            assert "the client was closed" in str(error)
+        assert all(each.name != "kube-client" for each in threading.enumerate())
