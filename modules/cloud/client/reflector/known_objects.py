@@ -12,6 +12,8 @@ class KnownObjects:
         self._known: dict[tuple[str, str], tuple[str, str, int]] = {}
         """By namespace and name: uid, version and the last list that had it."""
         self._list = 0
+        self._first_list = 0
+        """Of those whose versions can be compared with what comes next."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -33,8 +35,13 @@ class KnownObjects:
         elif known[0] != observed.uid:
             yield _gone(key, known)
             yield Added(observed)
-        elif known[1] != observed.resource_version:
+        elif known[1] != observed.resource_version or known[2] < self._first_list:
             yield Modified(observed)
+
+    def forget_versions(self) -> None:
+        """Note that versions are given a second time: what is observed next is new, also under a known version."""
+        self._list += 1
+        self._first_list = self._list
 
     def remove(self, observed: ObservedObject) -> Iterator[Change]:
         """Note that an object is gone, and yield its deletion; nothing if it was not known.

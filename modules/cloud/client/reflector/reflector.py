@@ -76,7 +76,7 @@ class Reflector:
         self._version = ""
         """After which a watch begins."""
         self._list_version = ""
-        """Of the list that is under way."""
+        """Of the list that is under way, or was last."""
         self._pages = 0
         self._heard = 0.0
         """When the server last told something about its state."""
@@ -165,7 +165,6 @@ class Reflector:
 
     def _list(self, now: float, *, paged: bool = True) -> Iterator[ReflectorEffect]:
         self._known.begin_list()
-        self._list_version = ""
         self._pages = 0
         yield from self._page("", now, paged=paged)
 
@@ -180,23 +179,30 @@ class Reflector:
             page = page_of(request.body.joined())
             if page.token and self._pages >= MAX_PAGES:
                 raise MalformedError("a list", f"it has more than {MAX_PAGES} pages")
-            if is_lower(page.resource_version, self._list_version):
-                raise MalformedError("a list", "its version went back between its pages")
         except MalformedError as error:
             yield from self._retry(str(error), Step.LIST, now)
             return
-        yield from self._observed(page)
+        seen = (self._version, self._list_version)
+        previous = next((each for each in seen if is_lower(page.resource_version, each)), "")
+        if previous:
+            yield from self._epoch_changed(previous, page.resource_version)
+        if previous and request.token:
+            yield from self._retry("the versions went back between the pages of a list", Step.LIST, now)
+            return
+        yield from self._observed(request, page)
         if page.token:
             yield from self._page(page.token, now, paged=request.paged)
         else:
             yield from self._list_ended(now)
 
-    def _observed(self, page: ListPage) -> Iterator[ReflectorEffect]:
-        if not self._list_version:
+    def _epoch_changed(self, previous: str, current: str) -> Iterator[ReflectorEffect]:
+        self._version = self._list_version = current
+        self._known.forget_versions()
+        yield EpochChanged(previous, current)
+
+    def _observed(self, request: RunningRequest, page: ListPage) -> Iterator[ReflectorEffect]:
+        if not request.token:
             self._list_version = page.resource_version
-        if is_lower(page.resource_version, self._version):
-            yield EpochChanged(self._version, page.resource_version)
-            self._version = page.resource_version
         self.dropped += page.dropped
         for each in page.objects:
             yield from self._known.observe(each)

@@ -9,6 +9,7 @@ from modules.cloud.client.reflector.effects import (
     Added,
     Change,
     Deleted,
+    EpochChanged,
     Modified,
     ReflectorEffect,
     StartRequest,
@@ -18,14 +19,15 @@ from modules.cloud.client.reflector.reflector import Reflector
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ResponseHead
 
-Row = tuple[str, str, str]
-"""Name, uid and version of an object."""
+Row = tuple[str, ...]
+"""Name, uid, version, and perhaps content of an object."""
 
 
 def body_of(row: Row, **more: Any) -> dict[str, Any]:
     """An object in the namespace `default`."""
-    name, uid, version = row
-    return {"metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": version}, **more}
+    name, uid, version, *content = row
+    metadata = {"name": name, "namespace": "default", "uid": uid, "resourceVersion": version}
+    return {"metadata": metadata, **({"é": content[0]} if content else {}), **more}
 
 
 def page(version: str, *rows: Row, following: str = "") -> bytes:
@@ -59,15 +61,20 @@ class Index:
     """The objects as the changes tell of them; asserts that each change fits to those before."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, tuple[str, str]] = {}
-        """By name: uid and version."""
+        self.objects: dict[str, tuple[str, ...]] = {}
+        """By name: uid, version and content."""
         self.log: list[str] = []
+        self._of_epoch_before: set[str] = set()
+        """Names of objects that were not told of since the versions went back."""
 
     def take(self, effects: Iterable[object]) -> None:
         """Apply the changes among some effects."""
         for effect in effects:
             if isinstance(effect, Change):
                 self._apply(effect)
+                self._of_epoch_before.discard(effect.object.name)
+            elif isinstance(effect, EpochChanged):
+                self._of_epoch_before = set(self.objects)
 
     def _apply(self, change: Change) -> None:
         one = change.object
@@ -77,14 +84,15 @@ class Index:
         elif isinstance(change, Modified):
             assert known is not None, change
             assert known[0] == one.uid, change
-            assert known[1] != one.resource_version, change
+            assert known[1] != one.resource_version or one.name in self._of_epoch_before, change
         else:
             assert known is not None, change
             assert known[0] == one.uid, change
         if isinstance(change, Deleted):
             del self.objects[one.name]
         else:
-            self.objects[one.name] = one.uid, one.resource_version
+            content = json.loads(one.body).get("é")
+            self.objects[one.name] = one.uid, one.resource_version, *([] if content is None else [content])
         self.log.append(f"{type(change).__name__} {one.name} {one.uid} {one.resource_version}")
 
 

@@ -225,6 +225,19 @@ def test_silence_leads_to_a_list() -> None:
     assert _query(reflection.path)["resourceVersion"] == "300"
 
 
+def test_versions_that_are_given_again_are_told_again() -> None:
+    """A known version may have another content when the versions went back."""
+    reflection = Reflection().synced("500", A1, B1)
+    reflection.wake()
+    reflection.answer(page("300", A1))
+    assert reflection.index.log[2:] == ["Modified a ua 1", "Deleted b ub 1"]
+    reflection.head()
+    reflection.data(event("ADDED", A1), error_event(410))
+    reflection.wake()
+    reflection.answer(page("301", A1))
+    assert reflection.index.log[4:] == []
+
+
 def test_silence_is_longer_where_it_is_usual() -> None:
     """A server without bookmarks, or an idle kind, is listed less and less often; an event ends that."""
     reflection = Reflection().synced("7")
