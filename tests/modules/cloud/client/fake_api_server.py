@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 from modules.cloud.client.transport import ApiRequest
 from tests.modules.cloud.client.reflections import Row, bookmark, error_event, event, page, status
 
-NAMES = tuple("abcdefgh")
+NAMES = ("a", "b", "c", "d")
 
 
 class Answer(NamedTuple):
@@ -100,7 +100,7 @@ class FakeApiServer:
                 return Answer(410, status(410, "The provided continue parameter is too old"))
             objects = self._snapshots.get((timeline, version), self.objects)
         names = sorted(name for name in objects if name > start)
-        shown = names[:3] if "limit" in query else names
+        shown = names[:2] if "limit" in query else names
         rest = json.dumps([self._timeline, version, shown[-1]]) if len(shown) < len(names) else ""
         return Answer(200, page(str(version), *((name, *objects[name]) for name in shown), following=rest))
 

@@ -154,7 +154,7 @@ class World:
             (4, self.refuse),
             (2, self.lose_part),
             (2, self.server.compact),
-            (1, self.restore),
+            (2, self.restore),
         ]
         draw.choices([action for _, action in actions], [weight for weight, _ in actions])[0]()
         self.pass_time(draw.choice([0, 0.1, 1, 5, 20]))
