@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from beehive.printable import clipped
 from modules.cloud.client.lane_calls import (
     DEFAULT_LIMITS,
     Call,
@@ -99,7 +100,7 @@ class RequestLanes:
         waiting = self._flying(number)
         if waiting is None:
             return []
-        return [*self._failed(waiting, str(error), 0, 0.0, now), *self._proceed(now)]
+        return [*self._failed(waiting, clipped(str(error)), 0, 0.0, now), *self._proceed(now)]
 
     def on_wake(self, now: float) -> list[LaneEffect]:
         """Take that the time of `WakeLanesAt` has come; earlier ones do no harm."""

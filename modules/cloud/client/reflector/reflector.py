@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
+from beehive.printable import clipped
 from modules.cloud.client.reflector.bodies import MAX_REFUSAL
 from modules.cloud.client.reflector.decoding import (
     ListPage,
@@ -28,21 +29,16 @@ from modules.cloud.client.reflector.effects import (
 from modules.cloud.client.reflector.known_objects import KnownObjects
 from modules.cloud.client.reflector.request_state import RunningRequest, Step, is_lower
 from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.client.reflector.silence import Silence
 from modules.cloud.client.retry import RetryDelays, retry_after
 from modules.cloud.client.transport import ResponseHead
 
-SILENCE: Final = 120.0
-"""Seconds without an object or a bookmark after which the objects are listed; API servers send a bookmark each 60 s.
-
-It is doubled for each silence that follows on one, up to `LONGEST_SILENCE`, for servers without bookmarks.
-"""
-LONGEST_SILENCE: Final = 1200.0
 REFUSED_SECONDS: Final = (30.0, 60.0)
 """Between these a refused list is asked for again."""
 MAX_PAGES: Final = 4000
 """Pages that a list has at most."""
 _SHORTEST_WATCH: Final = 1.0
-"""Seconds; a watch that ends sooner and without events counts as failed (client-go's VeryShortWatchError)."""
+"""Seconds; a watch that ends sooner counts as failed (client-go's VeryShortWatchError)."""
 _WATCH_AGAIN: Final = frozenset({429, 502, 503, 504})
 """Statuses of a watch that say nothing about its version."""
 _GONE: Final = 410
@@ -78,9 +74,7 @@ class Reflector:
         self._list_version = ""
         """Of the list that is under way, or was last."""
         self._pages = 0
-        self._heard = 0.0
-        """When the server last told something about its state."""
-        self._silences = 0
+        self._silence = Silence()
         self.dropped = 0
         """Entries and events without an object that has a name."""
 
@@ -126,7 +120,7 @@ class Reflector:
             return []
         if request.is_refused:
             return list(self._refused(request, now))
-        return list(self._retry(str(error), Step.WATCH if request.is_watch else Step.LIST, now))
+        return list(self._retry(clipped(str(error)), Step.WATCH if request.is_watch else Step.LIST, now))
 
     def on_wake(self, now: float) -> list[ReflectorEffect]:
         """Take that a time of `WakeReflectorAt` has come; earlier ones do no harm."""
@@ -134,10 +128,10 @@ class Reflector:
             return list(self._woken(now))
         if not self._request.is_watch:
             return []
-        if now < self._silent_at():
-            return [WakeReflectorAt(self._silent_at())]
-        why = f"no object and no bookmark for {now - self._heard:.0f} s"
-        self._silences += 1
+        if not self._silence.is_too_long(now):
+            return [WakeReflectorAt(self._silence.ends_at)]
+        why = f"no object and no bookmark for {now - self._silence.since:.0f} s"
+        self._silence.prolong()
         return [*self._cancelled(), Retrying(why, now), *self._list(now)]
 
     def _woken(self, now: float) -> Iterator[ReflectorEffect]:
@@ -210,26 +204,20 @@ class Reflector:
     def _list_ended(self, now: float) -> Iterator[ReflectorEffect]:
         yield from self._known.end_list()
         self._version = self._list_version
-        self._heard = now
+        self._silence.listed(now)
         yield Synced(self._version)
         yield from self._watch(now)
 
     # Watches
 
     def _watch(self, now: float) -> Iterator[ReflectorEffect]:
-        if self._is_silent(now):
+        if self._silence.is_too_long(now):
             yield from self._list(now)
             return
         self._number += 1
         self._request = RunningRequest(self._number, is_watch=True, started=now)
         yield StartRequest(self._number, self._selection.watch_request(self._version, self._source))
-        yield WakeReflectorAt(self._silent_at())
-
-    def _silent_at(self) -> float:
-        return self._heard + min(LONGEST_SILENCE, SILENCE * 2.0 ** min(self._silences, 10))
-
-    def _is_silent(self, now: float) -> bool:
-        return now >= self._silent_at()
+        yield WakeReflectorAt(self._silence.ends_at)
 
     def _read(self, request: RunningRequest, data: bytes, now: float) -> Iterator[ReflectorEffect]:
         try:
@@ -239,43 +227,41 @@ class Reflector:
                 request.body.add(data)
             else:
                 for line in request.lines.add(data):
-                    yield from self._event(request, event_of(line), now)
+                    yield from self._event(event_of(line), now)
                     if self._request is not request:
                         return
         except MalformedError as error:
             yield from self._retry(str(error), Step.LIST, now)
 
-    def _event(self, request: RunningRequest, event: WatchedEvent, now: float) -> Iterator[ReflectorEffect]:
+    def _event(self, event: WatchedEvent, now: float) -> Iterator[ReflectorEffect]:
         if event.type == "ERROR":
             refusal = refusal_of(event.body)
             step = Step.LIST if refusal.code == _GONE else Step.WATCH
             yield from self._retry(f"the watch ended with {refusal.code}: {refusal.message}", step, now)
         elif event.type == "BOOKMARK":
-            self._advance(request, version_of(event.body), now)
+            self._advance(version_of(event.body), now)
         else:
-            yield from self._changed(request, event, now)
+            yield from self._changed(event, now)
 
-    def _changed(self, request: RunningRequest, event: WatchedEvent, now: float) -> Iterator[ReflectorEffect]:
+    def _changed(self, event: WatchedEvent, now: float) -> Iterator[ReflectorEffect]:
         observed = object_of(event.body)
         if observed is None or event.type not in {"ADDED", "MODIFIED", "DELETED"}:
             self.dropped += 1
             return
-        self._advance(request, observed.resource_version, now)
+        self._advance(observed.resource_version, now)
         yield from self._known.remove(observed) if event.type == "DELETED" else self._known.observe(observed)
 
-    def _advance(self, request: RunningRequest, version: str, now: float) -> None:
+    def _advance(self, version: str, now: float) -> None:
         if not version:
             return
         self._version = version
-        self._heard = now
-        self._silences = 0
-        request.has_progressed = True
+        self._silence.broken(now)
         self._delays.reset()
 
     def _watch_ended(self, request: RunningRequest, now: float) -> Iterator[ReflectorEffect]:
         if request.lines.is_cut:
             yield from self._retry("the watch ended within an event", Step.WATCH, now)
-        elif request.has_progressed or now - request.started >= _SHORTEST_WATCH:
+        elif now - request.started >= _SHORTEST_WATCH:
             self._delays.reset()
             yield from self._watch(now)
         else:

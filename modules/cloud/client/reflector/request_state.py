@@ -38,8 +38,6 @@ class RunningRequest:
         self.head: ResponseHead | None = None
         self.body = CollectedBody()
         self.lines = Lines()
-        self.has_progressed = False
-        """Whether a watch has brought an object or a bookmark."""
 
     @property
     def is_accepted(self) -> bool:

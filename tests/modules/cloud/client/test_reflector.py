@@ -1,11 +1,9 @@
 """The reflector: lists, watches, and what it does when the server or the connection fails."""
 
-import json
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from modules.cloud.client.reflector import bodies
 from modules.cloud.client.reflector.effects import (
     Added,
     CancelRequest,
@@ -17,8 +15,8 @@ from modules.cloud.client.reflector.effects import (
     Synced,
     WakeReflectorAt,
 )
-from modules.cloud.client.reflector.reflector import LONGEST_SILENCE, SILENCE
 from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.client.reflector.silence import LONGEST_SILENCE, SILENCE
 from tests.modules.cloud.client.reflections import Reflection, bookmark, error_event, event, page, status
 
 A1, A2, B1 = ("a", "ua", "1"), ("a", "ua", "2"), ("b", "ub", "1")
@@ -63,6 +61,7 @@ def test_events_become_changes_and_advance_the_version() -> None:
     reflection.data(event("MODIFIED", A1), event("MODIFIED", A2), event("ADDED", A2), event("ADDED", ("b", "ub", "3")))
     reflection.data(event("ADDED", ("b", "uc", "4")), event("DELETED", ("a", "ua", "5")), event("DELETED", A2))
     reflection.data(event("DELETED", ("b", "ud", "6")), bookmark("9"))
+    reflection.now += 1
     reflection.end()
     assert reflection.index.log[1:] == [
         "Modified a ua 2",
@@ -196,13 +195,14 @@ def test_a_cut_within_an_event_goes_on_from_the_last_version() -> None:
 
 
 def test_a_watch_that_ends_in_time_is_followed_at_once() -> None:
-    """One that ends within a second without an event counts as failed."""
+    """One that ends within a second counts as failed, also after events."""
     reflection = Reflection().synced("7")
     reflection.now += 1
     reflection.end()
     assert _query(reflection.path)["resourceVersion"] == "7"
     assert not reflection.of(Retrying)
     reflection.head()
+    reflection.data(bookmark("8"))
     reflection.end()
     assert reflection.of(Retrying)
     assert not reflection.of(StartRequest)
@@ -249,9 +249,9 @@ def test_silence_is_longer_where_it_is_usual() -> None:
         reflection.head()
     assert found == [120, 240, 480, 960, LONGEST_SILENCE, LONGEST_SILENCE]
     reflection.data(event("ADDED", A1))
-    reflection.wake(0)
+    reflection.error()
     reflection.wake()
-    assert _delay(reflection) == SILENCE or reflection.of(StartRequest)
+    assert reflection.wake_at == 1000 + sum(found[:6]) + SILENCE
 
 
 def test_an_outage_of_the_length_of_silence_leads_to_a_list() -> None:
@@ -300,94 +300,6 @@ def test_a_refused_kind_is_asked_for_slowly(code: int) -> None:
     reflection.wake()
     assert reflection.path == "/api/v1/pods?limit=500"
     assert len(reflection.reflector) == 1
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"<html>",
-        b"[]",
-        b"{}",
-        page("0"),
-        page(""),
-        page("7", following="x" * 20_000),
-        b'{"metadata":{"resourceVersion":"7"},"items":{}}',
-        b'{"metadata":{"resourceVersion":"7"},"items":[' + b"[" * 100_000,
-    ],
-    ids=range(9),
-)
-def test_what_is_no_list_is_asked_for_again(body: bytes) -> None:
-    """After a delay, without a change."""
-    reflection = Reflection()
-    reflection.answer(body)
-    assert reflection.of(Retrying)[0].why.startswith("cannot read a list of the API server")
-    assert reflection.index.log == []
-    reflection.wake()
-    reflection.synced("7", A1)
-
-
-@pytest.mark.parametrize(
-    "line", [b"x", b"[]", b'{"type":"ADDED"}', b'{"type":1,"object":{}}', b"\xff\xfe"], ids=range(5)
-)
-def test_what_is_no_event_leads_to_a_list(line: bytes) -> None:
-    """The events before it count."""
-    reflection = Reflection().synced("1", A1)
-    reflection.data(event("MODIFIED", A2) + line + b"\n" + event("ADDED", B1))
-    assert reflection.index.log[1:] == ["Modified a ua 2"]
-    assert len(reflection.of(CancelRequest)) == 1
-    reflection.wake()
-    assert "watch" not in reflection.path
-
-
-def test_entries_without_a_name_are_dropped_and_counted() -> None:
-    """The others count; so do the events around one."""
-    reflection = Reflection()
-    wrong = [{}, {"metadata": None}, {"metadata": {"name": ""}}, {"metadata": {"name": 5}}, 7, None, {"metadata": {}}]
-    good = json.loads(page("7", A1))["items"]
-    body = json.dumps({"metadata": {"resourceVersion": "7"}, "items": [*wrong, *good]}).encode()
-    reflection.answer(body.replace(b"]}", b',{"metadata":{"name":"\xff"}}]}'))
-    assert (reflection.index.log, reflection.reflector.dropped) == (["Added a ua 1"], 8)
-    reflection.head()
-    reflection.data(b'{"type":"ADDED","object":{}}\n\n{"type":"NEW","object":{}}\n', event("MODIFIED", A2))
-    assert (reflection.index.log[1:], reflection.reflector.dropped) == (["Modified a ua 2"], 10)
-
-
-def test_pages_and_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is larger is cancelled while it comes, and listed after a delay."""
-    monkeypatch.setattr(bodies, "MAX_PAGE", 1000)
-    monkeypatch.setattr(bodies, "MAX_LINE", 1000)
-    reflection = Reflection()
-    reflection.head()
-    reflection.data(b" " * 900)
-    reflection.data(b" " * 101)
-    assert (len(reflection.of(CancelRequest)), len(reflection.of(Retrying))) == (1, 1)
-    reflection.wake()
-    reflection.synced("1", A1)
-    reflection.data(event("MODIFIED", A2) + b"x" * 600)
-    assert reflection.of(CancelRequest) == []
-    reflection.data(b"x" * 401)
-    assert len(reflection.of(CancelRequest)) == 1
-    reflection.wake()
-    assert "watch" not in reflection.path
-
-
-def test_a_long_refusal_is_read_in_part() -> None:
-    """Its words are cut, and the kind is asked for slowly."""
-    reflection = Reflection()
-    reflection.head(403)
-    for _ in range(100):
-        reflection.data(b"x" * 10_000)
-    reflection.end()
-    assert len(reflection.of(Refused)[0].message) < 300
-
-
-def test_a_refusal_that_is_cut_is_a_refusal() -> None:
-    """The status is known."""
-    reflection = Reflection()
-    reflection.head(403)
-    reflection.error()
-    assert reflection.of(Refused)[0].status == 403
 
 
 def test_responses_of_earlier_requests_are_ignored() -> None:
