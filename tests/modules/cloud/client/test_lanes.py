@@ -216,3 +216,28 @@ def test_cancelled_calls_end_without_a_word() -> None:
     traffic.answer(again)
     traffic.pass_time(100)
     assert (set(traffic.ends), traffic.lanes._queues[QUERY]._keys) == ({third, again}, {})
+
+
+def test_a_429_is_no_attempt() -> None:
+    """The server has not carried it out: after many of them a call still has all its attempts."""
+    traffic = LaneTraffic()
+    number = traffic.submit(NODE)
+    for status in [429] * 10 + [503] * (MAX_ATTEMPTS - 1):
+        traffic.answer(number, status)
+        traffic.wake()
+    assert traffic.flying == [number]
+    traffic.answer(number, 503)
+    assert _ended(traffic, number) is CallFailed
+
+
+def test_an_answer_ends_the_growth_of_an_objects_delays() -> None:
+    """The next call with its key, which has waited meanwhile, begins with the shortest one."""
+    traffic = LaneTraffic()
+    first, second = traffic.submit(NODE, "a"), traffic.submit(NODE, "a")
+    for _ in range(3):
+        traffic.error(first)
+        traffic.wake()
+    traffic.answer(first)
+    traffic.error(second)
+    assert traffic.wake_at is not None
+    assert traffic.wake_at - traffic.now < 1.6
