@@ -1,0 +1,128 @@
+"""Calls of an API server, the lanes in which they wait, and what becomes of them."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from modules.cloud.client.transport import ApiRequest, ApiResponse
+
+
+class RequestLane(IntEnum):
+    """Priority of a call: a lane is served before those below it.
+
+    | lane | contents | reason |
+    |---|---|---|
+    | LEASE | leases of nodes | a node whose lease is late loses its pods |
+    | NODE | nodes and their statuses | |
+    | POD_STATUS | statuses and deletions of pods | |
+    | QUERY | what a node asks for | somebody waits, and asks again |
+    | EVENT | Kubernetes events | they are many, and report the past |
+    """
+
+    LEASE = 0
+    NODE = 1
+    POD_STATUS = 2
+    QUERY = 3
+    EVENT = 4
+
+
+class LaneLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of a lane."""
+
+    in_flight: int
+    """Calls of the lane that are in flight at once, at most."""
+    with_lower: int
+    """Calls of the lane and of those below it that are in flight at once, at most: what is left is the upper lanes'."""
+    waiting: int
+    """Calls that wait, at most; those in flight may come back for a retry in addition."""
+    waiting_bytes: int
+    """Bytes of the bodies that wait, at most; as above."""
+    seconds: float
+    """After which a call that is not in flight fails."""
+    newest_only: bool = False
+    """Whether a call replaces the one with its key that waits."""
+
+
+DEFAULT_LIMITS: Final[Mapping[RequestLane, LaneLimits]] = MappingProxyType(
+    {
+        RequestLane.LEASE: LaneLimits(
+            in_flight=16, with_lower=16, waiting=10_000, waiting_bytes=16 << 20, seconds=40.0, newest_only=True
+        ),
+        RequestLane.NODE: LaneLimits(
+            in_flight=12, with_lower=14, waiting=10_000, waiting_bytes=64 << 20, seconds=120.0
+        ),
+        RequestLane.POD_STATUS: LaneLimits(
+            in_flight=9, with_lower=12, waiting=20_000, waiting_bytes=128 << 20, seconds=120.0, newest_only=True
+        ),
+        RequestLane.QUERY: LaneLimits(in_flight=6, with_lower=6, waiting=2000, waiting_bytes=16 << 20, seconds=30.0),
+        RequestLane.EVENT: LaneLimits(in_flight=2, with_lower=2, waiting=5000, waiting_bytes=16 << 20, seconds=300.0),
+    }
+)
+"""16 calls in flight: an API server takes some 5 ms for one. The lease of a node lives 40 s. Two are kept for leases,
+and two more for leases and nodes; pods leave three to queries and events."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that is to be sent when it is its turn."""
+
+    number: int
+    """Given by the caller; no two calls have the same."""
+    lane: RequestLane
+    request: ApiRequest
+    key: str = ""
+    """Of the object: calls of a lane with one key are sent one after the other, in order. "" for a call on its own."""
+    idempotent: bool = False
+    """Whether it may be sent again when it is not known whether the server has carried it out."""
+
+
+class SendCall(msgspec.Struct, frozen=True):
+    """Send a request, and hand in its response, or the error, with the call's number."""
+
+    number: int
+    request: ApiRequest
+
+
+class CancelCall(msgspec.Struct, frozen=True, gc=False):
+    """End a request that was sent; its response is of no interest any more."""
+
+    number: int
+
+
+class CallAnswered(msgspec.Struct, frozen=True):
+    """The server has answered: it has carried out the call, or refuses it (4xx)."""
+
+    number: int
+    response: ApiResponse
+
+
+class CallFailed(msgspec.Struct, frozen=True, gc=False):
+    """There is no answer, also after retries, or not in time; the server may have carried out the call."""
+
+    number: int
+    why: str
+    status: int = 0
+    """The server's last, 5xx or 429; 0 for none."""
+
+
+class CallSuperseded(msgspec.Struct, frozen=True, gc=False):
+    """A newer call with the same key has taken the call's place."""
+
+    number: int
+
+
+class LaneFull(msgspec.Struct, frozen=True, gc=False):
+    """The call was not taken, since its lane has no room."""
+
+    number: int
+
+
+class WakeLanesAt(msgspec.Struct, frozen=True, gc=False):
+    """Call `on_wake` at this time, at the latest. It replaces the time of the effect before."""
+
+    time: float
+
+
+LaneEffect = SendCall | CancelCall | CallAnswered | CallFailed | CallSuperseded | LaneFull | WakeLanesAt

@@ -1,0 +1,188 @@
+"""Which request is sent next to an API server, and which again. Without threads, sockets and clocks."""
+
+import random
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from beehive.printable import clipped
+from modules.cloud.client.lane_calls import (
+    DEFAULT_LIMITS,
+    Call,
+    CallAnswered,
+    CallFailed,
+    CallSuperseded,
+    CancelCall,
+    LaneEffect,
+    LaneFull,
+    LaneLimits,
+    RequestLane,
+    SendCall,
+    WakeLanesAt,
+)
+from modules.cloud.client.lane_queue import LaneQueue, WaitingCall
+from modules.cloud.client.retry import retry_after
+from modules.cloud.client.transport import ApiResponse
+
+MAX_ATTEMPTS: Final = 5
+"""How often an idempotent call is sent before it fails."""
+SHORTEST_PAUSE: Final = 1.0
+"""Seconds that a lane waits after a 429."""
+_RETRIED: Final = frozenset({500, 502, 503, 504})
+_TOO_MANY_REQUESTS: Final = 429
+
+
+class RequestLanes:
+    """The calls that wait and those in flight.
+
+    Each method takes what has happened, with the time where it matters, and returns what is to be done, in order. A
+    call ends with `CallAnswered`, `CallFailed`, `CallSuperseded` or `LaneFull`, exactly one of them, unless it is
+    cancelled. The first lane with a call that may be sent is served first; limits keep places for the upper lanes, so
+    that no number of events keeps a lease waiting.
+
+    After a 429 its lane waits, and the call is sent again: the server has not carried it out. After other errors of the
+    server or the connection an idempotent call is sent again, up to `MAX_ATTEMPTS` times; later calls with its key
+    wait, or take its place where the lane keeps the newest only.
+
+    Args:
+        source: of the jitter of retries.
+        limits: of the lanes.
+    """
+
+    def __init__(self, source: random.Random, limits: Mapping[RequestLane, LaneLimits] = DEFAULT_LIMITS) -> None:
+        self._queues = {lane: LaneQueue(limits[lane], source) for lane in RequestLane}
+        self._calls: dict[int, WaitingCall] = {}
+        """By number, those that wait and those in flight."""
+        self._deadlines: dict[RequestLane, deque[tuple[float, int]]] = {lane: deque() for lane in RequestLane}
+        """Of the lane's calls, also of some that have ended, by time."""
+        self._wake_at: float | None = None
+
+    def waiting(self, lane: RequestLane) -> int:
+        """Return the number of calls of a lane that wait."""
+        return len(self._queues[lane])
+
+    def in_flight(self, lane: RequestLane) -> int:
+        """Return the number of calls of a lane that are in flight."""
+        return self._queues[lane].in_flight
+
+    def submit(self, call: Call, now: float) -> list[LaneEffect]:
+        """Take a call."""
+        queue = self._queues[call.lane]
+        if not queue.has_room(call):
+            return [LaneFull(call.number)]
+        waiting = WaitingCall(call, now + queue.limits.seconds)
+        self._calls[call.number] = waiting
+        self._deadlines[call.lane].append((waiting.deadline, call.number))
+        replaced = queue.put(waiting)
+        return [*self._superseded(replaced), *self._proceed(now)]
+
+    def cancel(self, number: int, now: float) -> list[LaneEffect]:
+        """Forget a call in whose end nobody is interested any more."""
+        waiting = self._calls.pop(number, None)
+        if waiting is None:
+            return []
+        queue = self._queues[waiting.call.lane]
+        if not waiting.is_in_flight:
+            queue.remove(waiting)
+            return []
+        queue.finish(waiting)
+        return [CancelCall(number), *self._proceed(now)]
+
+    def on_response(self, number: int, response: ApiResponse, now: float) -> list[LaneEffect]:
+        """Take the whole response to a call."""
+        waiting = self._flying(number)
+        if waiting is None:
+            return []
+        return [*self._responded(waiting, response, now), *self._proceed(now)]
+
+    def on_error(self, number: int, error: Exception, now: float) -> list[LaneEffect]:
+        """Take the reason why there is no response to a call."""
+        waiting = self._flying(number)
+        if waiting is None:
+            return []
+        return [*self._failed(waiting, clipped(str(error)), 0, 0.0, now), *self._proceed(now)]
+
+    def on_wake(self, now: float) -> list[LaneEffect]:
+        """Take that the time of `WakeLanesAt` has come; earlier ones do no harm."""
+        self._wake_at = None
+        return list(self._proceed(now))
+
+    def _flying(self, number: int) -> WaitingCall | None:
+        waiting = self._calls.get(number)
+        return waiting if waiting is not None and waiting.is_in_flight else None
+
+    def _responded(self, waiting: WaitingCall, response: ApiResponse, now: float) -> Iterator[LaneEffect]:
+        status = response.head.status
+        if status == _TOO_MANY_REQUESTS:
+            yield from self._pause(waiting, retry_after(response.head), now)
+        elif status >= 500:
+            why = f"the API server answered {status}"
+            yield from self._failed(waiting, why, status, retry_after(response.head), now)
+        else:
+            self._end(waiting)
+            yield CallAnswered(waiting.call.number, response)
+
+    def _pause(self, waiting: WaitingCall, seconds: float, now: float) -> Iterator[LaneEffect]:
+        queue = self._queues[waiting.call.lane]
+        queue.paused_until = max(queue.paused_until, now + max(SHORTEST_PAUSE, seconds))
+        if now >= waiting.deadline:
+            self._end(waiting)
+            yield CallFailed(waiting.call.number, "the API server has too many requests", _TOO_MANY_REQUESTS)
+        else:
+            yield from self._superseded(queue.give_back(waiting))
+
+    def _failed(self, waiting: WaitingCall, why: str, status: int, at_least: float, now: float) -> Iterator[LaneEffect]:
+        is_retried = waiting.call.idempotent and (not status or status in _RETRIED)
+        if is_retried and waiting.attempts < MAX_ATTEMPTS and now < waiting.deadline:
+            yield from self._superseded(self._queues[waiting.call.lane].retry(waiting, now, at_least))
+            return
+        self._end(waiting)
+        times = f", {waiting.attempts} times" if waiting.attempts > 1 else ""
+        yield CallFailed(waiting.call.number, why + times, status)
+
+    def _end(self, waiting: WaitingCall) -> None:
+        self._queues[waiting.call.lane].finish(waiting)
+        del self._calls[waiting.call.number]
+
+    def _superseded(self, waiting: WaitingCall | None) -> Iterator[LaneEffect]:
+        if waiting is not None:
+            del self._calls[waiting.call.number]
+            yield CallSuperseded(waiting.call.number)
+
+    def _proceed(self, now: float) -> Iterator[LaneEffect]:
+        for lane, queue in self._queues.items():
+            queue.release_due(now)
+            yield from self._expired(lane, now)
+        for lane, queue in self._queues.items():
+            while queue.is_ready(now) and self._has_place(lane):
+                waiting = queue.take()
+                yield SendCall(waiting.call.number, waiting.call.request)
+        yield from self._wake(now)
+
+    def _has_place(self, lane: RequestLane) -> bool:
+        if self._queues[lane].in_flight >= self._queues[lane].limits.in_flight:
+            return False
+        return all(
+            self._with_lower(upper) < self._queues[upper].limits.with_lower for upper in RequestLane if upper <= lane
+        )
+
+    def _with_lower(self, lane: RequestLane) -> int:
+        return sum(queue.in_flight for each, queue in self._queues.items() if each >= lane)
+
+    def _expired(self, lane: RequestLane, now: float) -> Iterator[LaneEffect]:
+        deadlines = self._deadlines[lane]
+        while deadlines and (deadlines[0][0] <= now or deadlines[0][1] not in self._calls):
+            waiting = self._calls.get(deadlines.popleft()[1])
+            if waiting is None or waiting.is_in_flight:
+                continue
+            self._queues[lane].remove(waiting)
+            del self._calls[waiting.call.number]
+            yield CallFailed(waiting.call.number, f"it waited for {self._queues[lane].limits.seconds:g} s")
+
+    def _wake(self, now: float) -> Iterator[LaneEffect]:
+        times = [time for queue in self._queues.values() if (time := queue.next_time(now)) is not None]
+        times += [deadlines[0][0] for deadlines in self._deadlines.values() if deadlines]
+        time = min(times, default=None)
+        if time is not None and (self._wake_at is None or time < self._wake_at):
+            self._wake_at = time
+            yield WakeLanesAt(time)

@@ -1,0 +1,95 @@
+"""What a reflector wants done, and what it tells of the objects."""
+
+import msgspec
+
+from modules.cloud.client.transport import ApiRequest
+
+
+class ObservedObject(msgspec.Struct, frozen=True, gc=False):
+    """An object as the server sent it."""
+
+    namespace: str
+    """"" for objects without a namespace."""
+    name: str
+    uid: str
+    resource_version: str
+    """Opaque: versions are compared by equality."""
+    body: bytes = b""
+    """Its JSON with all fields, also unknown ones; empty for an object that was found to be gone."""
+
+
+class Added(msgspec.Struct, frozen=True, gc=False):
+    """An object that was not known exists."""
+
+    object: ObservedObject
+
+
+class Modified(msgspec.Struct, frozen=True, gc=False):
+    """A known object, with the same uid, has another version."""
+
+    object: ObservedObject
+
+
+class Deleted(msgspec.Struct, frozen=True, gc=False):
+    """A known object is gone, or has left the selection.
+
+    Its body is the last one if a watch told of it. If a list does not have it any more, it has the uid and version that
+    were known last, and no body.
+    """
+
+    object: ObservedObject
+
+
+class Synced(msgspec.Struct, frozen=True, gc=False):
+    """A list is complete: the changes up to here make up the state at this version. One comes after each list."""
+
+    resource_version: str
+
+
+class EpochChanged(msgspec.Struct, frozen=True, gc=False):
+    """The server's versions went back, as after a restore of etcd: a version may be given a second time.
+
+    The changes that follow lead to the restored state, as always. As an object's version may be a known one and its
+    content another, all objects that were known and still exist are told of as modified.
+    """
+
+    previous: str
+    current: str
+
+
+class StartRequest(msgspec.Struct, frozen=True):
+    """Send a request, and hand its response to the reflector with this number."""
+
+    number: int
+    request: ApiRequest
+
+
+class CancelRequest(msgspec.Struct, frozen=True, gc=False):
+    """End a request that was started; its response is of no interest any more."""
+
+    number: int
+
+
+class WakeReflectorAt(msgspec.Struct, frozen=True, gc=False):
+    """Call `on_wake` at this time. It replaces the time of the effect before."""
+
+    time: float
+
+
+class Retrying(msgspec.Struct, frozen=True, gc=False):
+    """A request failed, and is repeated at a time. For logs and metrics."""
+
+    why: str
+    time: float
+
+
+class Refused(msgspec.Struct, frozen=True, gc=False):
+    """The server refuses the kind: a right or a custom resource definition is missing. It is asked again, slowly."""
+
+    status: int
+    message: str
+    """The server's words, safe to print."""
+
+
+Change = Added | Modified | Deleted
+ReflectorEffect = Change | Synced | EpochChanged | StartRequest | CancelRequest | WakeReflectorAt | Retrying | Refused

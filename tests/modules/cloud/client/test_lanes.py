@@ -1,0 +1,243 @@
+"""The lanes of requests: priority, places, order of each object, the newest only, retries, bounds."""
+
+import pytest
+
+from modules.cloud.client.lane_calls import CallAnswered, CallFailed, CallSuperseded, LaneFull, LaneLimits, RequestLane
+from modules.cloud.client.lanes import MAX_ATTEMPTS
+from tests.modules.cloud.client.lane_traffic import LaneTraffic
+
+LEASE, NODE, POD, QUERY, EVENT = RequestLane
+NARROW = {
+    lane: LaneLimits(
+        in_flight=flying, with_lower=lower, waiting=4, waiting_bytes=100, seconds=60, newest_only=lane in {LEASE, POD}
+    )
+    for lane, flying, lower in [(LEASE, 4, 4), (NODE, 3, 3), (POD, 2, 2), (QUERY, 1, 1), (EVENT, 1, 1)]
+}
+"""Each lane has one place that those below it cannot take."""
+
+
+def _ended(traffic: LaneTraffic, number: int) -> type:
+    return type(traffic.ends.get(number))
+
+
+def test_upper_lanes_have_places_that_lower_ones_leave_free() -> None:
+    """Events and queries take one place together, with pods two, with nodes three; leases have the fourth."""
+    traffic = LaneTraffic(NARROW)
+    numbers = [traffic.submit(lane, f"{n}") for lane in (EVENT, QUERY, POD, NODE, LEASE) for n in range(2)]
+    assert traffic.sent == [numbers[0], numbers[4], numbers[6], numbers[8]]
+
+
+def test_a_place_goes_to_the_first_lane_that_waits() -> None:
+    """Whatever was submitted first; within a lane, what was submitted first."""
+    traffic = LaneTraffic(NARROW)
+    for lane in (EVENT, EVENT, POD, POD, POD, NODE, NODE, LEASE, LEASE, LEASE, LEASE):
+        traffic.submit(lane)
+    order = []
+    while traffic.flying:
+        order.append(traffic.flying[0])
+        traffic.answer(traffic.flying[0])
+    assert [traffic.calls[number].lane for number in traffic.sent] == [
+        *(EVENT, POD, NODE, LEASE),
+        *(LEASE, LEASE, LEASE, NODE, POD, POD, EVENT),
+    ]
+    assert {type(end) for end in traffic.ends.values()} == {CallAnswered}
+
+
+def test_a_full_lane_of_events_delays_no_lease() -> None:
+    """The lease is sent at once, and the event that has no room is refused."""
+    traffic = LaneTraffic()
+    events = [traffic.submit(EVENT) for _ in range(5003)]
+    assert [_ended(traffic, number) for number in events[-2:]] == [type(None), LaneFull]
+    lease = traffic.submit(LEASE, "e1")
+    assert traffic.sent[-1] == lease
+
+
+def test_bodies_that_wait_are_bounded() -> None:
+    """By their bytes as well as by their number."""
+    traffic = LaneTraffic(NARROW)
+    numbers = [traffic.submit(QUERY, body=b"x" * 60) for _ in range(3)]
+    assert [_ended(traffic, number) for number in numbers] == [type(None), type(None), LaneFull]
+    traffic.answer(numbers[0])
+    assert _ended(traffic, traffic.submit(QUERY, body=b"x" * 60)) is type(None)
+
+
+def test_calls_with_one_key_go_one_after_the_other() -> None:
+    """Others pass them; the key of another lane is another."""
+    traffic = LaneTraffic()
+    first, second, other = traffic.submit(QUERY, "a"), traffic.submit(QUERY, "a"), traffic.submit(QUERY, "b")
+    node = traffic.submit(NODE, "a")
+    assert traffic.sent == [first, other, node]
+    traffic.answer(first, 404)
+    assert traffic.sent == [first, other, node, second]
+    assert _ended(traffic, first) is CallAnswered
+
+
+def test_the_newest_status_takes_the_place_of_the_one_that_waits() -> None:
+    """The one in flight ends first; the one that was replaced is told so."""
+    traffic = LaneTraffic()
+    first, second, third = (traffic.submit(POD, "a") for _ in range(3))
+    assert (traffic.sent, _ended(traffic, second)) == ([first], CallSuperseded)
+    traffic.answer(first)
+    assert traffic.sent == [first, third]
+    traffic.answer(third)
+    assert [_ended(traffic, number) for number in (first, third)] == [CallAnswered, CallAnswered]
+
+
+def test_a_status_keeps_the_place_in_line_of_the_one_it_replaces() -> None:
+    """An object that changes often is not put off for ever."""
+    traffic = LaneTraffic(NARROW)
+    one, two = traffic.submit(POD), traffic.submit(POD)
+    traffic.submit(POD, "a")
+    b = traffic.submit(POD, "b")
+    a = traffic.submit(POD, "a")
+    traffic.answer(one)
+    traffic.answer(two)
+    assert traffic.sent == [one, two, a, b]
+
+
+def test_a_replacement_has_room_in_a_full_lane() -> None:
+    """It adds none; a call for another object is refused."""
+    traffic = LaneTraffic(NARROW)
+    for _ in range(2):
+        traffic.submit(POD)
+    waiting = [traffic.submit(POD, key) for key in "abcd"]
+    assert _ended(traffic, traffic.submit(POD, "e")) is LaneFull
+    assert _ended(traffic, traffic.submit(POD, "a")) is type(None)
+    assert _ended(traffic, waiting[0]) is CallSuperseded
+
+
+def test_after_429_the_lane_waits() -> None:
+    """For the server's time; other lanes go on, and the call is sent again, before the others of its lane."""
+    traffic = LaneTraffic(NARROW)
+    first = traffic.submit(QUERY, idempotent=False)
+    traffic.submit(QUERY)
+    traffic.answer(first, 429, retry_after="7")
+    lease = traffic.submit(LEASE)
+    assert traffic.sent == [first, lease]
+    assert traffic.wake_at == 1007
+    traffic.wake()
+    assert traffic.sent == [first, lease, first]
+    traffic.now += 60
+    traffic.answer(first, 429)
+    assert traffic.ends[first] == CallFailed(first, "the API server has too many requests", 429)
+
+
+def test_a_429_without_a_time_pauses_for_a_second() -> None:
+    """The newest status is the one that is sent then."""
+    traffic = LaneTraffic()
+    first, second = traffic.submit(POD, "a"), traffic.submit(POD, "a")
+    traffic.answer(first, 429)
+    assert (_ended(traffic, first), traffic.wake_at) == (CallSuperseded, 1001)
+    traffic.wake()
+    assert traffic.sent == [first, second]
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 0])
+def test_an_idempotent_call_is_sent_again(status: int) -> None:
+    """With growing delays, five times; then its caller hears the last reason."""
+    traffic = LaneTraffic()
+    number = traffic.submit(NODE, "a")
+    later = traffic.submit(NODE, "a")
+    for floor in (0.8, 1.6, 3.2, 6.4):
+        traffic.answer(number, status) if status else traffic.error(number)
+        assert not traffic.flying
+        assert traffic.wake_at is not None
+        assert floor <= traffic.wake_at - traffic.now < 2 * floor
+        traffic.wake()
+    assert traffic.sent == [number] * MAX_ATTEMPTS
+    traffic.answer(number, status) if status else traffic.error(number)
+    why = f"the API server answered {status}" if status else "the connection was closed"
+    assert traffic.ends[number] == CallFailed(number, f"{why}, 5 times", status)
+    assert traffic.flying == [later]
+
+
+def test_a_retry_waits_as_long_as_the_server_asks() -> None:
+    """503 with Retry-After delays the call alone."""
+    traffic = LaneTraffic()
+    number = traffic.submit(NODE)
+    traffic.answer(number, 503, retry_after="20")
+    assert traffic.wake_at == 1020
+    other = traffic.submit(NODE)
+    assert traffic.sent == [number, other]
+
+
+@pytest.mark.parametrize(("status", "idempotent"), [(500, False), (0, False), (501, True), (505, True)])
+def test_what_cannot_be_repeated_fails_at_once(status: int, idempotent: bool) -> None:
+    """A creation may have been carried out; some errors do not go away."""
+    traffic = LaneTraffic()
+    number = traffic.submit(NODE, idempotent=idempotent)
+    traffic.answer(number, status) if status else traffic.error(number)
+    assert isinstance(traffic.ends[number], CallFailed)
+    assert traffic.sent == [number]
+
+
+def test_a_newer_status_takes_the_place_of_a_retry_and_its_delay() -> None:
+    """Whether it comes before the failure or after it."""
+    traffic = LaneTraffic()
+    first, second = traffic.submit(POD, "a"), traffic.submit(POD, "a")
+    traffic.error(first)
+    assert _ended(traffic, first) is CallSuperseded
+    third = traffic.submit(POD, "a")
+    assert (_ended(traffic, second), traffic.flying) == (CallSuperseded, [])
+    traffic.wake()
+    assert traffic.sent == [first, third]
+    traffic.error(third)
+    assert traffic.wake_at is not None
+    assert traffic.wake_at - traffic.now >= 1.6
+
+
+def test_a_call_that_waits_too_long_fails() -> None:
+    """Also one that waits for a retry, and one whose last attempt ends after its time."""
+    traffic = LaneTraffic(NARROW)
+    flying, waiting = traffic.submit(QUERY), traffic.submit(QUERY)
+    node = traffic.submit(NODE)
+    traffic.now += 59.9
+    traffic.error(node)
+    traffic.pass_time(0.1)
+    assert traffic.ends[waiting] == CallFailed(waiting, "it waited for 60 s")
+    assert traffic.ends[node] == CallFailed(node, "it waited for 60 s")
+    traffic.error(flying)
+    assert traffic.ends[flying] == CallFailed(flying, "the connection was closed")
+    assert (traffic.flying, traffic.lanes.waiting(QUERY)) == ([], 0)
+
+
+def test_cancelled_calls_end_without_a_word() -> None:
+    """One that waits, one that waits for a retry, and one in flight, whose successor is sent."""
+    traffic = LaneTraffic()
+    first, second, third, retried = (traffic.submit(QUERY, key) for key in "aaab")
+    traffic.error(retried)
+    for number in (second, retried, first, 99):
+        traffic.cancel(number)
+    assert (traffic.ends, traffic.flying) == ({}, [third])
+    again = traffic.submit(QUERY, "b")
+    assert traffic.flying == [third, again]
+    traffic.take(traffic.lanes.on_error(first, OSError(), traffic.now))
+    traffic.answer(third)
+    traffic.answer(again)
+    traffic.pass_time(100)
+    assert (set(traffic.ends), traffic.lanes._queues[QUERY]._keys) == ({third, again}, {})
+
+
+def test_a_429_is_no_attempt() -> None:
+    """The server has not carried it out: after many of them a call still has all its attempts."""
+    traffic = LaneTraffic()
+    number = traffic.submit(NODE)
+    for status in [429] * 10 + [503] * (MAX_ATTEMPTS - 1):
+        traffic.answer(number, status)
+        traffic.wake()
+    assert traffic.flying == [number]
+    traffic.answer(number, 503)
+    assert _ended(traffic, number) is CallFailed
+
+
+def test_an_answer_ends_the_growth_of_an_objects_delays() -> None:
+    """The next call with its key, which has waited meanwhile, begins with the shortest one."""
+    traffic = LaneTraffic()
+    first, second = traffic.submit(NODE, "a"), traffic.submit(NODE, "a")
+    for _ in range(3):
+        traffic.error(first)
+        traffic.wake()
+    traffic.answer(first)
+    traffic.error(second)
+    assert traffic.wake_at is not None
+    assert traffic.wake_at - traffic.now < 1.6
