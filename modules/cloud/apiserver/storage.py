@@ -239,6 +239,22 @@ class Storage:
         self._version = max(self._version, version)
         self.set_savepoint()
 
+    def observe(self, key: ObjectKey, obj: JsonObject | None, version: str = "") -> None:
+        """Takes over a change that another API server has made, with an event.
+
+        Args:
+            key: the object.
+            obj: its new state; None when it was deleted.
+            version: the resourceVersion of a deletion; "" leaves the last one.
+        """
+        old = self._objects.get(key)
+        if old is not None and (obj is None or uid_of(old) != uid_of(obj)):
+            meta = {**old["metadata"], "resourceVersion": version or version_of(old)}
+            self._note(EventType.DELETED, key, {**old, "metadata": meta}, old)
+            old = None
+        if obj is not None and obj != old:
+            self._note(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
+
     def next_version(self) -> int:
         """Returns a new resourceVersion for a row that is not an object."""
         self._version += 1

@@ -75,3 +75,6 @@ class KubeTransport(Protocol):
 
     def start(self, request: ApiRequest, listener: ResponseListener) -> Exchange:
         """Sends a request as soon as there is a connection."""
+
+    def close(self) -> None:
+        """Ends all exchanges; listeners that still wait hear an error."""

@@ -1,10 +1,11 @@
 """The module edgecontroller."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from http import HTTPStatus
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -24,28 +25,31 @@ from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.listener import DatabaseListener, Listen, can_listen
-from modules.cloud.apiserver.errors import ApiError, RefusedError
+from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.kinds import kind_named
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
-from modules.cloud.apiserver.scheduler import makes_room
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.cloud.apiserver.storage import EventType, ObjectEvent, Storage
 from modules.cloud.apiserver.transactions import Transactions
-from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
+from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller import upstream_nodes
+from modules.cloud.edgecontroller.api_engine import ApiEngine
+from modules.cloud.edgecontroller.cluster_api import ClusterApi, RemoteCluster
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
+from modules.cloud.edgecontroller.embedded_api import EmbeddedApi
 from modules.cloud.edgecontroller.failures import Failures
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.procedure import Answered, Procedure
 from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, status_error
 from modules.cloud.edgecontroller.upstream import forbidden_responses, handler_of, handles_requests
 from modules.cloud.edgecontroller.upstream_attributes import attributes_of
-from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamHandler, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamRequest, UpstreamResult
 from modules.cloud.messages import ACKNOWLEDGED, HANDLED, HANDLED_RESOURCE, Acknowledged, ConnectEvent, SessionTakenOver
 from modules.cloud.refusals import Refusals
 
-T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 _MANIFESTS_PERIOD = 1.0
 """Seconds between two reads of the manifests."""
@@ -65,14 +69,15 @@ _HELD = {
 class EdgeController(Module):
     """Answers the upstream messages of nodes, and sends nodes the objects that they need.
 
-    It also runs the embedded API server: it carries out the calls of `control` and dynamiccontroller, and applies a
-    directory of manifests. Each batch of messages is one transaction (`Transactions`). The module's thread waits for
-    the database; nothing else could be done meanwhile.
+    It also makes the API calls of `control` and dynamiccontroller. The API server is the embedded one, whose objects
+    and manifests it keeps, or that of a cluster (`ApiEngine`). Each batch of messages is one transaction
+    (`Transactions`). The module's thread waits for the database, and for nothing else.
 
     Args:
-        cluster: the embedded API server; made by the process, so it outlives a restart of this module.
-        database: stores the cluster; outlives a restart, too.
-        manifests: a watched directory, or None.
+        cluster: the embedded API server, made by the process, so that it outlives a restart of this module; or a
+            cluster's.
+        database: stores ObjectSyncs and the embedded API server's objects; outlives a restart, too.
+        manifests: a watched directory for the embedded API server, or None.
         refusals: counts refused requests of nodes.
     """
 
@@ -82,40 +87,40 @@ class EdgeController(Module):
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Cluster | RemoteCluster,
         database: Database,
         manifests: ManifestDirectory | None = None,
         refusals: Refusals | None = None,
     ) -> None:
         super().__init__()
-        self._cluster = cluster
         self._database = database
-        self._manifests = manifests
-        self._graph = NodeGraph(cluster.storage)
+        storage = cluster.storage if isinstance(cluster, Cluster) else Storage(self.clock)
+        self._graph = NodeGraph(storage)
         object_syncs = ObjectSyncs(database.put_object_sync)
         may_send = partial(may_read, graph=self._graph)
-        self._downstream = DownstreamController(cluster, object_syncs, self._send_down, may_send)
-        self._connections = NodeConnections(
-            database, cluster.storage, object_syncs, self._downstream, self._close_connection
-        )
+        self._downstream = DownstreamController(storage, object_syncs, self._send_down, may_send)
+        self._connections = NodeConnections(database, storage, object_syncs, self._downstream, self._close_connection)
         self._transactions = Transactions(
-            cluster.storage, database, self._changed, self._connections.claimed_elsewhere, self._rolled_back
+            storage, database, self._changed, self._connections.claimed_elsewhere, self._rolled_back
         )
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
-        self._history = WatchHistory(cluster.storage)
-        """Begins anew with what was loaded: of what was deleted before that, it knows nothing."""
-        self._noted: list[ObjectChanged] = []
-        """Committed changes of which watches are not told yet."""
+        self._manifests = manifests
+        self._api: ApiEngine = (
+            EmbeddedApi(cluster, database, manifests, self._access_control, self._transactions, self._loaded)
+            if isinstance(cluster, Cluster)
+            else ClusterApi(cluster, self, storage, self._access_control, self._observe, self._loaded)
+        )
         self.failures = Failures()
-        self._may_place = True
-        """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
         self._handled: Counter[str] = Counter()
         """Handled messages by node, not yet reported to cloudhub."""
+        self._waiting: list[Callable[[], None]] = []
+        """What came before the objects were loaded."""
+        self._ends_turn = False
+        """Whether the end of the present turn is in the inbox."""
 
     def on_start(self) -> None:
-        """Loads database and manifests, and starts to watch both."""
+        """Loads the objects, and starts to watch them."""
         self._transact(self._load)
-        self._history = WatchHistory(self._cluster.storage)
         self.every(_RESEND_PERIOD, lambda: self._transact(self._downstream.resend_unacknowledged))
         if self._database.shared:
             listens = can_listen(self._database.engine)
@@ -124,14 +129,16 @@ class EdgeController(Module):
                 listener = self.start_actor(DatabaseListener, self._database.engine, self._notified)
                 listener.tell(Listen())
         if self._manifests is not None:
-            self.every(_MANIFESTS_PERIOD, self._sync_manifests)
+            self.every(_MANIFESTS_PERIOD, partial(self._transact, self._manifests.sync))
 
     def on_stop(self) -> None:
         """Leaves the database as it was after the last transaction."""
+        self._api.stop()
         self._transactions.abandon()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
         """Leaves the database as it was after the last transaction; the restarted module loads it."""
+        self._api.stop()
         self._transactions.abandon()
         super().on_failure(exception_type, exception_value, traceback)
 
@@ -139,7 +146,7 @@ class EdgeController(Module):
         """Commits the changes of the batch, sends the messages that follow from them, and reports the handled messages
         to cloudhub.
         """
-        self._place_waiting_pods()
+        self._api.before_commit()
         self._commit()
         if self._handled:
             handled, self._handled = dict(self._handled), Counter()
@@ -148,7 +155,7 @@ class EdgeController(Module):
     @handles_requests
     def on_request(self, message: Message) -> None:
         """Handles a query or a report of a node."""
-        self._answered(message, lambda: self._answer(message, handler_of(message)))
+        self._answer(message, handler_of(message))
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
@@ -156,14 +163,13 @@ class EdgeController(Module):
         cloudhub forgets the acknowledgements of an earlier process.
         """
 
-        def register() -> None:
-            self._answer(message, upstream_nodes.insert)
+        def registered() -> None:
             self._transactions.note_changes()
             resource = Resource.parse(message.route.resource, Side.CLOUD)
             if resource.name == resource.node:
                 self._connections.registered(resource.node)
 
-        self._answered(message, register)
+        self._answer(message, upstream_nodes.insert, registered)
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_connected(self, message: Message) -> None:
@@ -193,15 +199,15 @@ class EdgeController(Module):
 
     @handles(None, Verb.CALL, source=ModuleName.DYNAMICCONTROLLER)
     def on_call(self, message: Message) -> None:
-        """Carries out an API call of a node's metaserver, which came through dynamiccontroller."""
-        self._call(message, self._serve_node)
+        """Makes an API call of a node's metaserver, which came through dynamiccontroller."""
+        self._call(message)
 
     @handles(None, Verb.CALL, source=commands.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
-        """Carries out an API call of module `control`: of an administrator without authorization, of a node that calls
-        over TCP with it. The simulation writes this way, in place of people and controllers.
+        """Makes an API call of module `control`: of an administrator without authorization, of a node that calls over
+        TCP with it. The simulation writes this way, in place of people and controllers.
         """
-        self._call(message, self._serve_call)
+        self._call(message)
 
     @handles(None, Verb.WATCH, source=commands.SOURCE)
     def on_watch(self, message: Message) -> None:
@@ -209,7 +215,7 @@ class EdgeController(Module):
 
         def begin() -> None:
             query = message.content_as(WatchQuery)
-            self._transactions.after_commit(lambda: self.reply(message, self._history.start(query)))
+            self._transactions.after_commit(lambda: self.reply(message, self._api.start_watch(query)))
 
         def refuse(_: Message, error: ApiError) -> None:
             refused = WatchStart(refusal=error.status())
@@ -221,30 +227,21 @@ class EdgeController(Module):
         """Takes over the changes of other cloudcores, by an empty transaction."""
         self._transact(lambda: None)
 
-    def _call(self, message: Message, serve: Callable[[ApiCall], ApiResult]) -> None:
+    def _call(self, message: Message) -> None:
         def answer(result: ApiResult) -> None:
             self._transactions.after_commit(lambda: self.reply(message, result))
+            self._end_turn_soon()
 
         def call() -> None:
-            answer(serve(message.content_as(ApiCall)))
-
-        def refuse(_: Message, error: ApiError) -> None:
-            answer(ApiResult(refusal=error.status()))
+            asked = message.content_as(ApiCall)
+            if asked.node:
+                self._access_control.authorize(of_call(asked.node, asked))
+            self._api.perform(asked, asked.node, answer)
 
         try:
-            self._handle(message, call, refuse)
+            self._handle(message, call, lambda _message, error: answer(ApiResult(refusal=error.status())))
         except api_calls.DryRunError as end:
             answer(end.result)
-
-    def _serve_call(self, call: ApiCall) -> ApiResult:
-        if call.node:
-            return self._serve_node(call)
-        return api_calls.serve(self._cluster, call, knows_all=self._knows_all())
-
-    def _serve_node(self, call: ApiCall) -> ApiResult:
-        self._access_control.authorize(of_call(call.node, call))
-        with self._cluster.with_admission(self._access_control.admission(call.node)):
-            return api_calls.serve(self._cluster, call, knows_all=self._knows_all())
 
     def _note_holder(self, request: UpstreamRequest, resource_type: str) -> None:
         """Records a query for an object that nodes store: the node must receive later changes of the object, and its
@@ -263,6 +260,9 @@ class EdgeController(Module):
             DatabaseError: the transaction is lost. The supervisor restarts the module, and the message is tried again.
             DryRunError: the work was a dry run; nothing of it remains.
         """
+        if not self._api.is_ready:
+            self._waiting.append(partial(self._handle, message, work, refuse))
+            return
         try:
             self._transactions.attempt(work)
         except (DatabaseError, api_calls.DryRunError):
@@ -272,28 +272,39 @@ class EdgeController(Module):
             if refuse is not None:
                 refuse(message, refusal)
 
-    def _answer(self, message: Message, handler: UpstreamHandler) -> None:
-        """Authorizes and handles a message of a node, and sends the responses."""
-        request = UpstreamRequest.of(message, manifests_loaded=self._knows_all(), now=self.clock.now())
-        resource_type = type_of(message.route.resource, Side.CLOUD)
-        self._access_control.authorize(attributes_of(resource_type, message.route.operation, request))
-        self._note_holder(request, resource_type)
-        with self._cluster.with_admission(self._access_control.admission(request.node)):
-            results = self._run(handler(request))
-        self._send_results(message, results)
+    def _answer(self, message: Message, handler: UpstreamHandler, then: Callable[[], None] = lambda: None) -> None:
+        """Authorizes and handles a message of a node, and sends the responses; `then` is called after a success. Either
+        way the message counts as handled.
+        """
 
-    def _run(self, steps: Steps[T]) -> T:
-        """Makes the requests of a handler, and returns its result."""
-        try:
-            call = next(steps)
-            while True:
-                result = api_calls.serve(self._cluster, call)
-                if result.refusal is None:
-                    call = steps.send(result.object or {})
-                else:
-                    call = steps.throw(RefusedError(result.refusal))
-        except StopIteration as end:
-            return cast("T", end.value)
+        def finished(results: Iterable[UpstreamResult]) -> None:
+            self._send_results(message, results)
+            then()
+            self._count(message)
+
+        def begin() -> None:
+            request = UpstreamRequest.of(message, manifests_loaded=self._api.knows_all, now=self.clock.now())
+            resource_type = type_of(message.route.resource, Side.CLOUD)
+            self._access_control.authorize(attributes_of(resource_type, message.route.operation, request))
+            self._note_holder(request, resource_type)
+
+            def perform(call: ApiCall, answered: Answered) -> None:
+                self._api.perform(call, request.node, answered)
+
+            Procedure(handler(request), perform, finished, later).start()
+
+        def later(rest: Callable[[], None]) -> None:
+            self._handle(message, rest, refused)
+            self._end_turn_soon()
+
+        def refused(_: Message, error: ApiError) -> None:
+            self._refuse(message, error)
+            self._count(message)
+
+        self._handle(message, begin, refused)
+
+    def _count(self, message: Message) -> None:
+        self._handled[Resource.parse(message.route.resource, Side.CLOUD).node] += 1
 
     def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> None:
         for result in results:
@@ -301,11 +312,6 @@ class EdgeController(Module):
                 self._send_response(message, result)
             else:
                 self._downstream.send(result)
-
-    def _answered(self, message: Message, work: Callable[[], None]) -> None:
-        """Does the work of a node's message, or refuses it; either way the message counts as handled."""
-        self._handle(message, work, self._refuse)
-        self._handled[Resource.parse(message.route.resource, Side.CLOUD).node] += 1
 
     def _refuse(self, message: Message, error: ApiError) -> None:
         """Sends an error. To a query it has a lister's form: an edge would store the bare error as the object, as
@@ -316,13 +322,6 @@ class EdgeController(Module):
             return
         is_query = message.route.operation == Operation.QUERY and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
         self._send_response(message, error_response(error) if is_query else status_error(error))
-
-    def _place_waiting_pods(self) -> None:
-        """Places pods that wait for a node, in the transaction, after a change that may have made room for them."""
-        if self._may_place:
-            self._may_place = False
-            if self._cluster.waiting_pods():
-                self._transactions.attempt(self._cluster.place_waiting_pods)
 
     def _notified(self) -> None:
         self.call_soon(self.poll_database)
@@ -340,41 +339,53 @@ class EdgeController(Module):
         each would overflow its inbox when a large manifest is applied.
         """
         self._transactions.commit()
-        if self._noted:
-            changes, self._noted = tuple(self._noted), []
-            self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(changes)))
+        noted = self._api.take_noted()
+        if noted and self.hive.members(commands.SOURCE):
+            self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
 
     def _load(self) -> None:
         self._downstream.index_pods()
         for kind in (_POD, _VOLUME):
-            self._graph.add_objects(self._cluster.list(kind))
-        if self._manifests is not None:
-            self._manifests.reset()
-            self._manifests.sync()
-            self._transactions.note_changes()
-        self._place_waiting_pods()
+            self._graph.add_objects(self._api.storage.list(kind))
+        self._api.start()
+
+    def _loaded(self) -> None:
+        """Takes up the nodes that are connected, and what has come meanwhile."""
+        self._transactions.begin()
         self._connections.restore()
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each()
+        if waiting:
+            self._end_turn_soon()
 
-    def _knows_all(self) -> bool:
-        """Returns whether a missing object was deleted. With a new database it may have been lost with an old one, and
-        nodes must not delete their pods for that.
-        """
-        has_past = self._database.outlives_process and not self._database.is_new
-        return has_past or (self._manifests is not None and self._manifests.loaded)
+    def _observe(self, change: Callable[[], None]) -> None:
+        """Takes over a change of a cluster's object. One that cannot be handled is dropped; the others count."""
+        try:
+            self._transactions.attempt(change)
+        except DatabaseError:
+            raise
+        except Exception:  # noqa: BLE001 - one object must not stop the module for all
+            _log.exception("a change of an object cannot be handled")
+        self._end_turn_soon()
 
-    def _sync_manifests(self) -> None:
-        if self._manifests is not None:
-            self._transact(self._manifests.sync)
+    def _end_turn_soon(self) -> None:
+        """Ends the turn after what is in the inbox: continuations are in no batch of messages."""
+        if not self._ends_turn:
+            self._ends_turn = True
+            self.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._ends_turn = False
+        self.on_batch_end()
 
     def _changed(self, event: ObjectEvent) -> None:
         """Sends a change to the nodes that need it, and to `control` for watches."""
-        self._may_place = self._may_place or makes_room(event)
+        self._api.changed(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
         if event.key.kind == _NODE and event.type is EventType.DELETED:
             self._connections.forget(event.key.name, elsewhere=self._transactions.is_adopting)
-        if self.hive.members(commands.SOURCE):
-            self._transactions.after_commit(lambda: self._noted.append(self._history.note(event)))
 
     def _rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:
         for event in events:

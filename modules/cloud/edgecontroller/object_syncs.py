@@ -57,9 +57,12 @@ class ObjectSyncs:
         return [node for node, syncs in self._of.items() if uid in syncs]
 
     def is_needed(self, node: str, uid: str, version: int) -> bool:
-        """Returns whether a node must be sent this version of an object."""
+        """Returns whether a node must be sent this version of an object.
+
+        A version may be lower than the acknowledged one when etcd was restored.
+        """
         sync = self.of(node).get(uid)
-        return sync is None or sync.version < version
+        return sync is None or sync.version != version
 
     def sending(self, node: str, uid: str, key: ObjectKey) -> None:
         """Stores an ObjectSync before its object, or deletion, is sent."""
@@ -69,7 +72,7 @@ class ObjectSyncs:
     def acknowledged(self, node: str, uid: str, version: int) -> None:
         """Records that a node has acknowledged a version of an object; ignores objects without ObjectSync."""
         sync = self.of(node).get(uid)
-        if sync is not None and version > sync.version:
+        if sync is not None and version not in (0, sync.version):
             self._put(node, uid, ObjectSync(sync.key, version))
 
     def deleted(self, node: str, uid: str) -> None:

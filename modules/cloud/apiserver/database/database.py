@@ -50,13 +50,18 @@ class Database:
         cloudcore: identifies this process among those that share the database.
         durable: whether a commit waits for the disk; see `make_engine`.
         shared: whether other cloudcores may change the database; None: if it outlives this process.
+        stores_objects: whether it has the objects, too, and not only ObjectSyncs and claims: those of the embedded API
+            server, not those of a cluster.
 
     Raises:
         DatabaseError: the database cannot be opened.
     """
 
-    def __init__(self, url: str, cloudcore: str, *, durable: bool = True, shared: bool | None = None) -> None:
+    def __init__(
+        self, url: str, cloudcore: str, *, durable: bool = True, shared: bool | None = None,
+                 stores_objects: bool = True) -> None:  # fmt: skip
         self.cloudcore = cloudcore
+        self._stores_objects = stores_objects
         parsed = url_of(url)
         self.where = shown(parsed)
         self.engine = make_engine(parsed, durable=durable)
@@ -115,7 +120,8 @@ class Database:
 
     def put(self, event: ObjectEvent) -> None:
         """Adds a changed object to the transaction."""
-        self._message.put(event)
+        if self._stores_objects:
+            self._message.put(event)
 
     def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
         """Adds a changed ObjectSync to the transaction; None deletes it."""
@@ -211,13 +217,14 @@ class Database:
     def _changes(self, connection: Connection, version: int, *, complete: bool) -> RemoteChanges:
         query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.body)
         query = query.where(objects.c.body.is_not(None)) if complete else query.where(objects.c.revision > self._seen)
+        rows = connection.execute(query.order_by(objects.c.revision)) if self._stores_objects else ()
         found = [
             (ObjectKey(kind, namespace, name), None if body is None else msgspec.json.decode(body))
-            for kind, namespace, name, body in connection.execute(query.order_by(objects.c.revision))
+            for kind, namespace, name, body in rows
         ]
         claims = select(sessions.c.node, sessions.c.cloudcore).where(sessions.c.revision > self._seen)
         claimed = [(node, cloudcore) for node, cloudcore in connection.execute(claims) if node not in self.unclaimed]
-        return RemoteChanges(found, version, complete, claimed)
+        return RemoteChanges(found, version, complete and self._stores_objects, claimed)
 
     def _write(self, connection: Connection, version: int) -> None:
         """Writes the pending rows. Rows are deleted and inserted, not updated: the same SQL for every database."""

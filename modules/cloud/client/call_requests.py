@@ -1,0 +1,108 @@
+"""API calls as HTTP requests, and their responses (kubernetes.io, "API concepts")."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
+from modules.cloud.client.transport import ApiRequest, ApiResponse
+
+_METHODS: Final = {
+    "get": "GET",
+    "list": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "updatestatus": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+_JSON: Final = "application/json"
+_LONGEST_MESSAGE: Final = 1000
+
+
+class CallError(ValueError):
+    """A call has no form as a request."""
+
+
+def request_of(call: ApiCall) -> ApiRequest:
+    """Return the HTTP request of a call.
+
+    Raises:
+        CallError: the verb is unknown, or a name cannot be part of a path.
+    """
+    method = _METHODS.get(call.verb)
+    if method is None:
+        raise CallError(f"the verb {call.verb[:40]!r} is none of the Kubernetes API")
+    is_delete = method == "DELETE"
+    query = "" if is_delete else urlencode(list(_query(call.options)))
+    path = collection_path(call.api_version, call.plural, call.namespace) + "".join(_of_one(call))
+    body: Any = {"kind": "DeleteOptions", "apiVersion": "v1", **call.options} if is_delete else call.body
+    headers = [("Accept", _JSON)]
+    if body is not None:
+        headers.append(("Content-Type", call.patch_type if method == "PATCH" else _JSON))
+    encoded = b"" if body is None else msgspec.json.encode(body)
+    return ApiRequest(method=method, path=f"{path}?{query}" if query else path, headers=tuple(headers), body=encoded)
+
+
+def result_of(response: ApiResponse) -> ApiResult:
+    """Return the result in a response; one that is no JSON object is a refusal."""
+    status = response.head.status
+    try:
+        content = msgspec.json.decode(response.body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        content = None
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES and isinstance(content, dict):
+        return ApiResult(content, created=status == HTTPStatus.CREATED)
+    if isinstance(content, dict) and content.get("kind") == "Status":
+        return ApiResult(refusal={**content, "code": status})
+    text = response.body[:_LONGEST_MESSAGE].decode(errors="replace").strip()
+    return failure(status, text or "the response is no JSON object")
+
+
+def failure(code: int, message: str) -> ApiResult:
+    """Return the result of a call that has no answer of the API server's own."""
+    status: JsonObject = {"metadata": {}, "status": "Failure", "message": message, "reason": _reason(code)}
+    return ApiResult(refusal={**status, "code": code})
+
+
+def collection_path(api_version: str, plural: str, namespace: str = "") -> str:
+    """Return the path of a collection.
+
+    Raises:
+        CallError: a name cannot be part of a path.
+    """
+    root = "/apis/" if "/" in api_version else "/api/"
+    parts = [_part(each) for each in api_version.split("/")]
+    place = f"/namespaces/{_part(namespace)}" if namespace else ""
+    return f"{root}{'/'.join(parts)}{place}/{_part(plural)}"
+
+
+def _of_one(call: ApiCall) -> Iterator[str]:
+    subresource = call.subresource or ("status" if call.verb == "updatestatus" else "")
+    for each in (call.name, subresource):
+        if each:
+            yield f"/{_part(each)}"
+
+
+def _part(name: str) -> str:
+    """Return a name as one segment of a path (`apimachinery/pkg/api/validation/path`)."""
+    if name in ("", ".", "..") or "/" in name or "%" in name:
+        raise CallError(f"{name[:80]!r} is no name of an object")
+    return quote(name, safe="")
+
+
+def _query(options: JsonObject) -> Iterator[tuple[str, str]]:
+    for name, value in options.items():
+        for each in value if isinstance(value, list) else [value]:
+            if each is not None and name not in ("kind", "apiVersion"):
+                yield name, str(each).lower() if isinstance(each, bool) else str(each)
+
+
+def _reason(code: int) -> str:
+    return {429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout", 400: "BadRequest"}.get(
+        code, "InternalError"
+    )

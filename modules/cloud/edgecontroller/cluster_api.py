@@ -1,0 +1,262 @@
+"""The API server of a cluster, as edgecontroller's engine."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from beehive.module import Module
+from beehive.runtime import Runtime
+from modules.cloud.apiserver.authorization.access_control import AccessControl
+from modules.cloud.apiserver.authorization.attributes import user_of
+from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
+from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, kind_named, version_of
+from modules.cloud.apiserver.storage import ObjectEvent, Storage
+from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
+from modules.cloud.client.call_requests import CallError, collection_path, failure, request_of, result_of
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.kube_client import CallEnd, KubeClient, News
+from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
+from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
+from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.client.transport import ApiRequest, KubeTransport
+from modules.cloud.edgecontroller.node_writes import is_write, needs_live, proposed, same_uid
+from modules.cloud.edgecontroller.procedure import Answered
+
+_log = logging.getLogger(__name__)
+
+MIRRORED: Final = (
+    "Node", "Pod", "ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment", "CSIDriver",
+)  # fmt: skip
+"""The kinds that nodes hold (KubeEdge's cloudcore watches the same, whole)."""
+_REQUIRED: Final = frozenset({"Node", "Pod"})
+"""Kinds without which no node can be served; the right to another may be missing."""
+_ASSIGNED: Final = "spec.nodeName!="
+_LANES: Final = {
+    "leases": RequestLane.LEASE,
+    "nodes": RequestLane.NODE,
+    "pods": RequestLane.POD_STATUS,
+    "events": RequestLane.EVENT,
+}
+_REPEATABLE: Final = ("get", "list", "patch", "delete")
+"""Verbs of calls that may be made again when their outcome is unknown."""
+_SIGNING_REQUESTS: Final = "certificatesigningrequests"
+
+
+class RemoteCluster(msgspec.Struct, frozen=True):
+    """A cluster that is reached over HTTP."""
+
+    connect: Callable[[Runtime], KubeTransport]
+    """Returns a transport to the API server, at each start of edgecontroller."""
+
+
+class ClusterApi:
+    """Makes API calls over HTTP, and mirrors the objects that nodes hold, each kind with one watch.
+
+    The storage has the objects as the API server sent them, without `managedFields`. Its changes go to edgecontroller
+    as those of the embedded API server do.
+
+    Args:
+        cluster: the cluster.
+        module: edgecontroller.
+        storage: empty.
+        access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
+        transact: makes changes of the storage in a transaction.
+        loaded: called once, when all objects are there.
+    """
+
+    def __init__(
+        self,
+        cluster: RemoteCluster,
+        module: Module,
+        storage: Storage,
+        access_control: AccessControl,
+        transact: Callable[[Callable[[], None]], None],
+        loaded: Callable[[], None],
+    ) -> None:
+        self._storage = storage
+        self._cluster = cluster
+        self._module = module
+        self._client: KubeClient | None = None
+        self._access_control = access_control
+        self._transact = transact
+        self._loaded = loaded
+        self._missing = set(MIRRORED)
+        """Kinds of which no list is complete yet."""
+
+    @property
+    def storage(self) -> Storage:
+        """The objects of the mirrored kinds."""
+        return self._storage
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether all objects are there."""
+        return self.is_ready
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all objects are there."""
+        return not self._missing
+
+    def start(self) -> None:
+        """Begin to list and watch the mirrored kinds."""
+        client = self._client = KubeClient(
+            self._cluster.connect(self._module.runtime), self._module, self._module.clock.random
+        )
+        for name in MIRRORED:
+            kind = kind_named(name)
+            selector = _ASSIGNED if name == "Pod" else ""
+            selection = Selection(path=collection_path(kind.api_version, kind.plural), field_selector=selector)
+            client.watch(selection, partial(self._told, kind))
+
+    def stop(self) -> None:
+        """End all requests."""
+        if self._client is not None:
+            self._client.close()
+
+    def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
+        """Make a call: a read of a mirrored object from the mirror, all others over HTTP."""
+        kind = self._kind_of(call)
+        known = self._mirrored(kind, call)
+        if known is not None:
+            answered(ApiResult(known))
+        elif not node or not is_write(call):
+            self._send(call, node, answered)
+        elif kind is not None:
+            self._admit(kind, call, node, answered)
+        else:
+            error = MethodNotAllowedError(f"a node writes no {call.plural[:80]}")
+            answered(ApiResult(refusal=error.status()))
+
+    def start_watch(self, query: WatchQuery) -> WatchStart:
+        """Refuse: who watches a cluster asks its API server."""
+        why = f"cloudcore serves no watch of {query.kind} of a cluster: ask the cluster's API server"
+        return WatchStart(refusal=MethodNotAllowedError(why).status())
+
+    def changed(self, event: ObjectEvent) -> None:
+        """Do nothing: others watch the cluster themselves."""
+
+    def take_noted(self) -> tuple[ObjectChanged, ...]:
+        """Return nothing."""
+        return ()
+
+    def before_commit(self) -> None:
+        """Do nothing: the cluster has controllers of its own."""
+
+    def _kind_of(self, call: ApiCall) -> Kind | None:
+        """Return the kind of a call's resource, None for one of which edgecontroller knows nothing."""
+        try:
+            return self._storage.kinds.at(call.api_version, call.plural)
+        except UnknownKindError:
+            return None
+
+    def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
+        if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
+            return None
+        return self._storage.find(key_for(kind, call.namespace, call.name))
+
+    def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
+        """Check a node's write by NodeRestriction, and make it."""
+        live = self._storage.find(key_for(kind, call.namespace, call.name)) if call.name else None
+        if live is not None or not needs_live(kind, call):
+            self._admit_change(kind, call, node, live, answered)
+            return
+
+        def found(result: ApiResult) -> None:
+            if result.object is None:
+                answered(result)
+            else:
+                self._admit_change(kind, call, node, result.object, answered)
+
+        read = ApiCall(
+            verb="get", api_version=call.api_version, plural=call.plural, namespace=call.namespace, name=call.name
+        )
+        self._send(read, "", found)
+
+    def _admit_change(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered) -> None:
+        try:
+            if live is None or same_uid(call, live):  # otherwise the API server refuses it
+                self._access_control.admission(node)(live, proposed(kind, call, live))
+        except ApiError as error:
+            answered(ApiResult(refusal=error.status()))
+            return
+        self._send(call, node, answered)
+
+    def _send(self, call: ApiCall, node: str, answered: Answered) -> None:
+        if self._client is None:
+            answered(failure(HTTPStatus.SERVICE_UNAVAILABLE, "edgecontroller has not started"))
+            return
+        try:
+            request = request_of(call)
+        except CallError as error:
+            answered(failure(HTTPStatus.BAD_REQUEST, str(error)))
+            return
+        if call.plural == _SIGNING_REQUESTS and call.verb == "create" and node:
+            request = _impersonating(request, node)
+        key = f"{call.verb} {call.namespace}/{call.name}" if call.name else ""
+        self._client.call(
+            _LANES.get(call.plural, RequestLane.QUERY),
+            request,
+            lambda end: answered(_result(end)),
+            key=key,
+            idempotent=call.verb in _REPEATABLE,
+        )
+
+    def _told(self, kind: Kind, news: News) -> None:
+        match news:
+            case Synced():
+                self._have(kind.name)
+            case Refused():
+                _log.warning("cannot watch %s: %d: %s", kind.plural, news.status, news.message)
+                if kind.name not in _REQUIRED:
+                    self._have(kind.name)
+            case EpochChanged():
+                _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
+            case Deleted():
+                key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
+                last = _decoded(kind, news.object.body) or self._storage.find(key)
+                self._transact(lambda: self._storage.observe(key, None, version_of(last) if last else ""))
+            case _:
+                key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
+                obj = _decoded(kind, news.object.body)
+                if obj is not None:
+                    self._transact(lambda: self._storage.observe(key, obj))
+
+    def _have(self, kind: str) -> None:
+        if kind in self._missing:
+            self._missing.discard(kind)
+            if not self._missing:
+                self._loaded()
+
+
+def _decoded(kind: Kind, body: bytes) -> JsonObject | None:
+    """Return an object without its `managedFields`, None for what is no object."""
+    try:
+        obj = msgspec.json.decode(body) if body else None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        _log.warning("one of the %s cannot be read: %s", kind.plural, error)
+        return None
+    if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
+        return None
+    obj["metadata"].pop("managedFields", None)
+    return {**obj, "kind": kind.name, "apiVersion": kind.api_version}
+
+
+def _result(end: CallEnd) -> ApiResult:
+    if isinstance(end, CallAnswered):
+        return result_of(end.response)
+    if isinstance(end, CallSuperseded):
+        return failure(HTTPStatus.SERVICE_UNAVAILABLE, "a newer request for the object has taken its place")
+    why = getattr(end, "why", "too many requests wait for the API server")
+    return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"no answer of the API server: {why}")
+
+
+def _impersonating(request: ApiRequest, node: str) -> ApiRequest:
+    """Return a request in the name of a node: the API server notes who asks for a certificate."""
+    groups = (("Impersonate-Group", "system:nodes"), ("Impersonate-Group", "system:authenticated"))
+    headers = (*request.headers, ("Impersonate-User", user_of(node)), *groups)
+    return msgspec.structs.replace(request, headers=headers)
