@@ -300,6 +300,21 @@ def test_a_401_renews_a_plugins_token(plugin: Plugin) -> None:
         assert server.connections == 1
 
 
+def test_a_401_has_the_token_file_read_again(tmp_path: Path) -> None:
+    """A token that was replaced within the file system's resolution of time is found out by the refusal of the old."""
+    file = tmp_path / "token"
+    file.write_text("old")
+    os.utime(file, ns=(1, 1))
+    with (
+        ScriptedServer(lambda peer: tokens(peer, "Bearer new")) as server,
+        client(f"http://127.0.0.1:{server.port}", UserEntry(token_file=str(file))) as api,
+    ):
+        assert api.ask() == (401, b"Bearer old")
+        file.write_text("new")
+        os.utime(file, ns=(1, 1))
+        assert api.ask("/", "PUT", body=b"{}") == (200, b"Bearer new")
+
+
 def test_a_second_401_is_the_answer(plugin: Plugin, tmp_path: Path) -> None:
     """Of a plug-in, of a token file, and at once where nothing can be renewed."""
     file = tmp_path / "token"

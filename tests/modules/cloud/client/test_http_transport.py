@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 
 import pytest
@@ -361,6 +362,7 @@ def test_an_answer_may_come_before_the_request_was_read() -> None:
     def script(peer: Peer) -> None:
         peer.socket.recv(1000)
         peer.raw(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        peer.socket.shutdown(socket.SHUT_WR)
         peer.closed()
 
     with ScriptedServer(script, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
