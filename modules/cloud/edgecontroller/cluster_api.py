@@ -64,7 +64,8 @@ class ClusterApi:
         module: edgecontroller.
         storage: empty.
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
-        transact: makes changes of the storage in a transaction.
+        transact: makes changes of the storage in the transaction of the present turn.
+        end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
         loaded: called once, when all objects are there.
     """
 
@@ -75,6 +76,7 @@ class ClusterApi:
         storage: Storage,
         access_control: AccessControl,
         transact: Callable[[Callable[[], None]], None],
+        end_turn: Callable[[], None],
         loaded: Callable[[], None],
     ) -> None:
         self._storage = storage
@@ -83,6 +85,7 @@ class ClusterApi:
         self._client: KubeClient | None = None
         self._access_control = access_control
         self._transact = transact
+        self._end_turn = end_turn
         self._loaded = loaded
         self._missing = set(MIRRORED)
         """Kinds of which no list is complete yet."""
@@ -201,12 +204,17 @@ class ClusterApi:
         self._client.call(
             _LANES.get(call.plural, RequestLane.QUERY),
             request,
-            lambda end: answered(_result(end)),
+            partial(self._answered, answered),
             key=key,
             idempotent=call.verb in _REPEATABLE,
         )
 
+    def _answered(self, answered: Answered, end: CallEnd) -> None:
+        answered(_result(end))
+        self._end_turn()
+
     def _told(self, kind: Kind, news: News) -> None:
+        self._end_turn()
         match news:
             case Synced():
                 self._have(kind.name)

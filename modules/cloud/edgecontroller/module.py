@@ -2,12 +2,10 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, ClassVar
-
-import msgspec
 
 from beehive.delivery import OverflowPolicy
 from beehive.handlers import handles
@@ -34,9 +32,9 @@ from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, Wat
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller import upstream_nodes
 from modules.cloud.edgecontroller.api_engine import ApiEngine
+from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.cluster_api import ClusterApi, RemoteCluster
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
 from modules.cloud.edgecontroller.embedded_api import EmbeddedApi
 from modules.cloud.edgecontroller.failures import Failures
 from modules.cloud.edgecontroller.node_connections import NodeConnections
@@ -46,7 +44,7 @@ from modules.cloud.edgecontroller.responses import UpstreamResponse, error_respo
 from modules.cloud.edgecontroller.upstream import forbidden_responses, handler_of, handles_requests
 from modules.cloud.edgecontroller.upstream_attributes import attributes_of
 from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamRequest, UpstreamResult
-from modules.cloud.messages import ACKNOWLEDGED, HANDLED, HANDLED_RESOURCE, Acknowledged, ConnectEvent, SessionTakenOver
+from modules.cloud.messages import ACKNOWLEDGED, HANDLED, HANDLED_RESOURCE, Acknowledged, ConnectEvent
 from modules.cloud.refusals import Refusals
 
 _log = logging.getLogger(__name__)
@@ -97,18 +95,18 @@ class EdgeController(Module):
         storage = cluster.storage if isinstance(cluster, Cluster) else Storage(self.clock)
         self._graph = NodeGraph(storage)
         object_syncs = ObjectSyncs(database.put_object_sync)
+        self._transactions = Transactions(storage, database, self._changed, self._claimed, self._rolled_back)
+        sender = self._sender = CloudHubSender(self, self._transactions)
         may_send = partial(may_read, graph=self._graph)
-        self._downstream = DownstreamController(storage, object_syncs, self._send_down, may_send)
-        self._connections = NodeConnections(database, storage, object_syncs, self._downstream, self._close_connection)
-        self._transactions = Transactions(
-            storage, database, self._changed, self._connections.claimed_elsewhere, self._rolled_back
-        )
+        self._downstream = DownstreamController(storage, object_syncs, sender.send_down, may_send)
+        self._connections = NodeConnections(database, storage, object_syncs, self._downstream, sender.close_connection)
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         self._manifests = manifests
+        access = self._access_control
         self._api: ApiEngine = (
-            EmbeddedApi(cluster, database, manifests, self._access_control, self._transactions, self._loaded)
+            EmbeddedApi(cluster, database, manifests, access, self._transactions, self._loaded)
             if isinstance(cluster, Cluster)
-            else ClusterApi(cluster, self, storage, self._access_control, self._observe, self._loaded)
+            else ClusterApi(cluster, self, storage, access, self._observe, self._end_turn_soon, self._loaded)
         )
         self.failures = Failures()
         self._handled: Counter[str] = Counter()
@@ -200,14 +198,14 @@ class EdgeController(Module):
     @handles(None, Verb.CALL, source=ModuleName.DYNAMICCONTROLLER)
     def on_call(self, message: Message) -> None:
         """Makes an API call of a node's metaserver, which came through dynamiccontroller."""
-        self._call(message)
+        self._call(message, of_node=True)
 
     @handles(None, Verb.CALL, source=commands.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
         """Makes an API call of module `control`: of an administrator without authorization, of a node that calls over
         TCP with it. The simulation writes this way, in place of people and controllers.
         """
-        self._call(message)
+        self._call(message, of_node=False)
 
     @handles(None, Verb.WATCH, source=commands.SOURCE)
     def on_watch(self, message: Message) -> None:
@@ -227,14 +225,13 @@ class EdgeController(Module):
         """Takes over the changes of other cloudcores, by an empty transaction."""
         self._transact(lambda: None)
 
-    def _call(self, message: Message) -> None:
+    def _call(self, message: Message, *, of_node: bool) -> None:
         def answer(result: ApiResult) -> None:
             self._transactions.after_commit(lambda: self.reply(message, result))
-            self._end_turn_soon()
 
         def call() -> None:
             asked = message.content_as(ApiCall)
-            if asked.node:
+            if of_node or asked.node:
                 self._access_control.authorize(of_call(asked.node, asked))
             self._api.perform(asked, asked.node, answer)
 
@@ -295,7 +292,6 @@ class EdgeController(Module):
 
         def later(rest: Callable[[], None]) -> None:
             self._handle(message, rest, refused)
-            self._end_turn_soon()
 
         def refused(_: Message, error: ApiError) -> None:
             self._refuse(message, error)
@@ -367,7 +363,6 @@ class EdgeController(Module):
             raise
         except Exception:  # noqa: BLE001 - one object must not stop the module for all
             _log.exception("a change of an object cannot be handled")
-        self._end_turn_soon()
 
     def _end_turn_soon(self) -> None:
         """Ends the turn after what is in the inbox: continuations are in no batch of messages."""
@@ -387,28 +382,16 @@ class EdgeController(Module):
         if event.key.kind == _NODE and event.type is EventType.DELETED:
             self._connections.forget(event.key.name, elsewhere=self._transactions.is_adopting)
 
+    def _claimed(self, claims: Sequence[tuple[str, str]]) -> None:
+        self._connections.claimed_elsewhere(claims)
+
     def _rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:
         for event in events:
             self._graph.roll_back(event)
             self._downstream.roll_back(event)
         self._connections.roll_back(nodes)
 
-    def _close_connection(self, node: str, connection: str) -> None:
-        taken = self.message(f"node/{node}", Operation.DISCONNECTED, SessionTakenOver(connection), group=Group.RESOURCE)
-        self._transactions.after_commit(partial(self.send, ModuleName.CLOUDHUB, taken))
-
-    def _send_down(self, down: DownstreamMessage) -> None:
-        sent = self.message(
-            down.resource, down.operation, down.content, group=Group.RESOURCE, resourceversion=down.version
-        )
-        self._transactions.after_commit(partial(self.send, ModuleName.CLOUDHUB, sent))
-
     def _send_response(self, request: Message, answer: UpstreamResponse) -> None:
-        reply = request.reply(self.clock, answer.content, source=self.name)
-        resource = Resource.parse(request.route.resource, Side.CLOUD)
-        if answer.resource_type:
-            resource = msgspec.structs.replace(resource, type=answer.resource_type)
-        routed = reply.with_route(group=Group.RESOURCE, resource=str(resource))
-        sent = routed.with_header(resourceversion=answer.version)
-        self._downstream.note_response(resource.node, answer.content)
-        self._transactions.after_commit(partial(self.send, ModuleName.CLOUDHUB, sent))
+        node = Resource.parse(request.route.resource, Side.CLOUD).node
+        self._downstream.note_response(node, answer.content)
+        self._sender.send_response(request, answer)

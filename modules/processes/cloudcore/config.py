@@ -73,6 +73,15 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     token_auth_file: Path | None = None
     """File of static tokens, `token,user,uid,"group1,group2"`. Default none: client certificates only."""
 
+    kubeconfig: Path | None = None
+    """Kubeconfig of the cluster whose pods run on the nodes. Default none: the embedded API server."""
+
+    context: str = ""
+    """Context of the kubeconfig. Default its current one."""
+
+    in_cluster: bool = False
+    """Whether cloudcore runs in a pod of that cluster, and uses its service account."""
+
     keepalive_interval: Annotated[float, Meta(gt=0)] = 30.0
     """Seconds without a keepalive after which a node is disconnected (`cloudHub.keepaliveInterval`). Twice the edge's
     heartbeat of 15 s."""

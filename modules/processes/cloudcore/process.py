@@ -1,6 +1,7 @@
 """The process of cloudcore."""
 
 import logging
+import os
 import resource
 import socket
 import sys
@@ -22,6 +23,7 @@ from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
@@ -31,10 +33,15 @@ from modules.processes.cloudcore.secure_serving import SecureServing
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.service_manager import ServiceManager, Watch, dead_modules
 from modules.processes.edgecore.shutdown import Shutdown
+from modules.processes.edgecore.version import VERSION
 
 if TYPE_CHECKING:
     import ssl
 
+    from modules.cloud.client.kubeconfig.model import Selected
+
+_API_CONNECTIONS = 16
+"""As many as `DEFAULT_LIMITS` lets calls be in flight."""
 _log = logging.getLogger(__name__)
 
 
@@ -87,6 +94,7 @@ class CloudCore:
         ManifestDirectoryError: the directory of manifests is missing or cannot be read.
         DatabaseError: the database cannot be used.
         TokenFileError: the file of tokens cannot be used.
+        KubeconfigError: the kubeconfig, or the pod's service account, cannot be used.
         AuthorityError: the certificate authority's files cannot be used.
         OSError: the certificate authority's files cannot be read.
     """
@@ -95,15 +103,17 @@ class CloudCore:
         check_socket(config.control_socket)
         if config.manifests_dir:
             check_directory(config.manifests_dir)
+        selected = _selected(config)
         clock = RealClock()
         self._clock = clock
         self._servers: list[WebsocketServer] = []
         self._config = config
         self.hive = Hive(Threads(clock))
-        self._database = Database(config.database_url, f"{socket.gethostname()}-{clock.new_id()}"[:64])
-        first_version = int(clock.now()) if self._database.is_new else 1
-        cluster = Cluster(clock, config.default_node or "", first_version)
-        manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
+        name = f"{socket.gethostname()}-{clock.new_id()}"[:64]
+        self._database = Database(config.database_url, name, stores_objects=selected is None)
+        embedded = Cluster(clock, config.default_node or "", int(clock.now()) if self._database.is_new else 1)
+        manifests = ManifestDirectory(config.manifests_dir, embedded) if config.manifests_dir else None
+        cluster = embedded if selected is None else _remote(selected)
         self._https: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
         ca_pem = self._add_registrar(config.tls) if config.tls else ""
@@ -200,6 +210,24 @@ class CloudCore:
         )
         self._servers[:] = [server]
         return server
+
+
+def _selected(config: CloudCoreConfig) -> "Selected | None":
+    """Returns the cluster and user of a kubeconfig, or of the pod; None for the embedded API server."""
+    if config.kubeconfig is None and not config.in_cluster:
+        return None
+    from modules.cloud.client.kubeconfig import reading  # noqa: PLC0415 - for clusters only
+
+    if config.kubeconfig is None:
+        return reading.in_cluster(os.environ)
+    return reading.load([config.kubeconfig]).select(config.context)
+
+
+def _remote(selected: "Selected") -> RemoteCluster:
+    from modules.cloud.client.http.factory import http_transport  # noqa: PLC0415 - for clusters only
+
+    agent, connections = f"cloudcore/{VERSION}", _API_CONNECTIONS
+    return RemoteCluster(lambda runtime: http_transport(selected, runtime, agent, connections))
 
 
 def _host(address: str) -> str:

@@ -33,6 +33,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     )
     _add_tls(parser)
     _add_secure(parser)
+    _add_cluster(parser)
     parser.add_argument(
         "--allow-without-tls",
         action="store_true",
@@ -107,6 +108,32 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("a cluster in place of the embedded API server")
+    group.add_argument("--kubeconfig", type=Path, metavar="FILE", help="its pods run on the nodes")
+    group.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig (default: the current one)")
+    group.add_argument(
+        "--in-cluster", action="store_true", help="cloudcore runs in a pod of the cluster, as its service account"
+    )
+
+
+def _mistake(chosen: argparse.Namespace) -> str:
+    """Return what is wrong with options that exclude each other, or ""."""
+    if not chosen.tls and (chosen.secure_port is not None or chosen.token_auth_file):
+        return "--secure-port and --token-auth-file need certificates: add --tls"
+    if chosen.token_auth_file and chosen.secure_port is None:
+        return "--token-auth-file is for the secure port: add --secure-port 6443"
+    if chosen.kubeconfig and chosen.in_cluster:
+        return "--kubeconfig and --in-cluster exclude each other"
+    if chosen.context and not chosen.kubeconfig:
+        return "--context names a context of a kubeconfig: add --kubeconfig FILE"
+    of_embedded = {"--manifests": chosen.manifests, "--secure-port": chosen.secure_port, "--node": chosen.node}
+    given = [name for name, value in of_embedded.items() if value is not None]
+    if given and (chosen.kubeconfig or chosen.in_cluster):
+        return f"{given[0]} is for the embedded API server: a cluster has its own, use kubectl"
+    return ""
+
+
 def run(chosen: argparse.Namespace) -> int:
     """Run the cloud until SIGTERM; return the exit status."""
     import logging  # noqa: PLC0415 - the other commands do without the modules and their libraries
@@ -134,11 +161,8 @@ def run(chosen: argparse.Namespace) -> int:
             "secrets: add --tls, listen on 127.0.0.1, or say --allow-without-tls\n"
         )
         return ExitCode.USAGE
-    if not chosen.tls and (chosen.secure_port is not None or chosen.token_auth_file):
-        sys.stderr.write("cloudcore run: --secure-port and --token-auth-file need certificates: add --tls\n")
-        return ExitCode.USAGE
-    if chosen.token_auth_file and chosen.secure_port is None:
-        sys.stderr.write("cloudcore run: --token-auth-file is for the secure port: add --secure-port 6443\n")
+    if mistake := _mistake(chosen):
+        sys.stderr.write(f"cloudcore run: {mistake}\n")
         return ExitCode.USAGE
     settings = {
         "secure_port": chosen.secure_port,
@@ -148,6 +172,9 @@ def run(chosen: argparse.Namespace) -> int:
         "listen_port": port,
         "tls": _tls_settings(chosen, address) if chosen.tls else None,
         "manifests_dir": chosen.manifests and str(chosen.manifests),
+        "kubeconfig": chosen.kubeconfig and str(chosen.kubeconfig),
+        "context": chosen.context,
+        "in_cluster": chosen.in_cluster,
         "control_socket": str(chosen.socket),
         "default_node": chosen.node,
         "database": chosen.database,

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from modules.cloud.client.credentials.kubeconfig_source import credential_source
+from modules.cloud.client.http.pool import ORDINARY
 from modules.cloud.client.http.transport import HttpTransport
 
 if TYPE_CHECKING:
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from modules.cloud.client.kubeconfig.model import Selected
 
 
-def http_transport(selected: "Selected", runtime: "Runtime", agent: str) -> HttpTransport:
+def http_transport(selected: "Selected", runtime: "Runtime", agent: str, connections: int = ORDINARY) -> HttpTransport:
     """Return a transport to a cluster as its user; the caller closes it.
 
         selected = load(paths_of(os.environ, Path.home())).select()
@@ -20,9 +21,17 @@ def http_transport(selected: "Selected", runtime: "Runtime", agent: str) -> Http
         selected: what a kubeconfig, or a pod's service account, says.
         runtime: its clock sets the deadlines, its threads look up names and run credential plug-ins.
         agent: the value of User-Agent.
+        connections: at most, for requests that are no streams.
 
     Raises:
         KubeconfigError: an entry cannot be used.
     """
     source = credential_source(selected, runtime.clock)
-    return HttpTransport(selected, source, runtime.clock, lambda call, name: runtime.call(call, name=name), agent=agent)
+    return HttpTransport(
+        selected,
+        source,
+        runtime.clock,
+        lambda call, name: runtime.call(call, name=name),
+        agent=agent,
+        connections=connections,
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from modules.cloud.client.http.connection import HttpConnection
 from modules.cloud.client.http.connector import Connector
 from modules.cloud.client.http.exchange import HttpExchange
-from modules.cloud.client.http.pool import ConnectionPool
+from modules.cloud.client.http.pool import ORDINARY, ConnectionPool
 from modules.cloud.client.http.request_head import RequestHeads
 from modules.cloud.client.http.resolver import Background, Resolver
 from modules.cloud.client.http.selector_thread import SelectorThread
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class HttpTransport:
     """A `KubeTransport` on a selector. Its thread starts with the first request. `http_transport` makes one.
 
-    An ordinary request waits for one of four connections, a stream has one of its own. The thread reads, decodes and
+    An ordinary request waits for one of a few connections, a stream has one of its own. The thread reads, decodes and
     calls listeners; what may wait (names, credential plug-ins) runs on threads of `background`.
 
     Args:
@@ -44,6 +44,7 @@ class HttpTransport:
         clock: for deadlines.
         background: calls a function on a thread of its own.
         agent: the value of User-Agent: `cloudcore/VERSION`.
+        connections: at most, for ordinary requests.
 
     Raises:
         KubeconfigError: the kubeconfig's server, proxy or impersonation cannot be used.
@@ -57,6 +58,7 @@ class HttpTransport:
         background: Background,
         *,
         agent: str = "cloudcore",
+        connections: int = ORDINARY,
     ) -> None:
         self._server = server = server_url(selected)
         self._heads = RequestHeads(server, selected, agent)
@@ -70,7 +72,7 @@ class HttpTransport:
         resolver = Resolver(*server.peer, background, self._post)
         name = selected.cluster.tls_server_name or server.host
         self._connector = Connector(server, name, resolver, self._attempt, self._after)
-        self._pool: ConnectionPool[HttpExchange, HttpConnection] = ConnectionPool()
+        self._pool: ConnectionPool[HttpExchange, HttpConnection] = ConnectionPool(connections)
         self._idle_timer: Timer | None = None
         self._is_fetching = False
 

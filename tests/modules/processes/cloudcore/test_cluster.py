@@ -1,0 +1,216 @@
+"""cloudcore between the API server of a cluster and its nodes. The cluster is another cloudcore's embedded one, over
+HTTPS, as kubectl sees it.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
+from modules.processes.cloudcore.cli import main
+from modules.processes.cloudcore.config import TlsConfig
+from modules.processes.cloudcore.control_client import Apply, Delete, Get
+from modules.processes.edgecore.exit_codes import ExitCode
+from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.objects import configmap, node, pod, secret
+from tests.modules.processes.cloudcore.stubs import Edge, Stub, acknowledged
+
+USES: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
+
+
+class Cluster:
+    """A cluster, and the cloudcore that works with it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        (directory / "cluster").mkdir()
+        (directory / "core").mkdir()
+        tokens = directory / "tokens.csv"
+        tokens.write_text('admins-token,cloudcore,1,"system:masters"\n')
+        tokens.chmod(0o600)
+        self._tls = TlsConfig(directory=directory / "tls", https_port=0)
+        self._port = 0
+        self.cluster = self.start_cluster()
+        self.core = self.start_core()
+
+    def start_cluster(self) -> Stub:
+        """Starts the cluster, after the first time on the same port."""
+        directory = self._directory / "cluster"
+        tokens = self._directory / "tokens.csv"
+        stub = Stub(directory, tls=self._tls, secure_port=self._port, token_auth_file=tokens, database=self._database)
+        self.cluster = stub.__enter__()
+        self._port = stub.core.secure_port
+        return stub
+
+    @property
+    def _database(self) -> str:
+        return str(self._directory / "cluster.db")
+
+    def start_core(self) -> Stub:
+        """Starts cloudcore; its database outlives it."""
+        directory = self._directory / "core"
+        self.core = Stub(directory, kubeconfig=self.kubeconfig(), database=self.core_database).__enter__()
+        return self.core
+
+    @property
+    def core_database(self) -> str:
+        return str(self._directory / "core.db")
+
+    def kubeconfig(self) -> Path:
+        """Writes the kubeconfig of an administrator."""
+        authority = str(AuthorityFiles(self._directory / "tls").authority)
+        server = {"server": f"https://127.0.0.1:{self._port}", "certificate-authority": authority}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": server}],
+            "users": [{"name": "u", "user": {"token": "admins-token"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        path = self._directory / "kubeconfig"
+        path.write_text(json.dumps(content))
+        return path
+
+    def close(self) -> None:
+        """Stops both."""
+        self.core.__exit__()
+        self.cluster.__exit__()
+
+    def apply(self, *documents: Any) -> None:
+        """As kubectl does on the cluster."""
+        self.cluster.client.run(Apply(list(documents)))
+
+    def objects(self, word: str) -> list[Any]:
+        """The cluster's objects of a kind."""
+        return [item.object for item in self.cluster.client.run(Get(word))]
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+def next_of(edge: Edge, resource: str) -> Any:
+    """The next message about a resource, acknowledged as all before it."""
+    while True:
+        message = edge.next()
+        edge.acknowledge(message)
+        if message.route.resource == resource:
+            return message
+
+
+def test_the_life_of_a_pod(both: Cluster) -> None:
+    """Bound before its node exists, delivered with what it refers to, running, deleted, ended, gone."""
+    both.apply(configmap(a="1"), pod(**USES))
+    with both.core.edge() as edge:
+        assert edge.ask("null/node/n1", "insert", node()).content_as(dict)["Err"] is None
+        assert [one["metadata"]["name"] for one in both.objects("nodes")] == ["n1"]
+        assert next_of(edge, "default/configmap/settings").content_as(dict)["data"] == {"a": "1"}
+        insert = next_of(edge, "default/pod/web").content_as(dict)
+        assert "managedFields" not in insert["metadata"]
+        uid = insert["metadata"]["uid"]
+        running = {"metadata": {"uid": uid}, "status": {"phase": "Running"}}
+        answer = edge.ask("default/podpatch/web", "patch", json.dumps(running)).content_as(dict)
+        assert answer["Object"]["status"]["phase"] == "Running"
+        assert both.objects("pods")[0]["status"]["phase"] == "Running"
+        assert next_of(edge, "default/pod/web").content_as(dict)["status"]["phase"] == "Running"
+        both.cluster.client.run(Delete("pod", "web"))
+        assert next_of(edge, "default/pod/web").content_as(dict)["metadata"]["deletionGracePeriodSeconds"] == 30
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+        assert edge.ask("default/pod/web", "delete", options).content_as(str) == "OK"
+        while next_of(edge, "default/pod/web").route.operation != "delete":
+            pass
+    assert both.objects("pods") == []
+
+
+def test_what_a_node_asks_for(both: Cluster) -> None:
+    """Queries, leases, tokens, events: by the cluster's answers."""
+    both.apply(secret(), pod(imagePullSecrets=[{"name": "key"}]))
+    with both.core.edge() as edge:
+        edge.ask("null/node/n1", "insert", node())
+        next_of(edge, "default/pod/web")
+        assert edge.ask("default/secret/key", "query").content_as(dict)["kind"] == "Secret"
+        missing = edge.ask("kube-node-lease/lease/n1", "query").content_as(dict)
+        assert missing["Err"]["ErrStatus"]["code"] == 404
+        lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {"holderIdentity": "n1"}}
+        made = edge.ask("kube-node-lease/lease/n1", "insert", lease).content_as(dict)["Object"]
+        renewed = edge.ask("kube-node-lease/lease/n1", "update", made).content_as(dict)["Object"]
+        assert renewed["metadata"]["uid"] == made["metadata"]["uid"]
+        (stored,) = both.objects("pods")
+        bound = {"kind": "Pod", "name": "web", "uid": stored["metadata"]["uid"]}
+        token = {"spec": {"expirationSeconds": 3607, "boundObjectRef": bound}}
+        assert edge.ask("default/serviceaccounttoken/default", "query", token).content_as(dict)["status"]["token"]
+    assert [one["metadata"]["name"] for one in both.objects("leases")] == ["n1"]
+
+
+def test_a_node_gets_and_writes_nothing_of_others(both: Cluster) -> None:
+    """The cluster lets cloudcore do everything, so cloudcore checks each node itself."""
+    both.apply(secret(), pod(nodeName="n2", imagePullSecrets=[{"name": "key"}]))
+    with both.core.edge() as edge:
+        edge.ask("null/node/n1", "insert", node())
+        assert edge.ask("default/secret/key", "query").content_as(dict)["Err"]["ErrStatus"]["code"] == 403
+        patch = json.dumps({"status": {"phase": "Failed"}})
+        assert edge.ask("default/podpatch/web", "patch", patch).content_as(dict)["Err"]["ErrStatus"]["code"] == 403
+        options = {"gracePeriodSeconds": 0}
+        assert edge.ask("default/pod/web", "delete", options).content_as(dict)["ErrStatus"]["code"] == 403
+        labels = json.dumps({"metadata": {"labels": {"node-restriction.kubernetes.io/x": "1"}}})
+        refused = edge.ask("default/nodepatch/n1", "patch", labels).content_as(dict)
+        assert refused["Err"]["ErrStatus"]["code"] == 403
+        other = edge.ask("null/node/n2", "insert", node("n2")).content_as(dict)
+        assert other["Err"]["ErrStatus"]["code"] == 403
+    assert both.objects("pods")[0].get("status", {}).get("phase") != "Failed"
+
+
+def test_after_a_restart_a_node_gets_what_it_lacks(both: Cluster) -> None:
+    """The acknowledgements are cloudcore's own; what changed meanwhile is found by the list."""
+    both.apply(pod(), pod("db"))
+    with both.core.edge() as edge:
+        edge.ask("null/node/n1", "insert", node())
+        for name in ("db", "web"):
+            next_of(edge, f"default/pod/{name}")
+        wait_until(lambda: acknowledged(both.core_database, "n1") >= 3, "all is acknowledged")
+    both.core.__exit__()
+    both.cluster.client.run(Delete("pod", "db", grace=0))
+    both.apply(pod("new"))
+    both.start_core()
+    with both.core.edge() as edge:
+        came = {(message.route.operation, message.route.resource) for message in (edge.next(), edge.next())}
+    assert came == {("delete", "default/pod/db"), ("insert", "default/pod/new")}
+
+
+def test_while_the_cluster_is_away_nodes_stay_and_then_get_what_has_changed(both: Cluster) -> None:
+    with both.core.edge() as edge:
+        edge.ask("null/node/n1", "insert", node())
+        both.cluster.__exit__()
+        both.start_cluster()
+        both.apply(pod())
+        assert next_of(edge, "default/pod/web").route.operation == "insert"
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--kubeconfig", "k", "--in-cluster"], "exclude each other"),
+        (["--context", "c"], "add --kubeconfig"),
+        (["--kubeconfig", "k", "--node", "n1"], "use kubectl"),
+    ],
+)
+def test_options_that_exclude_each_other(
+    options: list[str], word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["run", "--root", str(tmp_path), "--listen", "127.0.0.1:0", *options]
+    assert main(arguments) == ExitCode.USAGE
+    assert word in capsys.readouterr().err
+
+
+def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "no-such-file"
+    arguments = ["run", "--root", str(tmp_path), "--listen", "127.0.0.1:0", "--kubeconfig", str(missing)]
+    assert main(arguments) == ExitCode.START_FAILED
+    assert str(missing) in capsys.readouterr().err
