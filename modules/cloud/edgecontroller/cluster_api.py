@@ -12,9 +12,11 @@ from beehive.module import Module
 from beehive.runtime import Runtime
 from modules.cloud.apiserver.authorization.access_control import AccessControl
 from modules.cloud.apiserver.authorization.attributes import user_of
+from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
 from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, kind_named, version_of
 from modules.cloud.apiserver.storage import ObjectEvent, Storage
+from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
 from modules.cloud.client.call_requests import CallError, collection_path, failure, request_of, result_of
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -64,7 +66,7 @@ class ClusterApi:
         module: edgecontroller.
         storage: empty.
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
-        transact: makes changes of the storage in the transaction of the present turn.
+        transactions: of edgecontroller.
         end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
         loaded: called once, when all objects are there.
     """
@@ -75,7 +77,7 @@ class ClusterApi:
         module: Module,
         storage: Storage,
         access_control: AccessControl,
-        transact: Callable[[Callable[[], None]], None],
+        transactions: Transactions,
         end_turn: Callable[[], None],
         loaded: Callable[[], None],
     ) -> None:
@@ -84,7 +86,7 @@ class ClusterApi:
         self._module = module
         self._client: KubeClient | None = None
         self._access_control = access_control
-        self._transact = transact
+        self._transactions = transactions
         self._end_turn = end_turn
         self._loaded = loaded
         self._missing = set(MIRRORED)
@@ -227,12 +229,21 @@ class ClusterApi:
             case Deleted():
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
                 last = _decoded(kind, news.object.body) or self._storage.find(key)
-                self._transact(lambda: self._storage.observe(key, None, version_of(last) if last else ""))
+                self._observe(lambda: self._storage.observe(key, None, version_of(last) if last else ""))
             case _:
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
                 obj = _decoded(kind, news.object.body)
                 if obj is not None:
-                    self._transact(lambda: self._storage.observe(key, obj))
+                    self._observe(lambda: self._storage.observe(key, obj))
+
+    def _observe(self, change: Callable[[], None]) -> None:
+        """Take over a change in the transaction of the turn. One that cannot be handled is dropped."""
+        try:
+            self._transactions.attempt(change)
+        except DatabaseError:
+            raise
+        except Exception:  # noqa: BLE001 - one object must not stop the module for all
+            _log.exception("a change of an object cannot be handled")
 
     def _have(self, kind: str) -> None:
         if kind in self._missing:

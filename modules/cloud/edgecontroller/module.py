@@ -1,6 +1,5 @@
 """The module edgecontroller."""
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side, type_of
+from beehive.slot import State
 from modules.cloud.apiserver import api_calls, commands
 from modules.cloud.apiserver.authorization.access_control import AccessControl
 from modules.cloud.apiserver.authorization.attributes import of_call
@@ -47,7 +47,6 @@ from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, Upst
 from modules.cloud.messages import ACKNOWLEDGED, HANDLED, HANDLED_RESOURCE, Acknowledged, ConnectEvent
 from modules.cloud.refusals import Refusals
 
-_log = logging.getLogger(__name__)
 
 _MANIFESTS_PERIOD = 1.0
 """Seconds between two reads of the manifests."""
@@ -106,7 +105,7 @@ class EdgeController(Module):
         self._api: ApiEngine = (
             EmbeddedApi(cluster, database, manifests, access, self._transactions, self._loaded)
             if isinstance(cluster, Cluster)
-            else ClusterApi(cluster, self, storage, access, self._observe, self._end_turn_soon, self._loaded)
+            else ClusterApi(cluster, self, storage, access, self._transactions, self._end_turn_soon, self._loaded)
         )
         self.failures = Failures()
         self._handled: Counter[str] = Counter()
@@ -119,13 +118,15 @@ class EdgeController(Module):
     def on_start(self) -> None:
         """Loads the objects, and starts to watch them."""
         self._transact(self._load)
+        if not self._api.is_ready:
+            self.call_soon(self._wait)
         self.every(_RESEND_PERIOD, lambda: self._transact(self._downstream.resend_unacknowledged))
         if self._database.shared:
             listens = can_listen(self._database.engine)
             self.every(_POLL_PERIOD_WITH_NOTIFICATIONS if listens else _POLL_PERIOD, self.poll_database)
             if listens:
-                listener = self.start_actor(DatabaseListener, self._database.engine, self._notified)
-                listener.tell(Listen())
+                notified = partial(self.call_soon, self.poll_database)
+                self.start_actor(DatabaseListener, self._database.engine, notified).tell(Listen())
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._manifests.sync))
 
@@ -319,9 +320,6 @@ class EdgeController(Module):
         is_query = message.route.operation == Operation.QUERY and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
         self._send_response(message, error_response(error) if is_query else status_error(error))
 
-    def _notified(self) -> None:
-        self.call_soon(self.poll_database)
-
     def _transact(self, work: Callable[[], None]) -> None:
         """Does work in a transaction of its own, or in the one that has begun."""
         is_part = self._database.in_transaction
@@ -345,8 +343,14 @@ class EdgeController(Module):
             self._graph.add_objects(self._api.storage.list(kind))
         self._api.start()
 
+    def _wait(self) -> None:
+        if not self._api.is_ready:
+            self.announce_not_ready("the objects of the cluster are not listed yet")
+
     def _loaded(self) -> None:
         """Takes up the nodes that are connected, and what has come meanwhile."""
+        if self.slot.readiness.state is State.NOT_READY:
+            self.announce_ready()
         self._transactions.begin()
         self._connections.restore()
         waiting, self._waiting = self._waiting, []
@@ -354,15 +358,6 @@ class EdgeController(Module):
             each()
         if waiting:
             self._end_turn_soon()
-
-    def _observe(self, change: Callable[[], None]) -> None:
-        """Takes over a change of a cluster's object. One that cannot be handled is dropped; the others count."""
-        try:
-            self._transactions.attempt(change)
-        except DatabaseError:
-            raise
-        except Exception:  # noqa: BLE001 - one object must not stop the module for all
-            _log.exception("a change of an object cannot be handled")
 
     def _end_turn_soon(self) -> None:
         """Ends the turn after what is in the inbox: continuations are in no batch of messages."""

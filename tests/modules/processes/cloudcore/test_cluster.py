@@ -17,7 +17,7 @@ from modules.processes.cloudcore.control_client import Apply, Delete, Get
 from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import configmap, node, pod, secret
-from tests.modules.processes.cloudcore.stubs import Edge, Stub, acknowledged
+from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, Stub, acknowledged
 
 USES: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
 
@@ -192,6 +192,20 @@ def test_after_a_restart_a_node_gets_what_it_lacks(both: Cluster) -> None:
         came = until(edge, "default/pod/db", "default/pod/new")
     assert (came["default/pod/db"].route.operation, came["default/pod/new"].route.operation) == ("delete", "insert")
     assert "default/pod/web" not in came
+
+
+def test_until_the_cluster_has_answered_cloudcore_is_not_ready(both: Cluster) -> None:
+    """And says so; what nodes send meanwhile is answered then."""
+    both.core.__exit__()
+    both.cluster.__exit__()
+    both.start_core()
+    status, body = both.core.client.request("GET", "/readyz")
+    assert (status, b"not listed yet" in body) == (503, True)
+    with both.core.edge() as edge:
+        edge.send(Message.new(CLOCK, source="edged", group="meta", resource="null/node/n1", operation="query"))
+        both.start_cluster()
+        assert edge.receive().content_as(dict)["Err"]["ErrStatus"]["code"] == 404
+    assert both.core.client.request("GET", "/readyz")[0] == 200
 
 
 def test_while_the_cluster_is_away_nodes_stay_and_then_get_what_has_changed(both: Cluster) -> None:
