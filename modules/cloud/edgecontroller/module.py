@@ -47,7 +47,6 @@ from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, Upst
 from modules.cloud.messages import ACKNOWLEDGED, HANDLED, HANDLED_RESOURCE, Acknowledged, ConnectEvent
 from modules.cloud.refusals import Refusals
 
-
 _MANIFESTS_PERIOD = 1.0
 """Seconds between two reads of the manifests."""
 _POLL_PERIOD = 0.25

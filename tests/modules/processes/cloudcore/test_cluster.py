@@ -238,3 +238,17 @@ def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytes
     arguments = ["run", "--root", str(tmp_path), "--listen", "127.0.0.1:0", "--kubeconfig", str(missing)]
     assert main(arguments) == ExitCode.START_FAILED
     assert str(missing) in capsys.readouterr().err
+
+
+def test_the_commands_of_cloudcore_are_requests_to_the_cluster(both: Cluster) -> None:
+    """`cloudcore apply`, `get` and `delete`; a watch is refused with the reason."""
+    client = both.core.client
+    (created,) = client.run(Apply([pod(nodeName="n1")]))
+    assert created.outcome == "created"
+    (stored,) = both.objects("pods")
+    (shown,) = client.run(Get("pods"))
+    assert shown.object == {name: value for name, value in stored.items() if name != "managedFields"}
+    client.run(Delete("pod", "web", grace=0))
+    assert both.objects("pods") == []
+    status, body = client.request("GET", "/api/v1/pods?watch=true")
+    assert (status, b"ask the cluster's API server" in body) == (405, True)
