@@ -23,6 +23,7 @@ from modules.processes.cloudcore.process import CloudCore
 from tests.interop.entries import Json, entries, step_of
 from tests.interop.forms import form_of
 from tests.interop.traces import needs_traces
+from tests.modules.processes.cloudcore.test_cluster import Cluster
 
 pytestmark = needs_traces
 DEADLINE = 30.0
@@ -45,16 +46,26 @@ again, and sends a node of 2019 its Node object as one of today."""
 
 
 class World:
-    """Our cloud, and the recorded edge that talks to it."""
+    """Our cloud, and the recorded edge that talks to it. People write to its embedded API server, or to a cluster's.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: of its files.
+        cluster: the cluster, or None.
+    """
+
+    def __init__(self, directory: Path, cluster: Cluster | None = None) -> None:
+        self._cluster = cluster
         config = CloudCoreConfig(
-            control_socket=directory / "control", listen_port=0, keepalive_interval=3600.0, ack_resend_interval=3600.0
+            control_socket=directory / "control",
+            listen_port=0,
+            keepalive_interval=3600.0,
+            ack_resend_interval=3600.0,
+            kubeconfig=None if cluster is None else cluster.kubeconfig(),
         )
         self._core = CloudCore(config)
         self._core.start()
         self._link = ExitStack()
-        self._people = ControlClient(config.control_socket)
+        self._people = ControlClient(config.control_socket) if cluster is None else cluster.cluster.client
         self._connection: ClientConnection | None = None
         self._came: list[Message] = []
         self._versions: Counter[tuple[str, str]] = Counter()
@@ -67,6 +78,8 @@ class World:
         """End the connection and the cloud."""
         self._link.close()
         self._core.stop()
+        if self._cluster is not None:
+            self._cluster.close()
 
     def connect(self, handshake: Json) -> None:
         """A handshake with the recorded headers."""
@@ -195,8 +208,8 @@ def _with_identity(content: Any, known: Json) -> Any:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
+def world(tmp_path: Path, engine: str) -> Iterator[World]:
+    made = World(tmp_path, Cluster(tmp_path) if engine == "cluster" else None)
     yield made
     made.close()
 
@@ -213,9 +226,13 @@ def objects_before(year: str) -> list[Json]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("year", ["today", "2019"])
+@pytest.mark.parametrize(("engine", "year"), [("embedded", "today"), ("embedded", "2019"), ("cluster", "today")])
 def test_our_cloud_says_all_that_the_real_one_said(world: World, year: str) -> None:
-    """The whole recording, file after file, as one life of a node; routes, header fields and forms are compared."""
+    """The whole recording, file after file, as one life of a node; routes, header fields and forms are compared.
+
+    The edge of 2019 reports a pod by its recorded uid before it is told this run's: in a cluster, where all objects are
+    known, it is told to delete that one.
+    """
     world.prepare(*objects_before(year))
     reached = 0
     for file, entry in entries(year):

@@ -22,6 +22,11 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser("doctor", help="examine cloudcore, its certificates, its nodes and their pods")
     parser.add_argument("--json", action="store_true", help="for programs: check, level, text, hint")
     parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="of the authority (default: tls below --root)")
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="examine this cluster and the rights in it, too"
+    )
+    parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig (default: the current one)")
+    parser.add_argument("--in-cluster", action="store_true", help="examine the cluster of the pod")
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
 
@@ -33,6 +38,11 @@ def run(chosen: argparse.Namespace) -> int:
     from modules.processes.edgecore.doctor.report import print_results  # noqa: PLC0415
 
     results = check_cloud(gathered(chosen.socket, chosen.database, chosen.tls_dir))
+    if chosen.kubeconfig or chosen.in_cluster:
+        from modules.processes.cloudcore.cluster_checks import check_cluster  # noqa: PLC0415
+        from modules.processes.cloudcore.cluster_facts import cluster_facts  # noqa: PLC0415
+
+        results += check_cluster(cluster_facts(chosen.kubeconfig, chosen.context))
     print_results(results, as_json=chosen.json)
     return ExitCode.UNWELL if any(each.level is Level.FAILED for each in results) else ExitCode.OK
 

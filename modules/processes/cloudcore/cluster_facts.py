@@ -1,0 +1,138 @@
+"""What `cloudcore doctor` asks of a cluster."""
+
+from __future__ import annotations
+
+import os
+import queue
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from beehive.clock import Clock, RealClock
+from beehive.errors import BeehiveError
+from beehive.runtime import Threads
+from modules.cloud.client.call_requests import collection_path, request_of, result_of
+from modules.cloud.client.calls import ApiCall
+from modules.cloud.client.http.factory import http_transport
+from modules.cloud.client.kubeconfig import reading
+from modules.cloud.client.transport import ApiRequest, ApiResponse, KubeTransport, ResponseHead
+from modules.processes.cloudcore.cluster_checks import ClusterFacts
+from modules.processes.cloudcore.cluster_rights import Right, needed
+from modules.processes.edgecore.version import VERSION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modules.cloud.client.kubeconfig.model import Selected
+
+_SECONDS: Final = 15.0
+"""For each response."""
+_EDGE: Final = "node-role.kubernetes.io/edge"
+_REVIEWS: Final = collection_path("authorization.k8s.io/v1", "selfsubjectaccessreviews")
+
+
+class _Listener:
+    """Hands a response to the thread that waits for it."""
+
+    def __init__(self) -> None:
+        self.ends: queue.SimpleQueue[ApiResponse | Exception] = queue.SimpleQueue()
+        self._head = ResponseHead(0)
+        self._body: list[bytes] = []
+
+    def on_head(self, head: ResponseHead) -> None:
+        """Keep the beginning."""
+        self._head = head
+
+    def on_data(self, data: bytes) -> None:
+        """Keep a piece."""
+        self._body.append(data)
+
+    def on_end(self) -> None:
+        """Hand the response over."""
+        self.ends.put(ApiResponse(self._head, b"".join(self._body)))
+
+    def on_error(self, error: Exception) -> None:
+        """Hand the error over."""
+        self.ends.put(error)
+
+
+def cluster_facts(kubeconfig: Path | None, context: str) -> ClusterFacts:
+    """Return what is known of the cluster of a kubeconfig; None: of the pod's cluster. It waits for the answers."""
+    where = "in-cluster" if kubeconfig is None else str(kubeconfig)
+    clock = RealClock()
+    try:
+        selected = reading.in_cluster(os.environ) if kubeconfig is None else reading.load([kubeconfig]).select(context)
+        transport = http_transport(selected, Threads(clock), f"cloudcore/{VERSION}")
+        try:
+            return _gathered(transport, selected, clock)
+        finally:
+            transport.close()
+    except BeehiveError as error:
+        return ClusterFacts(where=where, error=str(error))
+    finally:
+        clock.close()
+
+
+def _gathered(transport: KubeTransport, selected: Selected, clock: Clock) -> ClusterFacts:
+    response = _ask(transport, ApiRequest(method="GET", path="/version", timeout=_SECONDS))
+    version = result_of(response)
+    if version.object is None:
+        message = str((version.refusal or {}).get("message"))
+        return ClusterFacts(where=selected.where, error=f"{response.head.status}: {message}")
+    facts = ClusterFacts(
+        where=selected.where,
+        version=str(version.object.get("gitVersion")),
+        skew=_skew(response.head.header("date"), clock.now()),
+        edge_nodes=_edge_nodes(transport),
+    )
+    denied, asked = [], 0
+    for right in needed():
+        answer = result_of(_ask(transport, _review(right)))
+        if answer.object is None:
+            return msgspec.structs.replace(facts, unanswered=str((answer.refusal or {}).get("message")))
+        asked += 1
+        if not (answer.object.get("status") or {}).get("allowed"):
+            denied.append(right)
+    return msgspec.structs.replace(facts, denied=denied, asked=asked)
+
+
+def _ask(transport: KubeTransport, request: ApiRequest) -> ApiResponse:
+    """Return the response to a request, whose deadline is the transport's.
+
+    Raises:
+        KubeTransportError: there is none.
+    """
+    listener = _Listener()
+    transport.start(request, listener)
+    end = listener.ends.get()
+    if isinstance(end, Exception):
+        raise end
+    return end
+
+
+def _review(right: Right) -> ApiRequest:
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb}
+    body: dict[str, Any] = {
+        "kind": "SelfSubjectAccessReview",
+        "apiVersion": "authorization.k8s.io/v1",
+        "spec": {"resourceAttributes": attributes},
+    }
+    headers = (("Content-Type", "application/json"),)
+    return ApiRequest(method="POST", path=_REVIEWS, headers=headers, body=msgspec.json.encode(body), timeout=_SECONDS)
+
+
+def _edge_nodes(transport: KubeTransport) -> int:
+    """Return the number of edge nodes."""
+    call = ApiCall(verb="list", api_version="v1", plural="nodes", options={"labelSelector": _EDGE})
+    listed = result_of(_ask(transport, request_of(call)))
+    return len((listed.object or {}).get("items") or [])
+
+
+def _skew(date: str, now: float) -> float | None:
+    """Return the seconds by which a Date header is ahead."""
+    try:
+        return parsedate_to_datetime(date).timestamp() - now
+    except (TypeError, ValueError):
+        return None

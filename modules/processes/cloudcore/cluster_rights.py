@@ -1,0 +1,36 @@
+"""The rights that cloudcore needs in a cluster; `deploy/cloudcore.yaml` grants the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Right(NamedTuple):
+    """A verb on a resource."""
+
+    group: str
+    resource: str
+    """With its subresource: `pods/status`."""
+    verb: str
+
+
+_MIRRORED: Final = ("get", "list", "watch")
+_RULES: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
+    ("", ("nodes", "pods", "configmaps", "secrets", "persistentvolumes", "persistentvolumeclaims"), _MIRRORED),
+    ("storage.k8s.io", ("volumeattachments", "csidrivers"), _MIRRORED),
+    ("", ("nodes",), ("create", "update", "patch")),
+    ("", ("nodes/status", "pods/status"), ("update", "patch")),
+    ("", ("pods",), ("create", "delete")),
+    ("coordination.k8s.io", ("leases",), ("get", "create", "update")),
+    ("", ("events",), ("create", "update", "patch")),
+    ("", ("serviceaccounts/token",), ("create",)),
+)
+
+
+def needed() -> Iterator[Right]:
+    """Yield the rights without which a node lacks something."""
+    for group, resources, verbs in _RULES:
+        yield from (Right(group, resource, verb) for resource in resources for verb in verbs)
