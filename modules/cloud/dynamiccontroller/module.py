@@ -27,6 +27,8 @@ SECONDS = 10.0
 WATCH_SYNC = "watchapp/sync"
 """Resource of a node's list of watches."""
 
+_NO_WATCHES = "'watch' is not served by this cloud"
+
 
 class DynamicController(Module):
     """Serves the Applications of nodes: API requests of their metaservers.
@@ -44,7 +46,7 @@ class DynamicController(Module):
         """Handles a request of a node's metaserver."""
         node, _, resource = message.route.resource.removeprefix("node/").partition("/")
         if resource == WATCH_SYNC:
-            self._answer(message, node, {})
+            self._answer(message, node, self._failed_watches(message, node))
             return
         try:
             app = message.content_as(Application)
@@ -59,6 +61,15 @@ class DynamicController(Module):
         call = msgspec.structs.replace(call, node=node)
         request = self.message(commands.RESOURCE, Command.CALL, call)
         self.request(ModuleName.EDGECONTROLLER, request, SECONDS, lambda answer: self._done(message, node, app, answer))
+
+    def _failed_watches(self, message: Message, node: str) -> dict[str, Application]:
+        """Returns those of a node's watches that this cloud does not carry out: all."""
+        try:
+            watches = message.content_as(dict[str, Application])
+        except ContentError as error:
+            _log.warning("the watches of node %s cannot be read: %s", node, error)
+            return {}
+        return {name: _rejected(app, _NO_WATCHES) for name, app in watches.items()}
 
     def _done(self, request: Message, node: str, app: Application, answer: Message | BeehiveError) -> None:
         if not isinstance(answer, Message):
@@ -91,7 +102,9 @@ def call_of(app: Application) -> ApiCall | str:
     target = target_of(app)
     if target is None:
         return f"the key {app.key[:200]!r} is none"
-    if app.verb == Verb.WATCH or app.verb not in list(Verb):
+    if app.verb == Verb.WATCH:
+        return _NO_WATCHES
+    if app.verb not in list(Verb):
         return f"{app.verb[:40]!r} is not served by this cloud"
     if any(part is not None and is_too_large(part) for part in (app.option, app.req_body)):
         return TooLargeError().message

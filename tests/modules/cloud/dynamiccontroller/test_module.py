@@ -108,9 +108,13 @@ def test_a_silent_edgecontroller_is_a_rejection(bee: Harness) -> None:
     assert content_of(bee.sent_to(ModuleName.CLOUDHUB)[-1])["Status"] == "Rejected"
 
 
-def test_watches_are_taken_note_of_by_nobody(bee: Harness) -> None:
-    """The answer names those that failed: as every watch was refused, there are none."""
+def test_a_node_that_repeats_its_watches_is_told_that_they_have_failed(bee: Harness) -> None:
+    """It may have them from another cloud; the answer names those that failed."""
     assert content_of(ask(bee, {}, "watchapp/sync")) == {}
+    answer = content_of(ask(bee, {"f00": app(Verb="watch")}, "watchapp/sync"))
+    assert (list(answer), answer["f00"]["Status"]) == (["f00"], "Rejected")
+    assert "'watch' is not served" in answer["f00"]["Reason"]
+    assert content_of(ask(bee, [1], "watchapp/sync")) == {}
 
 
 def test_what_is_no_application_is_dropped(bee: Harness) -> None:
