@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from tests.bench import bus, crowd, full, ingest, link, node, offline, pleg, recorder, store, view
+from tests.bench import bus, cloud, crowd, full, ingest, link, node, offline, pleg, recorder, store, view
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.support.containerd import reason_missing
 
@@ -86,6 +86,7 @@ SECTIONS: Final = (
     Section("ingest", "socket to durable commit and acknowledgement; floor: SQLite itself", _ingested),
     Section("link", "link; floor: the websockets package's client", lambda n: rates(link.measure(n))),
     Section("crowd", "a thousand nodes on one cloudcore", lambda _rounds: crowd.measure()),
+    Section("cloud", "cloudcore at a cluster; floor: the same write's answer", lambda _rounds: cloud.measure()),
     Section("embedded", "node on the embedded runtime; floor: the same CRI calls made bare", node.embedded),
     Section("containerd", "node on containerd; floor: the same CRI calls made bare", node.containerd, reason_missing),
     Section("offline", "50 stored pods without a cloud; floor: the same pods from the cloud", offline.measure),
@@ -97,7 +98,7 @@ SECTIONS: Final = (
     Section("view", "a trace as a page in a browser", view.measure, view.missing),
 )
 
-ON_REQUEST: Final = ("full-embedded", "full-containerd")
+ON_REQUEST: Final = ("cloud", "full-embedded", "full-containerd")
 """Sections that take minutes and run only when `--only` names them."""
 
 

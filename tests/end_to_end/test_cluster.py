@@ -51,6 +51,12 @@ class CloudOfCluster(Cloud):
         arguments = ["run", "--listen", self._address, "--socket", str(socket)]
         self._core = self._run([*arguments, "--kubeconfig", str(self._where / "kubeconfig")], "core")
 
+    @property
+    def core_pid(self) -> int:
+        """The process of cloudcore."""
+        assert self._core is not None
+        return self._core.pid
+
     def kill_core(self) -> None:
         """SIGKILL of cloudcore alone."""
         if self._core is not None:

@@ -1,0 +1,94 @@
+"""cloudcore at a cluster: memory with 10,000 pods on 200 nodes, start, the way of a write to the edge.
+
+Three processes: the cluster (a cloudcore's embedded API server over HTTPS, in Python, so slower than a kube-apiserver),
+cloudcore, and this one, which is people and node n1. KubeEdge's values are from `../shared/spec/14`, with its own
+kube-apiserver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from tests.bench.rows import Goal, Row, Unit
+from tests.end_to_end.test_cluster import CloudOfCluster
+from tests.modules.cloud.objects import node, pod
+from tests.modules.processes.cloudcore.stubs import Edge, edge_at
+
+PODS: Final = 10_000
+NODES: Final = 200
+_WRITES: Final = 100
+_BATCH: Final = 500
+
+
+def measure() -> list[Row]:
+    """Return the rows; it takes some minutes."""
+    with TemporaryDirectory(prefix="bench-") as directory:
+        cloud = CloudOfCluster(Path(directory))
+        cloud.start()
+        try:
+            return list(_rows(cloud))
+        finally:
+            cloud.kill()
+
+
+def _rows(cloud: CloudOfCluster) -> Iterator[Row]:
+    with _edge(cloud) as edge:
+        edge.ask("null/node/n1", "insert", node())
+    yield Row("memory (PSS), no pods", _pss(cloud.core_pid), Unit.MEGABYTES, None, "72 MB RSS", (Goal(60.0),))
+    with _edge(cloud) as edge:
+        writes, floors = _writes(cloud, edge)
+    goals = (Goal(8.0),)
+    yield Row("a pod written → its frame at the edge", writes, Unit.MILLISECONDS, floors, "8.6 ms", goals)
+    for first in range(0, PODS, _BATCH):
+        cloud.apply(*(_pod(number) for number in range(first, first + _BATCH)))
+    cloud.kill_core()
+    begin = time.monotonic()
+    cloud.start_core()
+    with _edge(cloud) as edge:
+        edge.ask("null/node/n1", "insert", node())
+        seconds = time.monotonic() - begin
+    yield Row(f"start with {PODS:,} pods → first answer", seconds, Unit.SECONDS, None, "8 s", (Goal(2.0),))
+    memory = _pss(cloud.core_pid)
+    yield Row(f"memory (PSS), {PODS:,} pods", memory, Unit.MEGABYTES, None, "286–313 MB RSS", (Goal(120.0),))
+
+
+def _writes(cloud: CloudOfCluster, edge: Edge) -> tuple[float, float]:
+    """Return the medians, in milliseconds, until a pod's frame arrives, and until its write is answered."""
+    frames, answers = [], []
+    for number in range(_WRITES):
+        begin = time.monotonic()
+        cloud.apply(pod(f"written-{number}", nodeName="n1"))
+        answers.append(time.monotonic() - begin)
+        while True:
+            message = edge.next()
+            edge.acknowledge(message)
+            if message.route.resource == f"default/pod/written-{number}":
+                break
+        frames.append(time.monotonic() - begin)
+    return median(frames) * 1000, median(answers) * 1000
+
+
+def _pod(number: int) -> dict[str, Any]:
+    """A pod of some 2 kB."""
+    environment = [{"name": f"V{each}", "value": "x" * 40} for each in range(20)]
+    containers = [{"name": "main", "image": "busybox:1.35", "env": environment}]
+    return pod(f"p{number}", nodeName=f"n{number % NODES}", containers=containers)
+
+
+@contextmanager
+def _edge(cloud: CloudOfCluster) -> Iterator[Edge]:
+    host, _, port = cloud.address.rpartition(":")
+    with edge_at(host, int(port)) as edge:
+        yield edge
+
+
+def _pss(process: int) -> float:
+    """Return the memory of a process in MB."""
+    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) / 1000 for line in lines if line.startswith("Pss:"))
