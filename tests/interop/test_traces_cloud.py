@@ -23,7 +23,7 @@ from modules.processes.cloudcore.process import CloudCore
 from tests.interop.entries import Json, entries, step_of
 from tests.interop.forms import form_of
 from tests.interop.traces import needs_traces
-from tests.modules.processes.cloudcore.test_cluster import Cluster
+from tests.modules.processes.cloudcore.clusters import Cluster
 
 pytestmark = needs_traces
 DEADLINE = 30.0

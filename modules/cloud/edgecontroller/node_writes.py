@@ -9,7 +9,7 @@ from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
 WRITES = ("create", "update", "updatestatus", "patch", "delete", "deletecollection")
 _BY_NAME = ("Lease", "CertificateSigningRequest")
-"""Kinds whose admission looks at no state before the write."""
+"""Kinds whose admission looks at no state before a write that leaves an object."""
 
 
 def is_write(call: ApiCall) -> bool:
@@ -19,7 +19,7 @@ def is_write(call: ApiCall) -> bool:
 
 def needs_live(kind: Kind, call: ApiCall) -> bool:
     """Return whether the admission of a write needs the present object."""
-    return call.verb != "create" and kind.name not in _BY_NAME
+    return call.verb == "delete" or (call.verb != "create" and kind.name not in _BY_NAME)
 
 
 def proposed(kind: Kind, call: ApiCall, live: JsonObject | None) -> JsonObject | None:

@@ -13,7 +13,7 @@ from modules.processes.cloudcore.cluster_rights import Right
 from modules.processes.edgecore.doctor.check_result import CheckResult, Level
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.version import KUBELET_VERSION
-from tests.modules.processes.cloudcore.test_cluster import Cluster
+from tests.modules.processes.cloudcore.clusters import Cluster
 
 WELL = ClusterFacts(where="k, context x", version="v1.32.10", skew=0.5, asked=40, edge_nodes=3)
 

@@ -1,0 +1,109 @@
+"""All that a node can ask cloudcore for: a message of each type, and a request of its metaserver for each rule."""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from metamanager.application import PatchInfo, Target, Verb, application, message_of
+from modules.cloud.client.calls import MERGE
+from tests.modules.cloud.objects import node, pod
+from tests.modules.processes.cloudcore.stubs import CLOCK, Edge
+
+LEASE: Final = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {"holderIdentity": "n1"}}
+ABSENT: Final = {
+    "configMap": {"name": "absent"},
+    "secret": {"secretName": "absent"},
+    "persistentVolumeClaim": {"claimName": "absent"},
+}
+"""Sources of volumes: a node may ask for them, and as none is in the mirror, cloudcore asks the API server."""
+
+
+def pod_that_refers() -> dict[str, Any]:
+    """A pod of the node, with references to what does not exist."""
+    return pod(volumes=[{"name": kind.lower(), kind: source} for kind, source in ABSENT.items()])
+
+
+def upstream(uid: str) -> dict[tuple[str, str], tuple[str, Any]]:
+    """A message of each type that a node sends: its resource and content.
+
+    Args:
+        uid: of the node's pod `web`.
+    """
+    bound = {"kind": "Pod", "name": "web", "uid": uid}
+    status: dict[str, Any] = {"Status": {"conditions": [], "addresses": []}, "ExtendResources": {}}
+    queries = ("configmap", "secret", "persistentvolume", "persistentvolumeclaim", "volumeattachment")
+    return {
+        ("node", "query"): ("null/node/n1", None),
+        ("node", "insert"): ("null/node/n1", node()),
+        ("node", "update"): ("null/node/n1", node(x="1")),
+        ("nodepatch", "patch"): ("default/nodepatch/n1", '{"status":{"phase":"Running"}}'),
+        ("nodestatus", "insert"): ("default/nodestatus/n1", node()),
+        ("nodestatus", "update"): ("default/nodestatus/n1", status),
+        ("podpatch", "patch"): ("default/podpatch/web", json.dumps({"metadata": {"uid": uid}, "status": {}})),
+        ("podstatus", "update"): ("default/podstatus/web", {"Name": "web", "UID": uid, "Status": {"phase": "Running"}}),
+        ("pod", "insert"): ("default/pod/mirror", _mirror("mirror")),
+        ("pod", "delete"): ("default/pod/mirror", {"gracePeriodSeconds": 0}),
+        ("lease", "query"): ("kube-node-lease/lease/n1", None),
+        ("lease", "insert"): ("kube-node-lease/lease/n1", LEASE),
+        ("lease", "update"): ("kube-node-lease/lease/n1", LEASE),
+        ("serviceaccounttoken", "query"): ("default/serviceaccounttoken/default", {"spec": {"boundObjectRef": bound}}),
+        ("certificatesigningrequest", "insert"): ("null/certificatesigningrequest/c", _signing_request("c")),
+        ("certificatesigningrequest", "query"): ("null/certificatesigningrequest/c", None),
+        ("event", "insert"): ("default/event/inserted", _event("inserted")),
+        ("event", "update"): ("default/event/updated", _event("updated")),
+        ("event", "patch"): ("default/event/patched", {"event": _event("patched"), "patchData": '{"count":2}'}),
+        **{(word, "query"): (f"default/{word}/absent", None) for word in queries},
+    }
+
+
+def _mirror(name: str) -> dict[str, Any]:
+    """A mirror pod of the node."""
+    made = pod(name)
+    return {**made, "metadata": {"name": name, "annotations": {"kubernetes.io/config.mirror": "x"}}}
+
+
+def _event(name: str) -> dict[str, Any]:
+    """An event about the node's pod."""
+    about = {"kind": "Pod", "namespace": "default", "name": "web"}
+    return {"metadata": {"name": name, "namespace": "default"}, "reason": "x", "involvedObject": about}
+
+
+def _signing_request(name: str) -> dict[str, Any]:
+    """A request for a certificate."""
+    spec = {"request": "LS0tLS1CRUdJTg==", "signerName": "kubernetes.io/kubelet-serving", "usages": ["server auth"]}
+    return {"metadata": {"name": name}, "spec": {**spec, "username": "system:node:n1"}}
+
+
+def _of_metaserver(resource: str, uid: str) -> tuple[str, str, Any]:
+    """Namespace, name and body of what a metaserver asks for. The objects that are only read do not exist."""
+    token = {"spec": {"boundObjectRef": {"kind": "Pod", "name": "web", "uid": uid}}}
+    known: dict[str, tuple[str, str, Any]] = {
+        "pods": ("default", "second", _mirror("second")),
+        "pods/status": ("default", "web", {"metadata": {"name": "web"}, "status": {"phase": "Running"}}),
+        "serviceaccounts": ("default", "default", None),
+        "serviceaccounts/token": ("default", "default", token),
+        "persistentvolumes": ("", "absent", None),
+        "volumeattachments": ("", "absent", None),
+        "csidrivers": ("", "absent", None),
+        "nodes": ("", "n1", node()),
+        "nodes/status": ("", "n1", {**node(), "status": {"phase": "Running"}}),
+        "leases": ("kube-node-lease", "n1", LEASE),
+        "events": ("default", "other", _event("other")),
+        "certificatesigningrequests": ("", "d", _signing_request("d")),
+    }
+    return known.get(resource, ("default", "absent", None))
+
+
+def ask_as_metaserver(edge: Edge, group: str, resource: str, verb: str, uid: str) -> None:
+    """Sends the request of a rule of the node authorizer, and waits for its answer."""
+    namespace, name, body = _of_metaserver(resource, uid)
+    plural, _, subresource = resource.partition("/")
+    is_list, is_creation = verb == Verb.LIST, verb == Verb.CREATE and not subresource
+    encoded = json.dumps(body).encode() if verb in (Verb.CREATE, Verb.UPDATE) else None
+    target = Target(group, "v1", plural, namespace, "" if is_list or is_creation else name, subresource)
+    option = b'{"fieldSelector":"spec.nodeName=n1"}' if is_list and plural == "pods" else b"{}"
+    if verb == Verb.PATCH:
+        patch = b'{"metadata":{"annotations":{"x":"1"}}}'
+        option = msgspec.json.encode(PatchInfo(name=name, patch_type=MERGE, data=patch))
+    edge.answer_to(message_of(application(target, Verb(verb), "n1", option, encoded), CLOCK))

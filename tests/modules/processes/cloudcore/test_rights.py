@@ -1,0 +1,168 @@
+"""The rights in deploy/cloudcore.yaml are those that cloudcore uses: a node asks for all that it can, and each request
+is compared with the roles.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from beehive.message import Message
+from beehive.runtime import Runtime
+from modules.apimachinery.paths import parse_target
+from modules.cloud.apiserver.authorization.rules import RULES
+from modules.cloud.client.http import factory
+from modules.cloud.client.kubeconfig.model import Selected
+from modules.cloud.client.transport import ApiRequest, Exchange, KubeTransport, ResponseListener
+from modules.cloud.edgecontroller.upstream import HANDLERS
+from tests.end_to_end.processes import wait_until
+from tests.modules.processes.cloudcore.clusters import Cluster
+from tests.modules.processes.cloudcore.deployment import of_kind
+from tests.modules.processes.cloudcore.node_requests import ask_as_metaserver, pod_that_refers, upstream
+from tests.modules.processes.cloudcore.stubs import CLOCK, Edge
+
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class Right(NamedTuple):
+    """A right of RBAC."""
+
+    verb: str
+    group: str
+    resource: str
+    name: str = ""
+    """Empty: of any name."""
+
+
+class Recording:
+    """Carries requests as another transport does, and keeps them (`KubeTransport`)."""
+
+    def __init__(self, transport: KubeTransport, requests: list[ApiRequest]) -> None:
+        self._transport = transport
+        self._requests = requests
+
+    def start(self, request: ApiRequest, listener: ResponseListener) -> Exchange:
+        self._requests.append(request)
+        return self._transport.start(request, listener)
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[ApiRequest]:
+    """All that cloudcore sends to the API server."""
+    made: list[ApiRequest] = []
+    original = factory.http_transport
+
+    def recording(selected: Selected, runtime: Runtime, agent: str, connections: int) -> Recording:
+        return Recording(original(selected, runtime, agent, connections), made)
+
+    monkeypatch.setattr(factory, "http_transport", recording)
+    return made
+
+
+@pytest.fixture
+def both(tmp_path: Path, requests: list[ApiRequest]) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+def rights_of(request: ApiRequest) -> Iterator[Right]:
+    """What the user of a request needs. A request as another needs the right to be that one: the other has the rest."""
+    if users := headers_of(request, "Impersonate-User"):
+        yield from (Right("impersonate", "", "users") for _ in users)
+        yield from (Right("impersonate", "", "groups", group) for group in headers_of(request, "Impersonate-Group"))
+        return
+    path, _, query = request.path.partition("?")
+    target = parse_target(tuple(path.strip("/").split("/")))
+    collection = "watch" if "watch=true" in query.split("&") else "list"
+    verb = VERBS.get(request.method) or ("get" if target.name else collection)
+    subresource = f"/{target.subresource}" if target.subresource else ""
+    yield Right(verb, target.group, f"{target.plural}{subresource}")
+
+
+def headers_of(request: ApiRequest, name: str) -> list[str]:
+    """The values of a header."""
+    return [value for key, value in request.headers if key == name]
+
+
+def used_in(requests: Iterable[ApiRequest]) -> set[Right]:
+    """What a user needs who makes all these requests."""
+    return {right for request in tuple(requests) for right in rights_of(request)}
+
+
+def granted() -> set[Right]:
+    """What the roles of deploy/cloudcore.yaml allow."""
+    return {
+        Right(verb, group, resource, name)
+        for role in of_kind("ClusterRole")
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def send_all(edge: Edge, cluster: Cluster) -> None:
+    """Sends a message of each type, and waits for the answers, or for the effect of those that are not answered."""
+    ask_for(edge, "", ("node", "query"))
+    ask_for(edge, "", ("node", "insert"))
+    cluster.apply(pod_that_refers())
+    while edge.next().route.resource != "default/pod/web":
+        pass
+    uid = stored(cluster, "web")["metadata"]["uid"]
+    for key in upstream(uid):
+        if key[0] not in ("event", "podstatus"):
+            ask_for(edge, uid, key)
+    send(edge, uid, ("podstatus", "update"))
+    wait_until(lambda: stored(cluster, "web").get("status", {}).get("phase") == "Running", "the status is reported")
+    for operation in ("insert", "update", "patch"):
+        send(edge, uid, ("event", operation))
+    wait_until(lambda: len(cluster.objects("events")) == 3, "the events are there")
+
+
+def ask_for(edge: Edge, uid: str, key: tuple[str, str]) -> None:
+    """Sends one message, and waits for its answer."""
+    resource, content = upstream(uid)[key]
+    edge.ask(resource, key[1], content)
+
+
+def send(edge: Edge, uid: str, key: tuple[str, str]) -> None:
+    """Sends a message that is not answered."""
+    resource, content = upstream(uid)[key]
+    edge.send(Message.new(CLOCK, source="edged", group="meta", resource=resource, operation=key[1], content=content))
+
+
+def stored(cluster: Cluster, name: str) -> Any:
+    """A pod of the cluster."""
+    return next(one for one in cluster.objects("pods") if one["metadata"]["name"] == name)
+
+
+def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: list[ApiRequest]) -> None:
+    """A node that sends every message and asks for everything that the node authorizer allows."""
+    with both.core.edge() as edge:
+        send_all(edge, both)
+        uid = stored(both, "web")["metadata"]["uid"]
+        for (group, resource), verbs in RULES.items():
+            for verb in verbs:
+                ask_as_metaserver(edge, group, resource, verb, uid)
+    used = used_in(requests)
+    assert used - granted() == set(), "used, and not granted"
+    assert granted() - used == set(), "granted, and never used"
+
+
+def test_only_nodes_are_impersonated(both: Cluster, requests: list[ApiRequest]) -> None:
+    """RBAC cannot say that users begin with `system:node:`, so cloudcore must not be anybody else."""
+    with both.core.edge() as edge:
+        ask_for(edge, "", ("node", "insert"))
+        ask_for(edge, "", ("certificatesigningrequest", "insert"))
+    users = {user for request in tuple(requests) for user in headers_of(request, "Impersonate-User")}
+    assert users == {"system:node:n1"}
+
+
+def test_every_message_that_a_node_can_send_is_sent() -> None:
+    assert set(upstream("")) == {*HANDLERS, ("node", "insert")}
