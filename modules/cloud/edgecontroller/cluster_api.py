@@ -12,7 +12,14 @@ from beehive.module import Module
 from beehive.runtime import Runtime
 from modules.cloud.apiserver.authorization.access_control import AccessControl
 from modules.cloud.apiserver.authorization.attributes import user_of
-from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
+from modules.cloud.apiserver.errors import (
+    TOO_DEEP,
+    ApiError,
+    BadRequestError,
+    ConflictError,
+    MethodNotAllowedError,
+    UnknownKindError,
+)
 from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, kind_named, version_of
 from modules.cloud.apiserver.storage import ObjectEvent, Storage
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
@@ -23,7 +30,7 @@ from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, Reques
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
-from modules.cloud.edgecontroller.node_writes import is_write, needs_live, proposed, same_uid
+from modules.cloud.edgecontroller.node_writes import is_write, needs_live, proposed, same_uid, with_uid
 from modules.cloud.edgecontroller.procedure import Answered
 
 _log = logging.getLogger(__name__)
@@ -163,9 +170,11 @@ class ClusterApi:
         return self._storage.find(key_for(kind, call.namespace, call.name))
 
     def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
-        """Check a node's write by NodeRestriction, and make it."""
+        """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
+        new object from another cloudcore.
+        """
         live = self._storage.find(key_for(kind, call.namespace, call.name)) if call.name else None
-        if live is not None or not needs_live(kind, call):
+        if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
             self._admit_change(kind, call, node, live, answered)
             return
 
@@ -182,12 +191,31 @@ class ClusterApi:
 
     def _admit_change(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered) -> None:
         try:
-            if live is None or same_uid(call, live):  # otherwise the API server refuses it
-                self._access_control.admission(node)(live, proposed(kind, call, live))
+            admitted = self._admitted(kind, call, node, live)
         except ApiError as error:
             answered(ApiResult(refusal=error.status()))
-            return
-        self._send(call, node, answered)
+        else:
+            self._send(admitted, node, answered)
+
+    def _admitted(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None) -> ApiCall:
+        """Return the write to make.
+
+        Raises:
+            ApiError: it is refused. The body comes from a node, and may have any form.
+        """
+        try:
+            if live is not None and not same_uid(call, live):
+                why = "Precondition failed: the UID in the request is not that of the object"
+                raise ConflictError(kind.plural, call.name[:253], why, kind.api_group)
+            self._access_control.admission(node)(live, proposed(kind, call, live))
+            return call if live is None else with_uid(call, live)
+        except ApiError:
+            raise
+        except RecursionError:
+            raise BadRequestError(TOO_DEEP) from None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            _log.warning("a write of node %s to %s cannot be read", node, kind.plural, exc_info=error)
+            raise BadRequestError(f"{kind.name}: the object does not have the kind's form") from error
 
     def _send(self, call: ApiCall, node: str, answered: Answered) -> None:
         if self._client is None:
