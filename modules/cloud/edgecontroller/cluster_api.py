@@ -12,25 +12,19 @@ from beehive.module import Module
 from beehive.runtime import Runtime
 from modules.cloud.apiserver.authorization.access_control import AccessControl
 from modules.cloud.apiserver.authorization.attributes import user_of
-from modules.cloud.apiserver.errors import (
-    TOO_DEEP,
-    ApiError,
-    BadRequestError,
-    ConflictError,
-    MethodNotAllowedError,
-    UnknownKindError,
-)
+from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
 from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, kind_named, version_of
 from modules.cloud.apiserver.storage import ObjectEvent, Storage
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
 from modules.cloud.client.call_requests import CallError, collection_path, failure, request_of, result_of
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import JSON_PATCH, ApiCall, ApiResult
 from modules.cloud.client.kube_client import CallEnd, KubeClient, News
 from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
-from modules.cloud.edgecontroller.node_writes import is_write, needs_live, proposed, same_uid, with_uid
+from modules.cloud.edgecontroller.node_reads import shown
+from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
 from modules.cloud.edgecontroller.procedure import Answered
 
 _log = logging.getLogger(__name__)
@@ -49,7 +43,7 @@ _LANES: Final = {
     "events": RequestLane.EVENT,
 }
 _REPEATABLE: Final = ("get", "list", "patch", "delete")
-"""Verbs of calls that may be made again when their outcome is unknown."""
+"""Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
 _SIGNING_REQUESTS: Final = "certificatesigningrequests"
 
 
@@ -96,6 +90,7 @@ class ClusterApi:
         self._loaded = loaded
         self._missing = set(MIRRORED)
         """Kinds of which no list is complete yet."""
+        self._is_sending = False
 
     @property
     def storage(self) -> Storage:
@@ -134,8 +129,10 @@ class ClusterApi:
         known = self._mirrored(kind, call)
         if known is not None:
             answered(ApiResult(known))
-        elif not node or not is_write(call):
+        elif not node:
             self._send(call, node, answered)
+        elif not is_write(call):
+            self._send(call, node, lambda result: answered(shown(call, node, result)))
         elif kind is not None:
             self._admit(kind, call, node, answered)
         else:
@@ -191,31 +188,11 @@ class ClusterApi:
 
     def _admit_change(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered) -> None:
         try:
-            admitted = self._admitted(kind, call, node, live)
+            write = admitted(kind, call, live, self._access_control.admission(node))
         except ApiError as error:
             answered(ApiResult(refusal=error.status()))
         else:
-            self._send(admitted, node, answered)
-
-    def _admitted(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None) -> ApiCall:
-        """Return the write to make.
-
-        Raises:
-            ApiError: it is refused. The body comes from a node, and may have any form.
-        """
-        try:
-            if live is not None and not same_uid(call, live):
-                why = "Precondition failed: the UID in the request is not that of the object"
-                raise ConflictError(kind.plural, call.name[:253], why, kind.api_group)
-            self._access_control.admission(node)(live, proposed(kind, call, live))
-            return call if live is None else with_uid(call, live)
-        except ApiError:
-            raise
-        except RecursionError:
-            raise BadRequestError(TOO_DEEP) from None
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            _log.warning("a write of node %s to %s cannot be read", node, kind.plural, exc_info=error)
-            raise BadRequestError(f"{kind.name}: the object does not have the kind's form") from error
+            self._send(write, node, answered)
 
     def _send(self, call: ApiCall, node: str, answered: Answered) -> None:
         if self._client is None:
@@ -228,14 +205,19 @@ class ClusterApi:
             return
         if call.plural == _SIGNING_REQUESTS and call.verb == "create" and node:
             request = _impersonating(request, node)
-        key = f"{call.verb} {call.namespace}/{call.name}" if call.name else ""
-        self._client.call(
-            _LANES.get(call.plural, RequestLane.QUERY),
-            request,
-            partial(self._answered, answered),
-            key=key,
-            idempotent=call.verb in _REPEATABLE,
-        )
+        key = f"{call.verb} {call.namespace}/{call.name}" if is_write(call) and call.name else ""
+        is_repeatable = call.verb in _REPEATABLE and call.patch_type != JSON_PATCH
+        lane = _LANES.get(call.plural, RequestLane.QUERY)
+        self._is_sending = True
+        self._client.call(lane, request, partial(self._ended, answered), key=key, idempotent=is_repeatable)
+        self._is_sending = False
+
+    def _ended(self, answered: Answered, end: CallEnd) -> None:
+        """Take the end of a call: later when another message is at work, whose new call has taken this one's place."""
+        if self._is_sending:
+            self._module.call_soon(lambda: self._answered(answered, end))
+        else:
+            self._answered(answered, end)
 
     def _answered(self, answered: Answered, end: CallEnd) -> None:
         answered(_result(end))

@@ -1,15 +1,19 @@
 """The objects before and after a node's write, for the admission of a call that another API server carries out."""
 
+import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from modules.cloud.apiserver.errors import BadRequestError, MethodNotAllowedError
+from modules.cloud.apiserver.errors import TOO_DEEP, ApiError, BadRequestError, ConflictError, MethodNotAllowedError
 from modules.cloud.apiserver.json_patch import apply_json_patch
 from modules.cloud.apiserver.kinds import JsonObject, Kind, uid_of
 from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
+
+_log = logging.getLogger(__name__)
 
 WRITES = ("create", "update", "updatestatus", "patch", "delete", "deletecollection")
 _BY_NAME = ("Lease", "CertificateSigningRequest")
@@ -25,6 +29,35 @@ def is_write(call: ApiCall) -> bool:
 def needs_live(kind: Kind, call: ApiCall) -> bool:
     """Return whether the admission of a write needs the present object."""
     return call.verb == "delete" or (call.verb != "create" and kind.name not in _BY_NAME)
+
+
+def admitted(
+    kind: Kind, call: ApiCall, live: JsonObject | None, admit: Callable[[JsonObject | None, JsonObject | None], None]
+) -> ApiCall:
+    """Return a node's write as it is to be made.
+
+    Args:
+        kind: the object's kind.
+        call: the write; its body may have any form.
+        live: the present object, if it is needed.
+        admit: checks the objects before and after; raises ApiError.
+
+    Raises:
+        ApiError: the write is refused.
+    """
+    try:
+        if live is not None and not same_uid(call, live):
+            why = "Precondition failed: the UID in the request is not that of the object"
+            raise ConflictError(kind.plural, call.name[:253], why, kind.api_group)
+        admit(live, proposed(kind, call, live))
+        return call if live is None else with_uid(call, live)
+    except ApiError:
+        raise
+    except RecursionError:
+        raise BadRequestError(TOO_DEEP) from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        _log.warning("a write of a node to %s cannot be read", kind.plural, exc_info=error)
+        raise BadRequestError(f"{kind.name}: the object does not have the kind's form") from error
 
 
 def proposed(kind: Kind, call: ApiCall, live: JsonObject | None) -> JsonObject | None:
