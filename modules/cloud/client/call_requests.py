@@ -20,6 +20,9 @@ _METHODS: Final = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
+_OF_COLLECTION: Final = ("list", "create", "deletecollection")
+_NOT_SENT: Final = ("kind", "apiVersion", "watch")
+"""Options that are no part of the query: a watch has no end for which a call could wait."""
 _JSON: Final = "application/json"
 _LONGEST_MESSAGE: Final = 1000
 
@@ -29,10 +32,11 @@ class CallError(ValueError):
 
 
 def request_of(call: ApiCall) -> ApiRequest:
-    """Return the HTTP request of a call.
+    """Return the HTTP request of a call. What concerns a collection has no name; a call for one object needs one, as it
+    would become a call for the whole collection.
 
     Raises:
-        CallError: the verb is unknown, or a name cannot be part of a path.
+        CallError: the verb is unknown, a name is missing or cannot be part of a path, or the body is no JSON.
     """
     method = _METHODS.get(call.verb)
     if method is None:
@@ -40,11 +44,15 @@ def request_of(call: ApiCall) -> ApiRequest:
     is_delete = method == "DELETE"
     query = "" if is_delete else urlencode(list(_query(call.options)))
     path = collection_path(call.api_version, call.plural, call.namespace) + "".join(_of_one(call))
-    body: Any = {"kind": "DeleteOptions", "apiVersion": "v1", **call.options} if is_delete else call.body
+    body: Any = {**call.options, "kind": "DeleteOptions", "apiVersion": "v1"} if is_delete else call.body
+    body = None if method == "GET" else body
     headers = [("Accept", _JSON)]
     if body is not None:
         headers.append(("Content-Type", call.patch_type if method == "PATCH" else _JSON))
-    encoded = b"" if body is None else msgspec.json.encode(body)
+    try:
+        encoded = b"" if body is None else msgspec.json.encode(body)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CallError(f"the body has no JSON form: {error}") from error
     return ApiRequest(method=method, path=f"{path}?{query}" if query else path, headers=tuple(headers), body=encoded)
 
 
@@ -76,16 +84,17 @@ def collection_path(api_version: str, plural: str, namespace: str = "") -> str:
         CallError: a name cannot be part of a path.
     """
     root = "/apis/" if "/" in api_version else "/api/"
-    parts = [_part(each) for each in api_version.split("/")]
+    parts = [_part(each) for each in api_version.split("/", 1)]
     place = f"/namespaces/{_part(namespace)}" if namespace else ""
     return f"{root}{'/'.join(parts)}{place}/{_part(plural)}"
 
 
 def _of_one(call: ApiCall) -> Iterator[str]:
     subresource = call.subresource or ("status" if call.verb == "updatestatus" else "")
-    for each in (call.name, subresource):
-        if each:
-            yield f"/{_part(each)}"
+    if call.verb not in _OF_COLLECTION or (call.verb == "create" and subresource):
+        yield f"/{_part(call.name)}"
+        if subresource:
+            yield f"/{_part(subresource)}"
 
 
 def _part(name: str) -> str:
@@ -98,7 +107,7 @@ def _part(name: str) -> str:
 def _query(options: JsonObject) -> Iterator[tuple[str, str]]:
     for name, value in options.items():
         for each in value if isinstance(value, list) else [value]:
-            if each is not None and name not in ("kind", "apiVersion"):
+            if each is not None and name not in _NOT_SENT:
                 yield name, str(each).lower() if isinstance(each, bool) else str(each)
 
 

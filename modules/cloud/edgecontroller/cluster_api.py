@@ -19,13 +19,14 @@ from modules.cloud.apiserver.storage import ObjectEvent, Storage
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
 from modules.cloud.client.call_requests import CallError, collection_path, failure, request_of, result_of
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import JSON_PATCH, ApiCall, ApiResult
 from modules.cloud.client.kube_client import CallEnd, KubeClient, News
 from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
-from modules.cloud.edgecontroller.node_writes import is_write, needs_live, proposed, same_uid
+from modules.cloud.edgecontroller.node_reads import shown
+from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
 from modules.cloud.edgecontroller.procedure import Answered
 
 _log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ _LANES: Final = {
     "events": RequestLane.EVENT,
 }
 _REPEATABLE: Final = ("get", "list", "patch", "delete")
-"""Verbs of calls that may be made again when their outcome is unknown."""
+"""Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
 _SIGNING_REQUESTS: Final = "certificatesigningrequests"
 
 
@@ -91,6 +92,7 @@ class ClusterApi:
         self._loaded = loaded
         self._missing = set(MIRRORED)
         """Kinds of which no list is complete yet."""
+        self._is_sending = False
 
     @property
     def storage(self) -> Storage:
@@ -129,8 +131,10 @@ class ClusterApi:
         known = self._mirrored(kind, call)
         if known is not None:
             answered(ApiResult(known))
-        elif not node or not is_write(call):
+        elif not node:
             self._send(call, node, answered)
+        elif not is_write(call):
+            self._send(call, node, lambda result: answered(shown(call, node, result)))
         elif kind is not None:
             self._admit(kind, call, node, answered)
         else:
@@ -165,9 +169,11 @@ class ClusterApi:
         return self._storage.find(key_for(kind, call.namespace, call.name))
 
     def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
-        """Check a node's write by NodeRestriction, and make it."""
+        """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
+        new object from another cloudcore.
+        """
         live = self._storage.find(key_for(kind, call.namespace, call.name)) if call.name else None
-        if live is not None or not needs_live(kind, call):
+        if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
             self._admit_change(kind, call, node, live, answered)
             return
 
@@ -184,12 +190,11 @@ class ClusterApi:
 
     def _admit_change(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered) -> None:
         try:
-            if live is None or same_uid(call, live):  # otherwise the API server refuses it
-                self._access_control.admission(node)(live, proposed(kind, call, live))
+            write = admitted(kind, call, live, self._access_control.admission(node))
         except ApiError as error:
             answered(ApiResult(refusal=error.status()))
-            return
-        self._send(call, node, answered)
+        else:
+            self._send(write, node, answered)
 
     def _send(self, call: ApiCall, node: str, answered: Answered) -> None:
         if self._client is None:
@@ -202,14 +207,19 @@ class ClusterApi:
             return
         if call.plural == _SIGNING_REQUESTS and call.verb == "create" and node:
             request = _impersonating(request, node)
-        key = f"{call.verb} {call.namespace}/{call.name}" if call.name else ""
-        self._client.call(
-            _LANES.get(call.plural, RequestLane.QUERY),
-            request,
-            partial(self._answered, answered),
-            key=key,
-            idempotent=call.verb in _REPEATABLE,
-        )
+        key = f"{call.verb} {call.namespace}/{call.name}" if is_write(call) and call.name else ""
+        is_repeatable = call.verb in _REPEATABLE and call.patch_type != JSON_PATCH
+        lane = _LANES.get(call.plural, RequestLane.QUERY)
+        self._is_sending = True
+        self._client.call(lane, request, partial(self._ended, answered), key=key, idempotent=is_repeatable)
+        self._is_sending = False
+
+    def _ended(self, answered: Answered, end: CallEnd) -> None:
+        """Take the end of a call: later when another message is at work, whose new call has taken this one's place."""
+        if self._is_sending:
+            self._module.call_soon(lambda: self._answered(answered, end))
+        else:
+            self._answered(answered, end)
 
     def _answered(self, answered: Answered, end: CallEnd) -> None:
         answered(_result(end))

@@ -1,15 +1,24 @@
 """The objects before and after a node's write, for the admission of a call that another API server carries out."""
 
-from modules.cloud.apiserver.errors import BadRequestError, MethodNotAllowedError
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from modules.cloud.apiserver.errors import TOO_DEEP, ApiError, BadRequestError, ConflictError, MethodNotAllowedError
 from modules.cloud.apiserver.json_patch import apply_json_patch
-from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.cloud.apiserver.kinds import JsonObject, Kind, uid_of
 from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
+_log = logging.getLogger(__name__)
+
 WRITES = ("create", "update", "updatestatus", "patch", "delete", "deletecollection")
 _BY_NAME = ("Lease", "CertificateSigningRequest")
-"""Kinds whose admission looks at no state before a write that leaves an object."""
+"""Kinds whose admission looks at no state before the write, unless it deletes the object."""
+_STATUS: Final = "status"
 
 
 def is_write(call: ApiCall) -> bool:
@@ -20,6 +29,35 @@ def is_write(call: ApiCall) -> bool:
 def needs_live(kind: Kind, call: ApiCall) -> bool:
     """Return whether the admission of a write needs the present object."""
     return call.verb == "delete" or (call.verb != "create" and kind.name not in _BY_NAME)
+
+
+def admitted(
+    kind: Kind, call: ApiCall, live: JsonObject | None, admit: Callable[[JsonObject | None, JsonObject | None], None]
+) -> ApiCall:
+    """Return a node's write as it is to be made.
+
+    Args:
+        kind: the object's kind.
+        call: the write; its body may have any form.
+        live: the present object, if it is needed.
+        admit: checks the objects before and after; raises ApiError.
+
+    Raises:
+        ApiError: the write is refused.
+    """
+    try:
+        if live is not None and not same_uid(call, live):
+            why = "Precondition failed: the UID in the request is not that of the object"
+            raise ConflictError(kind.plural, call.name[:253], why, kind.api_group)
+        admit(live, proposed(kind, call, live))
+        return call if live is None else with_uid(call, live)
+    except ApiError:
+        raise
+    except RecursionError:
+        raise BadRequestError(TOO_DEEP) from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        _log.warning("a write of a node to %s cannot be read", kind.plural, exc_info=error)
+        raise BadRequestError(f"{kind.name}: the object does not have the kind's form") from error
 
 
 def proposed(kind: Kind, call: ApiCall, live: JsonObject | None) -> JsonObject | None:
@@ -44,8 +82,11 @@ def proposed(kind: Kind, call: ApiCall, live: JsonObject | None) -> JsonObject |
     for name, value in (("name", call.name), ("namespace", call.namespace if kind.namespaced else "")):
         if value and metadata.setdefault(name, value) != value:
             raise BadRequestError(f"the {name} of the object is not the request's")
+    for name, value in (("kind", kind.name), ("apiVersion", kind.api_version)):
+        if changed.get(name) not in (None, "", value):
+            raise BadRequestError(f"the {name} of the object is not the request's")
     new = {**changed, "kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata}
-    if live is not None and (call.subresource == "status" or call.verb == "updatestatus"):
+    if live is not None and (call.subresource == _STATUS or call.verb == "updatestatus"):
         new["spec"] = live.get("spec", {})
     return new
 
@@ -53,6 +94,7 @@ def proposed(kind: Kind, call: ApiCall, live: JsonObject | None) -> JsonObject |
 def _patched(call: ApiCall, live: JsonObject) -> JsonObject:
     match call.patch_type:
         case _ if call.patch_type == STRATEGIC and isinstance(call.body, dict):
+            _refuse_directives(call.body)
             return merge_strategic(live, call.body, schema_of(str(live.get("kind") or "")))
         case _ if call.patch_type == MERGE and isinstance(call.body, dict):
             merged = merge_json(live, call.body)
@@ -63,9 +105,52 @@ def _patched(call: ApiCall, live: JsonObject) -> JsonObject:
     raise MethodNotAllowedError("a node writes by update, or by a JSON, merge or strategic merge patch")
 
 
+def _refuse_directives(patch: JsonObject) -> None:
+    """Refuse a strategic merge patch with directives outside of the status, which NodeRestriction does not look at.
+
+    kube-apiserver merges some of them in other ways than `merge_strategic`: it merges a map, and removes a field for
+    null, at `$deleteFromPrimitiveList/FIELD` (apimachinery, `strategicpatch.mergeMap`). So a label could change that
+    the admission here does not see.
+
+    Raises:
+        BadRequestError: there is such a directive.
+    """
+    places: list[Any] = [{name: value for name, value in patch.items() if name != _STATUS}]
+    while places:
+        place = places.pop()
+        if isinstance(place, dict):
+            directive = next((name for name in place if name.startswith("$")), "")
+            if directive:
+                raise BadRequestError(f"a node's patch has directives in its status only, not {directive[:80]!r}")
+            places.extend(place.values())
+        elif isinstance(place, list):
+            places.extend(place)
+
+
 def same_uid(call: ApiCall, live: JsonObject) -> bool:
     """Return whether the uid that a write names, if any, is the object's."""
-    metadata = call.body.get("metadata") if isinstance(call.body, dict) else None
-    preconditions = call.options.get("preconditions")
-    named = metadata if isinstance(metadata, dict) else preconditions if isinstance(preconditions, dict) else {}
-    return named.get("uid") in (None, "", live["metadata"].get("uid"))
+    named = call.options.get("preconditions") if call.verb == "delete" else _metadata_in(call.body)
+    return not isinstance(named, dict) or named.get("uid") in (None, "", uid_of(live))
+
+
+def with_uid(call: ApiCall, live: JsonObject) -> ApiCall:
+    """Return an admitted write with the uid of the object that the admission has seen: the API server refuses it when
+    another has the name by now, perhaps one of another node.
+    """
+    uid = uid_of(live)
+    if not uid:
+        return call
+    if call.verb == "delete":
+        preconditions = {**(call.options.get("preconditions") or {}), "uid": uid}
+        return msgspec.structs.replace(call, options={**call.options, "preconditions": preconditions})
+    if isinstance(call.body, list):
+        test = {"op": "test", "path": "/metadata/uid", "value": uid}
+        return msgspec.structs.replace(call, body=[test, *call.body])
+    return msgspec.structs.replace(
+        call, body={**call.body, "metadata": {**(_metadata_in(call.body) or {}), "uid": uid}}
+    )
+
+
+def _metadata_in(body: Any) -> JsonObject | None:
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    return metadata if isinstance(metadata, dict) else None

@@ -1,0 +1,264 @@
+"""The API server of a cluster, in memory and in virtual time, and edgecontroller as its client."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from beehive.clock import Clock
+from beehive.runtime import Runtime
+from beehive.testing import Harness
+from modules.cloud.apiserver import api_calls
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.engine import IN_MEMORY
+from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, version_of
+from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
+from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
+from modules.cloud.edgecontroller.cluster_api import RemoteCluster
+from modules.cloud.edgecontroller.module import EdgeController
+from tests.modules.cloud.edgecontroller.controller import Controller
+
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_GONE = {"kind": "Status", "status": "Failure", "reason": "Expired", "message": "too old", "code": 410}
+
+
+def call_of(request: ApiRequest) -> tuple[ApiCall, dict[str, str]]:
+    """The API call of a request, and its query."""
+    url = urlsplit(request.path)
+    parts = url.path.split("/")[2:]
+    api_version, rest = ("v1", parts[1:]) if url.path.startswith("/api/") else ("/".join(parts[:2]), parts[2:])
+    namespace, rest = (rest[1], rest[2:]) if rest[0] == "namespaces" and len(rest) > 2 else ("", rest)
+    plural, name, subresource = (*rest, "", "")[:3]
+    verb, query = _VERBS[request.method], dict(parse_qsl(url.query))
+    verb = verb if name else {"get": "list", "delete": "deletecollection"}.get(verb, verb)
+    body = json.loads(request.body) if request.body else None
+    headers = dict(request.headers)
+    call = ApiCall(
+        verb=verb,
+        api_version=api_version,
+        plural=plural,
+        namespace=namespace,
+        name=name,
+        subresource=subresource,
+        patch_type=headers.get("Content-Type", "") if verb == "patch" else "",
+        options=(body or {}) if verb == "delete" else {},
+        body=None if verb == "delete" else body,
+    )
+    return call, query
+
+
+class FakeExchange:
+    """A request that the server has got.
+
+    Args:
+        server: the server.
+        request: the request.
+        listener: takes the response.
+    """
+
+    def __init__(self, server: "ClusterServer", request: ApiRequest, listener: ResponseListener) -> None:
+        self.request = request
+        self._server = server
+        self._listener = listener
+        self.call, self.query = call_of(request)
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Takes the client's loss of interest."""
+        self.is_cancelled = True
+        self._server.forget(self)
+
+    def pause(self) -> None:
+        """Does nothing: all that is sent is read."""
+
+    def resume(self) -> None:
+        """Does nothing."""
+
+    def head(self, status: int = 200, *headers: tuple[str, str]) -> None:
+        """Sends the beginning."""
+        if not self.is_cancelled:
+            self._listener.on_head(ResponseHead(status, headers))
+
+    def data(self, data: bytes) -> None:
+        """Sends a piece."""
+        if not self.is_cancelled:
+            self._listener.on_data(data)
+
+    def answer(self, status: int, content: Any, *headers: tuple[str, str]) -> None:
+        """Sends a whole response."""
+        self.head(status, *headers)
+        self.data(content if isinstance(content, bytes) else json.dumps(content).encode())
+        if not self.is_cancelled:
+            self._listener.on_end()
+
+    def break_off(self) -> None:
+        """Loses the connection."""
+        if not self.is_cancelled:
+            self._listener.on_error(OSError("the connection was closed"))
+
+    def tell(self, type_: str, obj: JsonObject) -> None:
+        """Sends a change, if the watch selects the object."""
+        kind = kind_called(self.call.plural)
+        is_selected = obj["kind"] == kind.name and (kind.name != "Pod" or obj["spec"].get("nodeName"))
+        if is_selected and int(version_of(obj)) > int(self.query["resourceVersion"]):
+            self.data(json.dumps({"type": type_, "object": obj}).encode() + b"\n")
+
+
+class ClusterServer:
+    """A transport to an API server whose objects are an embedded one's.
+
+    Args:
+        clock: of the simulation; a response takes no time, but does not come before the request has been sent.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.cluster = Cluster(clock)
+        self.requests: list[ApiCall] = []
+        """All but those of lists and watches."""
+        self.answers: dict[str, Callable[[FakeExchange], None]] = {}
+        """By plural, how a request is answered in place of the usual way."""
+        self.held: list[FakeExchange] = []
+        """Requests of `answers` that wait."""
+        self.closed = 0
+        self.impersonated: list[str] = []
+        self._watches: list[FakeExchange] = []
+        self._log: list[tuple[str, JsonObject]] = []
+
+    def connect(self, _: Runtime) -> "ClusterServer":
+        """Returns the transport."""
+        return self
+
+    def start(self, request: ApiRequest, listener: ResponseListener) -> FakeExchange:
+        """Takes a request, and answers it soon."""
+        exchange = FakeExchange(self, request, listener)
+        self.impersonated += [value for name, value in request.headers if name == "Impersonate-User"]
+        if not request.stream and exchange.call.verb != "list":
+            self.requests.append(exchange.call)
+        self._clock.after(0.0, lambda: self._serve(exchange))
+        return exchange
+
+    def close(self) -> None:
+        """Ends all exchanges."""
+        self.closed += 1
+        self._watches.clear()
+
+    def forget(self, exchange: FakeExchange) -> None:
+        """Takes that nobody waits for a response any more."""
+        self._watches = [each for each in self._watches if each is not exchange]
+
+    def hold(self, plural: str) -> None:
+        """Answers no request for a resource."""
+        self.answers[plural] = self.held.append
+
+    def stop_watches(self) -> None:
+        """Tells of no change any more, as when the mirror is behind."""
+        self._watches.clear()
+
+    def release(self) -> None:
+        """Answers what was held."""
+        self.answers.clear()
+        held, self.held = self.held, []
+        for exchange in held:
+            self._serve(exchange)
+
+    def call(self, call: ApiCall) -> ApiResult:
+        """Carries out a call, and tells watches what has changed."""
+        result = api_calls.serve(self.cluster, call)
+        for event in self.cluster.storage.take_events():
+            self._log.append((event.type.value, event.new))
+            for watch in list(self._watches):
+                watch.tell(event.type.value, event.new)
+        return result
+
+    def apply(self, *documents: JsonObject) -> None:
+        """Writes objects as kubectl does."""
+        for document in documents:
+            kind = kind_called(document["kind"])
+            meta = document["metadata"]
+            result = self.call(self.call_for("patch", kind, meta["name"], patch_type=APPLY, body=document))
+            assert result.refusal is None, result.refusal
+
+    def remove(self, word: str, name: str) -> None:
+        """Deletes an object at once."""
+        self.call(self.call_for("delete", kind_called(word), name, options={"gracePeriodSeconds": 0}))
+
+    def call_for(self, verb: str, kind: Kind, name: str, **fields: Any) -> ApiCall:
+        """A call for an object in the namespace `default`."""
+        place = "default" if kind.namespaced else ""
+        return ApiCall(
+            verb=verb, api_version=kind.api_version, plural=kind.plural, namespace=place, name=name, **fields
+        )
+
+    def objects(self) -> list[JsonObject]:
+        """A backup."""
+        storage = self.cluster.storage
+        return [obj for key in storage if (obj := storage.find(key)) is not None]
+
+    def restore(self, objects: list[JsonObject]) -> None:
+        """Starts anew with a backup: connections break, and versions go back."""
+        self.cluster = Cluster(self._clock)
+        self.cluster.storage.restore(objects)
+        self._log.clear()
+        watches, self._watches = self._watches, []
+        for watch in watches:
+            watch.break_off()
+
+    def _serve(self, exchange: FakeExchange) -> None:
+        if exchange.is_cancelled:
+            return
+        special = self.answers.get(exchange.call.plural)
+        if special is not None:
+            special(exchange)
+        elif exchange.request.stream:
+            self._watch(exchange)
+        else:
+            self._answer(exchange)
+
+    def _watch(self, exchange: FakeExchange) -> None:
+        if int(exchange.query["resourceVersion"]) > self.cluster.storage.version:
+            exchange.answer(410, _GONE)
+            return
+        exchange.head()
+        for type_, obj in self._log:
+            exchange.tell(type_, obj)
+        self._watches.append(exchange)
+
+    def _answer(self, exchange: FakeExchange) -> None:
+        result = self.call(exchange.call)
+        if result.object is None:
+            assert result.refusal is not None
+            exchange.answer(result.refusal["code"], {"kind": "Status", **result.refusal})
+            return
+        content = dict(result.object)
+        if exchange.query.get("fieldSelector") == "spec.nodeName!=":
+            content["items"] = [one for one in content["items"] if one["spec"].get("nodeName")]
+        exchange.answer(201 if result.created else 200, content)
+
+
+class ClusterController(Controller):
+    """edgecontroller with a cluster, and what a test does to both.
+
+    Args:
+        bee: the harness.
+        server: the API server; None for a new one.
+        database: of ObjectSyncs; None for one in memory.
+        nodes: those that connect at once.
+    """
+
+    def __init__(
+        self,
+        bee: Harness,
+        server: ClusterServer | None = None,
+        database: Database | None = None,
+        nodes: tuple[str, ...] = ("n1",),
+    ) -> None:
+        self.bee = bee
+        self.server = server or ClusterServer(bee.clock)
+        self.database = database or Database(IN_MEMORY, "cloudcore", stores_objects=False)
+        bee.add(EdgeController, RemoteCluster(self.server.connect), self.database)
+        bee.start()
+        self.links = 0
+        for each in nodes:
+            self.connected(each)

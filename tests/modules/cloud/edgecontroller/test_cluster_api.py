@@ -1,0 +1,299 @@
+"""edgecontroller with the API server of a cluster, alone on a hive, in virtual time."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive.testing import Harness
+from modules.cloud.apiserver.kinds import ObjectKey, kind_named
+from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
+from modules.cloud.edgecontroller.module import EdgeController
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
+from tests.modules.cloud.edgecontroller.controller import USES, WEB
+from tests.modules.cloud.objects import configmap, node, pod, secret
+
+_NAMESPACE = kind_named("Namespace")
+RUNNING = json.dumps({"status": {"phase": "Running"}})
+
+
+@pytest.fixture
+def core() -> Iterator[ClusterController]:
+    with Harness() as bee:
+        yield ClusterController(bee)
+
+
+def asked(core: ClusterController, verb: str, plural: str, name: str = "", **fields: Any) -> ApiResult:
+    """A request of the metaserver of n1."""
+    fields = {"api_version": "v1", "namespace": "default", "node": "n1", **fields}
+    call = ApiCall(verb=verb, plural=plural, name=name, **fields)
+    request = core.bee.message("cloudcore/objects", "call", call, source="dynamiccontroller")
+    return core.bee.ask(EdgeController.name, request).content_as(ApiResult)
+
+
+def code(result: ApiResult) -> int:
+    """The status of a refusal; 0 for none."""
+    return int((result.refusal or {}).get("code", 0))
+
+
+def test_a_bound_pod_is_sent_with_what_it_refers_to(core: ClusterController) -> None:
+    core.server.apply(configmap(a="1"), pod(**USES))
+    core.bee.settle()
+    assert sorted(core.down()) == ["insert node/n1/default/configmap/settings", "insert node/n1/default/pod/web"]
+
+
+def test_a_reported_status_reaches_the_cluster_and_comes_back(core: ClusterController) -> None:
+    core.server.apply(pod())
+    core.bee.settle()
+    core.down()
+    request = core.asks("default/podpatch/web", "patch", RUNNING)
+    assert core.answer_to(request).content["Err"] is None
+    assert core.down() == ["update node/n1/default/pod/web"]
+    assert core.handled() == [], "it was forgotten with the rest"
+    (patch,) = core.server.requests
+    assert patch.body["metadata"] == {"uid": core.server.cluster.storage.get(WEB)["metadata"]["uid"]}
+
+
+def test_messages_wait_until_the_lists_are_complete() -> None:
+    """Nothing is answered, and nothing deleted on nodes, before; then each is handled, once."""
+    with Harness() as bee:
+        server = ClusterServer(bee.clock)
+        server.apply(configmap(a="1"), pod(**USES))
+        server.hold("configmaps")
+        core = ClusterController(bee, server)
+        request = core.asks("default/podpatch/web", "patch", RUNNING)
+        unknown = core.asks("default/podpatch/gone", "patch", json.dumps({"metadata": {"uid": "x"}, "status": {}}))
+        assert bee.sent_to("cloudhub") == []
+        server.release()
+        bee.settle()
+        assert core.answer_to(request).content["Err"] is None
+        assert core.answer_to(unknown).content["Err"]["ErrStatus"]["code"] == 404
+        assert sum(one["n1"] for one in core.handled()) == 2
+        sent = core.down()
+        assert "delete node/n1/default/pod/gone" in sent
+        assert sent.count("insert node/n1/default/pod/web") == 1
+        assert sent.count("insert node/n1/default/configmap/settings") == 1
+
+
+@pytest.mark.parametrize(("plural", "is_served"), [("csidrivers", True), ("pods", False)])
+def test_a_kind_without_which_nodes_can_be_served_may_be_forbidden(plural: str, is_served: bool) -> None:
+    """Without pods no node is served: its pods would be deleted."""
+    with Harness() as bee:
+        server = ClusterServer(bee.clock)
+        server.answers[plural] = lambda exchange: exchange.answer(403, {"kind": "Status", "message": "no"})
+        core = ClusterController(bee, server)
+        request = core.asks("null/node/n1", "query")
+        answered = [one for one in bee.sent_to("cloudhub") if one.parent_id == request.id]
+        assert bool(answered) is is_served
+
+
+def test_a_forbidden_kind_is_watched_once_it_is_allowed() -> None:
+    """It is asked for again, within a minute."""
+    with Harness() as bee:
+        server = ClusterServer(bee.clock)
+        server.answers["configmaps"] = lambda exchange: exchange.answer(403, {"kind": "Status"})
+        core = ClusterController(bee, server)
+        server.apply(configmap(a="1"), pod(**USES))
+        bee.settle()
+        assert core.down() == ["insert node/n1/default/pod/web"]
+        server.answers.clear()
+        bee.run_for(61.0)
+        assert "insert node/n1/default/configmap/settings" in core.down()
+
+
+def test_a_bad_object_in_a_list_does_no_harm_to_the_others() -> None:
+    """One is no object, one has other types than its kind: the rest is served."""
+    with Harness() as bee:
+        server = ClusterServer(bee.clock)
+        good = {**pod(), "metadata": {"name": "web", "namespace": "default", "uid": "u1", "resourceVersion": "5"}}
+        bad: list[Any] = [{}, 7, {"metadata": {}}]
+        for number, spec in enumerate([None, 7, {"volumes": 7}, {"nodeName": [], "containers": [{"env": 1}]}]):
+            meta = {"name": f"bad{number}", "namespace": "default", "uid": f"b{number}", "resourceVersion": "5"}
+            bad.append({"metadata": meta, "spec": spec})
+        items = {"metadata": {"resourceVersion": "9"}, "items": [*bad, good]}
+        server.answers["pods"] = lambda exchange: (
+            exchange.head() if exchange.request.stream else exchange.answer(200, items)
+        )
+        core = ClusterController(bee, server)
+        assert core.down() == ["insert node/n1/default/pod/web"]
+
+
+def test_the_answer_of_a_lost_patch_comes_with_its_retry(core: ClusterController) -> None:
+    """A merge patch may be sent twice."""
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.answers["pods"] = lambda exchange: exchange.break_off()
+    request = core.asks("default/podpatch/web", "patch", RUNNING)
+    core.server.answers.clear()
+    core.bee.run_for(30.0)
+    assert core.answer_to(request).content["Err"] is None
+    assert [one.verb for one in core.server.requests] == ["patch", "patch"]
+
+
+def test_a_429_is_waited_out(core: ClusterController) -> None:
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.answers["pods"] = lambda exchange: exchange.answer(429, b"slow down", ("retry-after", "7"))
+    request = core.asks("default/podpatch/web", "patch", RUNNING)
+    core.server.answers.clear()
+    core.bee.run_for(6.0)
+    assert [one.parent_id for one in core.bee.sent_to("cloudhub") if one.parent_id == request.id] == []
+    core.bee.run_for(2.0)
+    assert core.answer_to(request).content["Err"] is None
+
+
+def test_after_a_restore_nodes_get_the_restored_objects_once(core: ClusterController) -> None:
+    """All acknowledged versions are higher than the restored ones."""
+    core.server.apply(pod())
+    core.bee.settle()
+    backup = core.server.objects()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    for phase in ("Pending", "Running"):
+        core.asks("default/podpatch/web", "patch", json.dumps({"status": {"phase": phase}}))
+    core.acknowledged(uid, core.server.cluster.storage.version)
+    core.bee.settle()
+    core.down()
+    core.server.restore(backup)
+    core.bee.run_for(9.0)
+    assert core.down() == ["update node/n1/default/pod/web"]
+    core.acknowledged(uid, int(core.server.cluster.storage.get(WEB)["metadata"]["resourceVersion"]))
+    core.bee.run_for(60.0)
+    assert core.down() == []
+
+
+def test_after_a_database_failure_the_module_begins_anew(core: ClusterController) -> None:
+    """Answers to the calls of before reach nobody, and the objects are listed again."""
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.hold("pods")
+    core.asks("default/podpatch/web", "patch", RUNNING)
+    (held,) = core.server.held
+    core.database_fails()
+    core.asks("null/node/n1", "query")
+    core.bee.run_for(5.0)
+    assert (core.server.closed, held.is_cancelled) == (1, True)
+    core.down()
+    core.server.release()
+    core.bee.run_for(4.0)
+    assert core.down() == ["insert node/n1/default/pod/web"], "it is not acknowledged"
+    request = core.asks("default/podpatch/web", "patch", RUNNING)
+    assert core.answer_to(request).content["Err"] is None
+
+
+def test_the_answer_to_a_node_that_has_gone_does_no_harm(core: ClusterController) -> None:
+    """It is handed to cloudhub, which drops it; nothing is recorded for the node."""
+    core.server.apply(secret(), pod(imagePullSecrets=[{"name": "key"}]))
+    core.bee.settle()
+    core.server.hold("pods")
+    request = core.asks("default/podpatch/web", "patch", RUNNING)
+    core.of_link("disconnected", 1)
+    core.bee.settle()
+    core.down()
+    core.server.release()
+    core.bee.settle()
+    assert core.answer_to(request).content["Err"] is None
+    assert core.unasked() == [], "no change is sent to a node that has gone"
+    assert core.handled() == [{"n1": 1}]
+
+
+def test_a_node_that_is_registered_gets_its_node_and_pods(core: ClusterController) -> None:
+    core.server.apply(pod())
+    core.bee.settle()
+    core.down()
+    request = core.asks("null/node/n1", "insert", node())
+    assert core.answer_to(request).content["Err"] is None
+    assert set(core.down()) == {"insert node/n1/default/pod/web", "update node/n1/null/node/n1"}
+    assert core.server.cluster.storage.find(ObjectKey("Node", "", "n1")) is not None
+
+
+HOSTILE: list[Any] = [
+    {"metadata": {"labels": ["a"]}},
+    {"metadata": {"labels": [{}]}},
+    {"metadata": {"labels": 7}},
+    {"metadata": {"ownerReferences": 7}, "spec": {"taints": 7}},
+    {"spec": 7},
+]
+
+
+@pytest.mark.parametrize("body", HOSTILE)
+def test_a_hostile_body_stops_nothing_whenever_the_object_is_known(core: ClusterController, body: Any) -> None:
+    """The mirror does not have the Node yet, so that the admission comes with the answer of the API server, when no
+    message is at work.
+    """
+    core.server.stop_watches()
+    core.server.apply({"kind": "Node", "apiVersion": "v1", **node(a="1")})
+    result = asked(core, "patch", "nodes", "n1", namespace="", patch_type=MERGE, body=body)
+    assert 400 <= code(result) < 500 or result.object is not None
+    assert core.server.closed == 0, "the module has not failed"
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_deeply_nested_patch_is_refused(core: ClusterController, is_known: bool) -> None:
+    """Whether the object is in the mirror or must be read first."""
+    if not is_known:
+        core.server.stop_watches()
+    core.server.apply({"kind": "Node", "apiVersion": "v1", **node(a="1")})
+    core.bee.settle()
+    body: dict[str, Any] = {}
+    for _ in range(700):
+        body = {"a": body}
+    result = asked(core, "patch", "nodes", "n1", namespace="", patch_type=MERGE, body=body)
+    assert code(result) == 400
+    assert core.server.closed == 0, "the module has not failed"
+
+
+def test_a_body_is_no_way_to_delete_the_pod_of_another(core: ClusterController) -> None:
+    """The uid in a body that is not sent has no say."""
+    core.server.apply(pod(nodeName="n2"))
+    core.bee.settle()
+    for fields in ({"body": {"metadata": {"uid": "other"}}}, {"options": {"preconditions": {"uid": "other"}}}, {}):
+        assert code(asked(core, "delete", "pods", "web", **fields)) in {403, 409}
+    assert core.server.cluster.storage.find(WEB) is not None
+    assert {one.verb for one in core.server.requests} <= {"get"}
+
+
+@pytest.mark.parametrize("verb", ["get", "delete", "update", "updatestatus", "patch"])
+def test_a_call_without_a_name_never_becomes_one_for_all(core: ClusterController, verb: str) -> None:
+    core.server.apply(pod(nodeName="n2"), pod("db", nodeName="n2"))
+    core.bee.settle()
+    body = {"metadata": {"uid": "other"}}
+    for namespace in ("", "default"):
+        result = asked(core, verb, "pods", namespace=namespace, body=body)
+        assert 400 <= code(result) < 500
+    assert core.server.requests == []
+    assert len(core.server.objects()) == len({"web", "db"}) + len(core.server.cluster.storage.list(_NAMESPACE))
+
+
+def test_a_list_of_its_own_pods_names_none_of_another(core: ClusterController) -> None:
+    """A name would make the list a read of that pod, whatever the selector says."""
+    core.server.apply(pod(nodeName="n2"))
+    core.bee.settle()
+    result = asked(core, "list", "pods", "web", options={"fieldSelector": "spec.nodeName=n1"})
+    assert result.object is not None
+    assert "items" in result.object
+
+
+@pytest.mark.parametrize("node_name", ["", "n2"])
+def test_a_pod_that_the_mirror_does_not_have_is_not_shown_to_others(core: ClusterController, node_name: str) -> None:
+    """A pod without a node is never in the mirror, one just bound not yet."""
+    core.server.stop_watches()
+    core.server.apply(pod(nodeName=node_name))
+    core.bee.settle()
+    assert code(asked(core, "get", "pods", "web")) == 403
+    core.server.apply(pod("mine", nodeName="n1"))
+    assert asked(core, "get", "pods", "mine").object is not None
+
+
+def test_a_request_for_a_certificate_is_made_in_the_name_of_the_node(core: ClusterController) -> None:
+    spec = {"request": "eA==", "signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": ["client auth"]}
+    core.asks("null/certificatesigningrequest/c", "insert", {"metadata": {"name": "c"}, "spec": spec})
+    assert core.server.impersonated == ["system:node:n1"]
+
+
+def test_a_node_deletes_its_lease(core: ClusterController) -> None:
+    place = {"api_version": "coordination.k8s.io/v1", "namespace": "kube-node-lease"}
+    lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {}}
+    assert asked(core, "create", "leases", body=lease, **place).created
+    assert code(asked(core, "delete", "leases", "n1", **place)) == 0
+    assert code(asked(core, "get", "leases", "n1", **place)) == 404
