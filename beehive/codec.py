@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 
 import msgspec
 
+from beehive.decoding import decode_json, json_decoder
 from beehive.errors import ContentError, FrameError
 from beehive.message import Header, Message, Route
 
@@ -37,7 +38,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_envelope = msgspec.json.Decoder(_Envelope)
+_envelope = json_decoder(_Envelope)
 _encoder = msgspec.json.Encoder()
 _value_at = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant).raw_decode
 _space = re.compile(r"[ \t\n\r]*").match
@@ -228,7 +229,7 @@ def _value(text: str, kind: type[T], path: str) -> T:
     if kind is str and text[0] == '"':
         return cast("T", _without_surrogates(json.loads(text)))
     try:
-        return msgspec.json.decode(text, type=kind)
+        return decode_json(text, kind)
     except _MALFORMED as error:
         raise FrameError("type", f"{path}: {error}", "see spec of the header and route fields") from error
 

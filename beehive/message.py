@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.errors import ContentError
 from beehive.names import OK, Operation
 
@@ -174,7 +175,7 @@ class Message(msgspec.Struct, frozen=True):
             return self._decode(raw, kind)
         inner = self._decode(raw, str)
         try:
-            return msgspec.json.decode(inner, type=kind)
+            return decode_json(inner, kind)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             plain = _base64_json(inner)
             if plain is None:
@@ -183,7 +184,7 @@ class Message(msgspec.Struct, frozen=True):
 
     def _decode(self, data: bytes | msgspec.Raw, kind: type[T]) -> T:
         try:
-            return msgspec.json.decode(data, type=kind)
+            return decode_json(data, kind)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise self._content_error(error) from error
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Resource, ResourceType
+from beehive.decoding import decode_json
 from metamanager import answers
 from metamanager.errors import CallError, ConflictError, NotFoundError
 from metamanager.pod_question import question_about
@@ -119,7 +120,7 @@ def absent(stored: Iterable[str], listed: frozenset[str], node: str) -> Iterator
     """
     for text in stored:
         try:
-            pod = msgspec.json.decode(text, type=_Pod)
+            pod = decode_json(text, _Pod)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             continue
         head = pod.metadata

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from beehive import Message, ModuleName, Operation, RequestTimeoutError, Source
+from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.names import OK
 from metamanager.errors import (
@@ -201,14 +202,14 @@ def _text(answer: Message) -> str:
 
 def _namespace_of(text: bytes) -> str | None:
     try:
-        return msgspec.json.decode(text, type=_Object).metadata.namespace
+        return decode_json(text, _Object).metadata.namespace
     except msgspec.DecodeError:
         return None
 
 
 def _decode(answer: Message, raw: bytes, kind: type[Any]) -> Any:
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return decode_json(raw, kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MalformedAnswerError("read the object of an answer", _about(answer), str(error)) from error
 

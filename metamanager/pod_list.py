@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Timer
+from beehive.decoding import decode_json
 from metamanager import answers, replies
 from metamanager.application import Application, Progress, Target, Verb, application, message_of
 from metamanager.batch import Outcome
@@ -279,7 +280,7 @@ def pods_in(answer: Message, node: str) -> PodListing:
         if app.status != Progress.APPROVED:
             raise CallError(_ATTEMPT, node, app.reason[:200] or "it refused and did not say why")
         body = app.resp_body or b""
-        found = msgspec.json.decode(body, type=_List)
+        found = decode_json(body, _List)
     except CallError:
         raise
     except (BeehiveError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -291,7 +292,7 @@ def pods_in(answer: Message, node: str) -> PodListing:
 def _listed(text: bytes, node: str) -> ListedPod | None:
     try:
         text.decode()
-        pod = msgspec.json.decode(text, type=_Pod)
+        pod = decode_json(text, _Pod)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     head = pod.metadata

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from beehive.clock import Clock
+from beehive.decoding import decode_json
 from beehive.names import ResourceType
 from beehive.resource import Resource
 from beehive.trace.format import Change, StoreCommit
@@ -184,7 +185,7 @@ class RecordingStore:
 def _as_json(value: bytes) -> bytes:
     """Return a row's value as JSON: a string, if the value is plain text."""
     try:
-        msgspec.json.decode(value, type=msgspec.Raw)
+        decode_json(value, msgspec.Raw)
     except (msgspec.DecodeError, UnicodeError):
         return msgspec.json.encode(value.decode("utf-8", "replace"))
     return value

@@ -6,6 +6,7 @@ import msgspec
 
 from beehive import Form, Message, Resource
 from beehive.cache import cached_for_short_texts
+from beehive.decoding import decode_json
 from beehive.errors import ResourceError
 
 _LONGEST_NUMBER = 18
@@ -82,7 +83,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 def head_of(content: bytes) -> Metadata:
     """Return the metadata of a content; empty if the content is no Kubernetes object."""
     try:
-        return msgspec.json.decode(content, type=ObjectHead).metadata or Metadata()
+        return decode_json(content, ObjectHead).metadata or Metadata()
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return Metadata()
 
@@ -102,7 +103,7 @@ def is_being_deleted(content: bytes) -> bool:
     if b'"deletionTimestamp"' not in content:
         return False
     try:
-        metadata = msgspec.json.decode(content, type=_DeletionHead).metadata
+        metadata = decode_json(content, _DeletionHead).metadata
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return metadata is not None and bool(metadata.deletion_timestamp)
@@ -117,7 +118,7 @@ class _EventTime(msgspec.Struct, frozen=True, rename="camel"):
 def last_time_of(value: str) -> str:
     """Return an event's lastTimestamp, as text that sorts by time; empty if it has none."""
     try:
-        return msgspec.json.decode(value, type=_EventTime).last_timestamp or ""
+        return decode_json(value, _EventTime).last_timestamp or ""
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
 

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from beehive import Message
+from beehive.decoding import decode_json
 from metamanager.rows import Row, parse, row_of
 
 _LAST_PART: Final = 0.2
@@ -104,6 +105,6 @@ def _quoted(text: str) -> str:
 
 def _decode(content: bytes) -> _TokenRequest:
     try:
-        return msgspec.json.decode(content, type=_TokenRequest)
+        return decode_json(content, _TokenRequest)
     except (msgspec.DecodeError, UnicodeError):
         return _TokenRequest()

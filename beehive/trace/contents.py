@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import msgpack_decoder
 from beehive.trace.format import (
     FRAME_BYTES,
     Change,
@@ -49,7 +50,7 @@ _CONTENT: Final = b'"content":'
 
 Piece = bytes | msgspec.msgpack.Ext
 
-_pieces = msgspec.msgpack.Decoder(list[bytes | msgspec.msgpack.Ext])
+_pieces = msgpack_decoder(list[bytes | msgspec.msgpack.Ext])
 
 
 class ContentSplitter:

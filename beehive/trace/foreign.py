@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import msgspec
 
+from beehive.decoding import json_decoder
 from beehive.trace.errors import TraceError
 from beehive.trace.format import FORMAT, FRAME_BYTES, Direction, LinkFrame, Note, NoteKind, Record, TraceHeader
 
@@ -27,7 +28,7 @@ class _Line(msgspec.Struct):
     msg: msgspec.Raw = msgspec.Raw()
 
 
-_line = msgspec.json.Decoder(_Line)
+_line = json_decoder(_Line)
 
 
 class ForeignFrames:

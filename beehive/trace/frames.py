@@ -6,6 +6,7 @@ from typing import IO, Final
 import msgpack  # type: ignore[import-untyped]
 import msgspec
 
+from beehive.decoding import msgpack_decoder
 from beehive.trace.errors import TraceError
 from beehive.trace.format import FRAME_BYTES, AnyRecord
 
@@ -29,7 +30,7 @@ _LIMITS: Final = {
 """A file that is not a trace makes the unpacker build nothing but byte strings."""
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[AnyRecord] = msgspec.msgpack.Decoder(AnyRecord)
+_decoder: msgspec.msgpack.Decoder[AnyRecord] = msgpack_decoder(AnyRecord)
 
 
 def encode(record: AnyRecord) -> bytes:

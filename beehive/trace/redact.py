@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import json_decoder
 from beehive.names import Operation
 from beehive.resource import Side, type_of
 from beehive.trace.secrets import SHORTEST, KnownSecrets
@@ -211,7 +212,7 @@ class _Envelope(msgspec.Struct):
     content: msgspec.Raw = msgspec.Raw()
 
 
-_envelope = msgspec.json.Decoder(_Envelope)
+_envelope = json_decoder(_Envelope)
 
 
 def _anywhere(redactor: Redactor, value: Any) -> Any:

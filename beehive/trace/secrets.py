@@ -9,6 +9,7 @@ from urllib.parse import quote_from_bytes, quote_plus
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.trace.substring_search import SubstringMatch, SubstringSearch
 
 _log = logging.getLogger(__name__)
@@ -137,7 +138,7 @@ def expiry_of(value: bytes) -> float:
     if len(parts) != 3:
         return 0.0
     try:
-        claims = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + b"=="), type=_Claims)
+        claims = decode_json(base64.urlsafe_b64decode(parts[1] + b"=="), _Claims)
     except (ValueError, msgspec.DecodeError):
         return 0.0
     return claims.exp

@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from beehive.decoding import convert, decode_json
 from edged.errors import EdgedError
 
 T = TypeVar("T")
-
-_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 class DecodeError(EdgedError):
@@ -26,7 +25,7 @@ def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Ra
     """
     try:
         try:
-            return _decoder(kind).decode(raw)
+            return decode_json(raw, kind)
         except msgspec.ValidationError:
             return from_value(kind, msgspec.json.decode(raw))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -36,7 +35,7 @@ def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Ra
 def from_value(kind: type[T], value: Any) -> T:
     """Convert a decoded JSON value to an object of type `kind`. Rules and errors as for `decode`."""
     try:
-        return msgspec.convert(_without_nulls(value), kind)
+        return convert(_without_nulls(value), kind)
     except msgspec.ValidationError as error:
         raise DecodeError(f"cannot read a {kind.__name__}", str(error)) from error
 
@@ -49,13 +48,6 @@ def encode(value: Any) -> bytes:
 def to_value(value: Any) -> Any:
     """Return the object as plain dictionaries, lists and scalars, the decoded form of its JSON."""
     return msgspec.json.decode(msgspec.json.encode(value))
-
-
-def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
-    return decoder
 
 
 def _without_nulls(value: Any) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
@@ -91,7 +92,7 @@ def read_checkpoint(path: Path, root: Path) -> Checkpoint:
     aside in the agent's root directory.
     """
     try:
-        return msgspec.json.decode(read_file(path, _LONGEST), type=Checkpoint)
+        return decode_json(read_file(path, _LONGEST), Checkpoint)
     except FileNotFoundError:
         return Checkpoint()
     except (OSError, msgspec.MsgspecError) as error:

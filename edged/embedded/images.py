@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from beehive.clock import Clock
+from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
@@ -96,7 +97,7 @@ class EmbeddedImages:
 def _read_names(path: Path) -> list[str]:
     """Return the remembered names. They are a convenience, so an unreadable file is set aside."""
     try:
-        return msgspec.json.decode(read_file(path, _LONGEST), type=list[str])
+        return decode_json(read_file(path, _LONGEST), list[str])
     except FileNotFoundError:
         return []
     except (OSError, msgspec.MsgspecError) as error:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from beehive.clock import Clock
+from beehive.decoding import convert
 from edged.embedded.errors import RunFailedError, ShimGoneError
 from edged.embedded.leftovers import kill_leftovers
 from edged.embedded.model import EmbeddedContainer
@@ -145,10 +144,10 @@ class ShimManager:
     def _on_event(self, container: EmbeddedContainer, event: Answer) -> None:
         if event["event"] == "running":
             if container.run is None:
-                container.started(msgspec.convert(event, Run))
+                container.started(convert(event, Run))
                 self._on_started(container)
         elif container.exit is None:
-            container.finished(msgspec.convert(event, Exit))
+            container.finished(convert(event, Exit))
             self._on_ended(container)
 
     def _link_gone(self, container: EmbeddedContainer) -> None:

@@ -21,6 +21,7 @@ from typing import TypeVar
 import msgspec
 from google.protobuf.message import DecodeError, Message
 
+from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside, set_aside_unless_directory, set_aside_unless_file
 from beehive.files.durable import make_directories, put_in_place, replace_file, sync_directory, write_file
 from beehive.files.reading import read_file
@@ -113,7 +114,7 @@ def write_record(path: Path, record: msgspec.Struct) -> None:
 def read_record(path: Path, kind: type[StructT]) -> StructT | None:
     """Return the record at `path`; None when it is missing or cannot be read."""
     try:
-        return msgspec.json.decode(read_file(path, _LONGEST), type=kind)
+        return decode_json(read_file(path, _LONGEST), kind)
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -5,6 +5,7 @@ import logging
 import msgspec
 
 from beehive import ModuleContext, ResourceType, Timer
+from beehive.decoding import decode_json
 from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
 from edged.api.versions import version_number
 from edged.pods.model import PodRef, PodUid
@@ -264,6 +265,6 @@ class _Versioned(msgspec.Struct):
 
 def _version_in(answer: bytes) -> int:
     try:
-        return version_number(msgspec.json.decode(answer, type=_Versioned).metadata.resource_version)
+        return version_number(decode_json(answer, _Versioned).metadata.resource_version)
     except msgspec.DecodeError:
         return 0

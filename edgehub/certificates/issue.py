@@ -9,6 +9,7 @@ import sys
 import msgspec
 
 from beehive import RealClock
+from beehive.decoding import decode_json
 from edgehub.certificates import obtain
 from edgehub.certificates.errors import CertificateError, Failure
 from edgehub.certificates.issue_request import IssueRequest, IssueResult
@@ -19,7 +20,7 @@ LONGEST = 1024 * 1024
 
 def main() -> None:
     """Carry out the request on standard input."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(LONGEST), type=IssueRequest)
+    request = decode_json(sys.stdin.buffer.read(LONGEST), IssueRequest)
     work = obtain.renew if request.renew else obtain.join
     try:
         work(request.settings, RealClock())

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edgehub.certificates.errors import IssuerError
 from edgehub.certificates.issue_request import IssueRequest, IssueResult
 from edgehub.certificates.settings import CertificateSettings
@@ -58,7 +59,7 @@ class SubprocessIssuer:
         with self._one_at_a_time:
             output = self._run(msgspec.json.encode(IssueRequest(settings, renew)), wanted)
         try:
-            failure = msgspec.json.decode(output, type=IssueResult).failure
+            failure = decode_json(output, IssueResult).failure
         except msgspec.MsgspecError as error:
             raise IssuerError("the process that fetches certificates gave no answer", hint=str(error)) from error
         if failure is not None:

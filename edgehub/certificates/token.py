@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edgehub.certificates.errors import AuthorityError, TokenError
 from edgehub.certificates.times import format_time
 
@@ -76,6 +77,6 @@ class Token(NamedTuple):
 def _expiry(jwt: str) -> float | None:
     payload = jwt.split(".")[1]
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims).exp
+        return decode_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), _Claims).exp
     except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError):
         return None

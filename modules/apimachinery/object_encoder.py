@@ -5,13 +5,14 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import json_decoder
 from modules.apimachinery.custom_columns import custom_column
 from modules.apimachinery.options import Form
 from modules.apimachinery.resources import Resource
 from modules.tools.printing.columns import Column, columns_of
 
 _META: Final = "meta.k8s.io/v1"
-_DOCUMENT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DOCUMENT: Final = json_decoder(dict[str, msgspec.Raw])
 
 
 class ObjectEncoder:

@@ -24,6 +24,7 @@ from websockets.sync.client import connect
 from websockets.sync.server import Server, ServerConnection, serve
 
 from beehive import Group, Hive, Message, Module, ModuleName, Threads, encode, handles
+from beehive.decoding import json_decoder
 from beehive.message import Header, Route
 from edgehub import EdgeHubSettings, install
 
@@ -168,7 +169,7 @@ class _Id(msgspec.Struct):
 
 
 def _answer(connection: ServerConnection) -> None:
-    reader = msgspec.json.Decoder(_Id)
+    reader = json_decoder(_Id)
     with contextlib.suppress(ConnectionClosed):
         for frame in connection:
             asked = reader.decode(frame).header.msg_id

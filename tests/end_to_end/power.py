@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edged.embedded.records import BootId, SandboxRecord
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.processes import processes_of, wait_until
@@ -32,7 +33,7 @@ def lose_power(machine: Machine) -> None:
     for mounted in ("pods", "plugins"):
         unmount_under(machine.edge.root / "edged" / mounted)
     for record in state.glob("sandboxes/*/record.json"):
-        known = msgspec.json.decode(record.read_bytes(), type=SandboxRecord)
+        known = decode_json(record.read_bytes(), SandboxRecord)
         record.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, boot_id=_EARLIER)))
 
 

@@ -17,6 +17,7 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from beehive import Message, RealClock, decode, encode
+from beehive.decoding import convert
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete
 from modules.processes.cloudcore.process import CloudCore
@@ -107,7 +108,7 @@ class World:
         known = self._known.get(_key(message["route"]["resource"]), {})
         content = self._bound(_with_identity(message["content"], known), message["route"]["resource"])
         assert self._connection is not None
-        told = msgspec.convert({**message, "header": header, "content": content}, Message)
+        told = convert({**message, "header": header, "content": content}, Message)
         self._connection.send(encode(told), text=True)
 
     def _bound(self, content: Any, resource: str) -> Any:

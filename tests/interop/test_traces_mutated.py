@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
-import msgspec
 import pytest
 
 from beehive import Message
+from beehive.decoding import convert
 from modules.processes.cloudcore.control_client import Apply, Get
 from tests.interop.traces import needs_traces
 from tests.modules.cloud.objects import node, pod
@@ -67,7 +67,7 @@ def test_every_question_is_answered_in_whatever_order_it_comes(stub: Stub, year:
 
 def _says(edge: Edge, step: Step, number: int, answer: str | None) -> bool:
     """Send a message under a new id; return whether it was answered."""
-    recorded = msgspec.convert(step.message, Message)
+    recorded = convert(step.message, Message)
     message = recorded.with_header(msg_id=f"{recorded.id[:-4]}{number:04d}")
     if answer is None:
         edge.send(message)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beehive import Actor, Operation
+from beehive.decoding import decode_json
 from edged.errors import EdgedError
 from edged.plugins.errors import PluginError
 from edged.volumes.csi.drivers import CsiDrivers
@@ -76,7 +77,7 @@ class CsiController(Actor):
 def carry_out(drivers: CsiDrivers, operation: str, content: bytes) -> dict[str, Any]:
     """Carry out one operation by the driver. Raises PluginError with the driver's words."""
     from google.protobuf.json_format import ParseDict, ParseError  # noqa: PLC0415 - with the first operation
-    from msgspec import DecodeError, json  # noqa: PLC0415
+    from msgspec import DecodeError  # noqa: PLC0415
 
     from protos.csi.v1 import api_pb2 as csi  # noqa: PLC0415 - see edged.volumes.csi.client
 
@@ -84,7 +85,7 @@ def carry_out(drivers: CsiDrivers, operation: str, content: bytes) -> dict[str, 
     _, client = drivers.get(driver_of(drivers.names()))
     request = getattr(csi, f"{call.method}Request")()
     try:
-        ParseDict(json.decode(content, type=dict), request, ignore_unknown_fields=True)
+        ParseDict(decode_json(content, dict), request, ignore_unknown_fields=True)
     except (ParseError, DecodeError, UnicodeError):
         # without the parser's words: they may quote a secret
         raise PluginError(operation, "", f"a {call.method}Request in protobuf's JSON is wanted") from None

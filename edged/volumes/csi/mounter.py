@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.files.durable import beside, replace_file
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
@@ -262,7 +263,7 @@ def _read(path: Path) -> PublishedVolume | None:
     directory will report the remains.
     """
     try:
-        return msgspec.json.decode(read_file(path, _LONGEST), type=PublishedVolume)
+        return decode_json(read_file(path, _LONGEST), PublishedVolume)
     except (OSError, msgspec.MsgspecError):
         return None
 

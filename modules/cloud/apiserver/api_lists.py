@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.selectors import parse_selector
 from modules.cloud.apiserver.cluster import Cluster
@@ -121,6 +122,6 @@ def _token(place: _Place) -> str:
 
 def _read_place(token: str) -> _Place:
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(token), type=_Place)
+        return decode_json(base64.urlsafe_b64decode(token), _Place)
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise BadRequestError("the continue parameter is not one of this server's") from error

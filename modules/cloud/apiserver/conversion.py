@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import field
 
+from beehive import decoding
 from edged.api import ConfigMap, KubeStruct, Lease, Node, ObjectMeta, Pod, Secret
 from edged.api.persistent import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec
 from edged.api.quantity import Quantity
@@ -65,7 +66,7 @@ def convert(value: Any, shape: type[T], what: str) -> T:
         BadRequestError: a field has the wrong type; the message names it.
     """
     try:
-        return msgspec.convert(without_null_members(value), shape)
+        return decoding.convert(without_null_members(value), shape)
     except msgspec.ValidationError as error:
         raise BadRequestError(f"{what}: {error}") from error
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.errors import BeehiveError, ContentError
 from beehive.handlers import handles
 from beehive.message import Message
@@ -110,7 +111,7 @@ def call_of(app: Application) -> ApiCall | str:
         return TooLargeError().message
     try:
         options, body = _json(app.option), _json(app.req_body)
-        patch = msgspec.json.decode(app.option or b"", type=PatchInfo) if app.verb == Verb.PATCH else None
+        patch = decode_json(app.option or b"", PatchInfo) if app.verb == Verb.PATCH else None
         if patch is not None:
             options, body = patch.options, _json(patch.data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

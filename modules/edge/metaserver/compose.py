@@ -9,13 +9,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from beehive.decoding import json_decoder
 from modules.apimachinery.resources import Resource
 from modules.tools.printing.fields import map_at, text_at
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of a mirror pod: the static pod with another UID."""
 
-_DOCUMENT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DOCUMENT: Final = json_decoder(dict[str, msgspec.Raw])
 
 
 class LiveStatus(NamedTuple):

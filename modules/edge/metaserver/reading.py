@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from beehive import Clock
+from beehive.decoding import decode_json
 from edged.server.responses import Response, json
 from metamanager.application import Target
 from modules.apimachinery.errors import ApiStatusError, not_found
@@ -71,6 +72,6 @@ def _token(place: _Place) -> str:
 
 def _place(token: str) -> _Place:
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(token), type=_Place)
+        return decode_json(base64.urlsafe_b64decode(token), _Place)
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise ApiStatusError(400, "the continue parameter is not one of this server's") from error

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edged.server.request import Request
 from edged.server.responses import Response
 from metamanager.application import PatchInfo, Target, Verb
@@ -66,7 +67,7 @@ def _body(request: Request) -> bytes:
     if _media(request) not in (_JSON, ""):
         raise ApiStatusError(415, f"the body of the request was in an unknown format - accepted media types: {_JSON}")
     try:
-        msgspec.json.decode(request.body, type=dict[str, msgspec.Raw])
+        decode_json(request.body, dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ApiStatusError(400, "the body of the request is no JSON object") from error
     return request.body

@@ -1,4 +1,4 @@
-"""The rights that cloudcore needs in a cluster; `deploy/cloudcore.yaml` grants the same."""
+"""The rights that cloudcore needs in a cluster: those of the ClusterRole `cloudcore` in `deploy/cloudcore.yaml`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,18 @@ class Right(NamedTuple):
 
 _MIRRORED: Final = ("get", "list", "watch")
 _RULES: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
-    ("", ("nodes", "pods", "configmaps", "secrets", "persistentvolumes", "persistentvolumeclaims"), _MIRRORED),
+    ("", ("nodes", "pods", "configmaps", "secrets", "persistentvolumeclaims"), _MIRRORED),
+    ("", ("persistentvolumes",), ("list", "watch")),
     ("storage.k8s.io", ("volumeattachments", "csidrivers"), _MIRRORED),
     ("", ("nodes",), ("create", "update", "patch")),
     ("", ("nodes/status", "pods/status"), ("update", "patch")),
     ("", ("pods",), ("create", "delete")),
-    ("coordination.k8s.io", ("leases",), ("get", "create", "update")),
-    ("", ("events",), ("create", "update", "patch")),
+    ("coordination.k8s.io", ("leases",), ("get", "create", "update", "patch", "delete")),
+    ("", ("events",), ("get", "create", "update", "patch")),
     ("", ("serviceaccounts/token",), ("create",)),
+    ("", ("serviceaccounts",), ("get",)),
+    ("", ("services", "endpoints"), ("get", "list")),
+    ("discovery.k8s.io", ("endpointslices",), ("get", "list")),
 )
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
@@ -123,7 +124,7 @@ class ControlClient:
         status, body = self.request("GET", "/cloudcore/nodes")
         if status not in _OK:
             raise ControlError("cannot read the connections of nodes", _message_in(body))
-        return msgspec.json.decode(body, type=NodesResponseBody).nodes
+        return decode_json(body, NodesResponseBody).nodes
 
     def watch(self, command: Get) -> Iterator[tuple[str, CommandItem]]:
         """Yields the existing objects as ADDED, then each change, until cloudcore ends.

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edged.server.request import Request
 from edged.server.responses import Reply, Response, json
 from edged.server.router import HttpService
@@ -89,7 +90,7 @@ class ControlService:
         if request.method != "POST":
             raise ApiStatusError(405, "only POST is served here")
         try:
-            body = msgspec.json.decode(request.body or b"{}", type=TokenRequestBody)
+            body = decode_json(request.body or b"{}", TokenRequestBody)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ApiStatusError(400, f'a body such as {{"seconds": 86400}} is wanted: {error}') from error
         return json(msgspec.json.encode(TokenResponseBody(self._make_token(body.seconds))))

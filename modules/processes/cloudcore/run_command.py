@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from beehive.decoding import convert
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files
 from modules.processes.edgecore.exit_codes import ExitCode
@@ -182,7 +183,7 @@ def run(chosen: argparse.Namespace) -> int:
         **_metrics_settings(chosen.metrics_bind_address),
     }
     try:
-        config = msgspec.convert(settings, CloudCoreConfig, dec_hook=lambda kind, value: kind(value))
+        config = convert(settings, CloudCoreConfig, dec_hook=lambda kind, value: kind(value))
     except msgspec.ValidationError as error:
         sys.stderr.write(f"cloudcore run: an option is wrong (addresses as 127.0.0.1:10000): {error}\n")
         return ExitCode.USAGE

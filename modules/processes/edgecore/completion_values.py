@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.processes.edgecore.completion import SECONDS
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class Values:
                 connection.request("GET", path)
                 answer = connection.getresponse()
                 if answer.status == 200:
-                    return msgspec.json.decode(answer.read(_LARGEST), type=_List).items
+                    return decode_json(answer.read(_LARGEST), _List).items
             except (OSError, HTTPException):
                 return []
             finally:

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from beehive import Actor
+from beehive.decoding import decode_json
 from beehive.trace.errors import TraceError
 from edged.server.errors import ServerError
 from edged.server.listening import accept_connection, listen_unix, short_name
@@ -92,7 +93,7 @@ def ask(path: Path) -> dict[str, Any]:
             connection.sendall(QUESTION)
             with connection.makefile("rb") as answer:
                 line = answer.readline(ANSWER_BYTES)
-            decoded: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+            decoded: dict[str, Any] = decode_json(line, dict[str, Any])
         except OSError as error:
             hint = "is edgecore running? --root or --config must be those that it was started with"
             raise TraceError(

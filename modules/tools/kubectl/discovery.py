@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from beehive.decoding import convert
 from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.rest import path_of
 from modules.tools.printing.fields import objects_at, text_at
@@ -153,6 +154,6 @@ def _resources(document: dict[str, Any], group: str, version: str) -> Iterator[A
         if "/" in str(fields["plural"]):
             continue
         try:
-            yield msgspec.convert(fields, ApiResource)
+            yield convert(fields, ApiResource)
         except msgspec.ValidationError:
             continue

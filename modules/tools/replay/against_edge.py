@@ -9,6 +9,7 @@ import msgspec
 
 import edgehub
 from beehive import Hive
+from beehive.decoding import decode_json
 from beehive.errors import StopError
 from beehive.names import Operation
 from beehive.simulation import EPOCH, Simulation
@@ -158,7 +159,7 @@ def _step(time: float, title: str, agent_run: int) -> Output:
 
 def _phase_in(content: bytes) -> str:
     try:
-        patch = msgspec.json.decode(msgspec.json.decode(content, type=str))
+        patch = msgspec.json.decode(decode_json(content, str))
         return str(patch["status"].get("phase", ""))
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         return ""

@@ -13,6 +13,7 @@ from google.protobuf.json_format import ParseDict
 from grpc import StatusCode
 
 from beehive import Actor, Runtime
+from beehive.decoding import decode_json
 from beehive.trace import CriEvent
 from edged.cri import errors
 from edged.cri.recording_events import ENDED, KINDS, LISTENING, OPENED, StreamEnd
@@ -108,7 +109,7 @@ def listening(events: RecordedEvents, directory: type[StaticPodDirectory]) -> ty
 
 
 def _error(record: CriEvent) -> errors.CriError:
-    ended = msgspec.json.decode(record.detail, type=StreamEnd)
+    ended = decode_json(record.detail, StreamEnd)
     kind = getattr(errors, ended.error, errors.CriError)
     code = StatusCode[ended.code] if ended.code else StatusCode.UNKNOWN
     return cast("errors.CriError", kind(ended.operation, "", code, ended.details))

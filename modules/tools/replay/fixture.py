@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.names import Operation
 from beehive.trace import Change, CriCall, CriEvent, Delivered, LinkFrame, Record, RecordedMessage, StoreCommit
 from metamanager.application import Target, key_of
@@ -140,7 +141,7 @@ class _Reducer:
 
     def _answer_in(self, frame: bytes) -> bytes:
         """Reduce a frame with the cloud's answer to an Application."""
-        envelope = msgspec.json.decode(frame, type=dict[str, msgspec.Raw])
+        envelope = decode_json(frame, dict[str, msgspec.Raw])
         content = self._own_listed(bytes(envelope["content"]))
         return msgspec.json.encode({**envelope, "content": msgspec.Raw(content)})
 

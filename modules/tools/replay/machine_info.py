@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Final, TypeVar
 
-import msgspec
-
 from beehive.clock import Clock
+from beehive.decoding import convert
 from beehive.trace import Note
 from edged.cri.contract import ContainerRuntime
 from edged.eviction_api.usage import PodUsage
@@ -43,13 +42,9 @@ class RecordedMachineInfo(MachineInfo):
     def __init__(self, clock: Clock, notes: list[Note]) -> None:
         super().__init__()
         self._clock = clock
-        self._machines = [
-            (n.time, msgspec.convert(n.data, MachineFacts)) for n in notes if n.text == MACHINE_NOTES.machine
-        ]
-        self._usages = [(n.time, msgspec.convert(n.data, MachineUsage)) for n in notes if n.text == MACHINE_NOTES.usage]
-        self._pods = [
-            (n.time, msgspec.convert(n.data, tuple[PodUsage, ...])) for n in notes if n.text == MACHINE_NOTES.pods
-        ]
+        self._machines = [(n.time, convert(n.data, MachineFacts)) for n in notes if n.text == MACHINE_NOTES.machine]
+        self._usages = [(n.time, convert(n.data, MachineUsage)) for n in notes if n.text == MACHINE_NOTES.usage]
+        self._pods = [(n.time, convert(n.data, tuple[PodUsage, ...])) for n in notes if n.text == MACHINE_NOTES.pods]
 
     @property
     def known(self) -> bool:

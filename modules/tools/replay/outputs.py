@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.names import SHUTDOWN_RESOURCE, ModuleName, Operation
 from beehive.resource import Side, type_of
 from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Record, RecordedMessage, StoreCommit
@@ -144,7 +145,7 @@ class RunOutputs:
 
     def _learn(self, call: CriCall) -> None:
         if call.method in ("list_containers", "list_pod_sandboxes") and call.answer not in (b"", b"null"):
-            for item in msgspec.json.decode(call.answer, type=list[_Listed]):
+            for item in decode_json(call.answer, list[_Listed]):
                 self.pods.setdefault(item.id, item.labels.get(POD_UID, item.id))
 
     def _frame(self, frame: LinkFrame) -> list[Output]:
@@ -200,7 +201,7 @@ class _Envelope(msgspec.Struct):
 def message_of(frame: bytes) -> RecordedMessage | None:
     """Return the message in a recorded frame, or None if the frame is no message."""
     try:
-        envelope = msgspec.json.decode(frame, type=_Envelope)
+        envelope = decode_json(frame, _Envelope)
     except msgspec.DecodeError:
         return None
     header, route = envelope.header, envelope.route

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-import msgspec
-
+from beehive.decoding import convert
 from edged.api import Node as NodeObject
 from edged.api import PodStatus, to_value
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of, version_of
@@ -71,7 +70,7 @@ def _of_edged(node: SimulatedNode, pods: dict[str, JsonObject]) -> Iterator[str]
             continue
         if runs_as(pod) == uid_of(pod) and mine.metadata.labels != (pod["metadata"].get("labels") or {}):
             yield f"edged has {name} with labels {mine.metadata.labels}, not {pod['metadata'].get('labels')}"
-        found, reported = own_part(mine.status), own_part(msgspec.convert(pod.get("status") or {}, PodStatus))
+        found, reported = own_part(mine.status), own_part(convert(pod.get("status") or {}, PodStatus))
         if found != reported:
             yield f"the cloud has another status of {name} than was found: {'; '.join(_unlike(found, reported))}"
 
@@ -83,7 +82,7 @@ def _of_node_object(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]
     if there is None or known is None or found is None:
         yield "edged does not know of the node"
         return
-    reported = msgspec.convert(there, NodeObject)
+    reported = convert(there, NodeObject)
     if known.metadata.uid != reported.metadata.uid or known.metadata.labels != reported.metadata.labels:
         has, wanted = ((one.metadata.uid[:8], one.metadata.labels) for one in (known, reported))
         yield f"edged has the node as {has}, the cloud as {wanted}"

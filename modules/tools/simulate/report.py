@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.tools.simulate.plan import Fault, Plan, WorkloadStep, Write
 from modules.tools.simulate.run import SimulationResult
 
@@ -35,4 +36,4 @@ def read_plan(path: Path) -> Plan:
         msgspec.DecodeError: the file is no plan.
         OSError: the file cannot be read.
     """
-    return msgspec.json.decode(path.read_bytes(), type=Plan)
+    return decode_json(path.read_bytes(), Plan)

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from beehive.decoding import convert
 from edged.api import Pod, PodStatus
 from edged.pods.pod_status.conditions import OURS
 from modules.cloud.apiserver.kinds import JsonObject
@@ -46,8 +47,8 @@ class StatusWatch:
         """Check a changed pod in the cloud."""
         if old.get("status") == new.get("status") or runs_as(new) != new["metadata"]["uid"]:
             return
-        uid, status = runs_as(new), own_part(msgspec.convert(new.get("status") or {}, PodStatus))
-        if own_part(msgspec.convert(old.get("status") or {}, PodStatus)) == status:
+        uid, status = runs_as(new), own_part(convert(new.get("status") or {}, PodStatus))
+        if own_part(convert(old.get("status") or {}, PodStatus)) == status:
             return
         known, begin = self._found.get(uid, []), self._at.get(uid, 0)
         at = next((number for number in range(begin, len(known)) if known[number] == status), None)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.names import ModuleName
 from beehive.resource import trim_node
 from beehive.trace.format import (
@@ -131,7 +132,7 @@ def _of_frame(record: LinkFrame) -> Event:
 
 def _wire(frame: bytes) -> _Wire:
     try:
-        return msgspec.json.decode(frame, type=_Wire)
+        return decode_json(frame, _Wire)
     except (msgspec.DecodeError, UnicodeError):
         return _Wire()
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.tools.trace_tools.event import Event, EventKind
 
 MAKING: Final = frozenset({"run_pod_sandbox", "create_container"})
@@ -26,7 +27,7 @@ class RuntimeCall(msgspec.Struct):
 def call_in(event: Event) -> RuntimeCall:
     """Return the call of an event; an empty one for other events."""
     try:
-        return msgspec.json.decode(event.body, type=RuntimeCall)
+        return decode_json(event.body, RuntimeCall)
     except (msgspec.DecodeError, UnicodeError):
         return RuntimeCall()
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.tools.trace_tools.event import Event, EventKind
 from modules.tools.trace_tools.names import call_in, named_in
 from modules.tools.trace_tools.reports import references
@@ -187,6 +188,6 @@ class _Body(msgspec.Struct):
 def _uid(body: bytes) -> str:
     """Return the uid of the object in a message; empty without one."""
     try:
-        return msgspec.json.decode(body, type=_Body).content.metadata.uid
+        return decode_json(body, _Body).content.metadata.uid
     except (msgspec.DecodeError, UnicodeError):
         return ""

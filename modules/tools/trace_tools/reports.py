@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import convert
 from modules.tools.trace_tools.event import Event
 
 
@@ -79,9 +80,7 @@ def reported_status(event: Event) -> dict[str, Any]:
 def status_of(reported: dict[str, Any]) -> Status:
     """Return the status with these fields; an empty one if they are malformed."""
     try:
-        return msgspec.convert(
-            {key: value for key, value in reported.items() if value is not None}, Status, strict=False
-        )
+        return convert({key: value for key, value in reported.items() if value is not None}, Status, strict=False)
     except msgspec.ValidationError:
         return Status()
 

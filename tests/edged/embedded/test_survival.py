@@ -10,6 +10,7 @@ import grpc
 import msgspec
 import pytest
 
+from beehive.decoding import decode_json
 from beehive.files.removal import remove_tree
 from edged.embedded.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
 from edged.embedded.shim.procfs import read_stat
@@ -186,7 +187,7 @@ def test_after_a_reboot(node: LocalNode) -> None:
     node.ended(container)
     (node.state / "containers" / container / "exit.json").unlink()
     record = node.state / "sandboxes" / pod / "record.json"
-    old = msgspec.json.decode(record.read_bytes(), type=SandboxRecord)
+    old = decode_json(record.read_bytes(), SandboxRecord)
     record.write_bytes(msgspec.json.encode(msgspec.structs.replace(old, boot_id=BootId("another"))))
     node.restart()
     assert _sandbox(node, pod).state == cri.SANDBOX_NOTREADY

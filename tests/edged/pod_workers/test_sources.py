@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Any, cast
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
+from beehive.decoding import decode_json
 from beehive.simulation import Simulation, VirtualClock
 from edged.api import ObjectMeta, Pod, PodSpec, ServiceAccountTokenProjection, TokenRequest, encode, format_time
 from edged.api.persistent import SecretReference
@@ -45,7 +45,7 @@ class Meta:
         if self.error is not None:
             raise self.error
         assert (namespace, account) == ("default", "sa")
-        self.requests.append(msgspec.json.decode(request, type=TokenRequest))
+        self.requests.append(decode_json(request, TokenRequest))
         expires = format_time(int((self.clock.now() + self.life) * 1e9))  # type: ignore[arg-type]
         number = len(self.requests)
         return encode(TokenRequest(status=TokenRequestStatus(token=f"t{number}", expiration_timestamp=expires)))

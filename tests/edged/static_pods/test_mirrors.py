@@ -1,9 +1,9 @@
 """The mirrors of static pods in the cloud, answer by answer."""
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
+from beehive.decoding import decode_json
 from edged.api import Node, ObjectMeta, Pod, PodIP, PodSpec, PodStatus, encode
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
@@ -67,7 +67,7 @@ def test_a_late_answer_does_not_take_back_what_the_cloud_has_said_since(
     mirrors.mirror_added(a_mirror("6", running("10.0.0.1")))
     reporter.forget_pod(UID)
     reporter.add_pod(ref_of(POD), POD)
-    requests.answer(msgspec.json.decode(encode(a_mirror("5")), type=dict))
+    requests.answer(decode_json(encode(a_mirror("5")), dict))
     reporter.set_pod_status(UID, running("10.0.0.2"))
     said = requests.answer({}).value["status"]
     assert said["podIPs"] == [{"ip": "10.0.0.2"}, {"ip": "10.0.0.1", "$patch": "delete"}]
@@ -77,7 +77,7 @@ def test_a_late_answer_does_not_bring_back_a_mirror_that_is_gone(requests: MetaR
     made = a_mirror("5")
     mirrors.mirror_added(made)
     assert mirrors.mirror_removed("default", "web-n1", made.metadata.uid)
-    requests.answer(msgspec.json.decode(encode(made), type=dict))
+    requests.answer(decode_json(encode(made), dict))
     assert requests.asked() == ["create pod"]
 
 

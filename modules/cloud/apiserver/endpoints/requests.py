@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edged.server.request import Request
 from edged.yaml_reader import YamlError
 from metamanager.application import Target
@@ -90,7 +91,7 @@ def _is_json(body: bytes) -> bool:
     if not body.lstrip().startswith(b"{"):
         return False
     try:
-        msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        decode_json(body, dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return True

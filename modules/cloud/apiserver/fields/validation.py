@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.cloud.apiserver.errors import BadRequestError
 from modules.cloud.apiserver.kinds import JsonObject, Kind
 
@@ -31,7 +32,7 @@ class _Fields(msgspec.Struct, frozen=True):
 
 @cache
 def _fields() -> _Fields:
-    return msgspec.json.decode(Path(__file__).with_name("fields.json").read_bytes(), type=_Fields)
+    return decode_json(Path(__file__).with_name("fields.json").read_bytes(), _Fields)
 
 
 def field_types(kind: str) -> dict[str, dict[str, str]]:

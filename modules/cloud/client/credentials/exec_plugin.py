@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.printable import clipped
 from modules.cloud.client.credentials.errors import no_credentials
 from modules.cloud.client.kubeconfig.errors import KubeconfigError
@@ -160,7 +161,7 @@ class ExecPlugin:
 
     def _status(self, output: bytes) -> ExecStatus:
         try:
-            credential = msgspec.json.decode(output, type=ExecCredential)
+            credential = decode_json(output, ExecCredential)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise no_credentials(self._where, f"it prints no ExecCredential as JSON{self._hint()}") from None
         status = credential.status

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from beehive.decoding import convert
 from edged.yaml_reader import YamlError, documents
 from modules.cloud.client.kubeconfig.errors import KubeconfigError
 from modules.cloud.client.kubeconfig.model import ClusterEntry, ContextEntry, KubeconfigFile, Selected, UserEntry
@@ -123,7 +124,7 @@ def _read(path: Path) -> KubeconfigFile:
     where, text = str(path), _text(path)
     try:
         found = [content for content, _ in documents(text) if content is not None]
-        content = msgspec.convert(found[0] if found else {}, KubeconfigFile)
+        content = convert(found[0] if found else {}, KubeconfigFile)
     except YamlError as error:
         raise KubeconfigError(f"{where}:{error.line}", "not YAML, or beyond the bounds of size and depth") from None
     except msgspec.ValidationError as error:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import json_decoder
 from beehive.errors import BeehiveError
 from beehive.printable import clipped
 from modules.cloud.client.reflector.effects import ObservedObject
@@ -83,10 +84,10 @@ class FailureStatus(msgspec.Struct, frozen=True):
     message: str
 
 
-_OBJECT: Final = msgspec.json.Decoder(_Object)
-_PAGE: Final = msgspec.json.Decoder(_Page)
-_EVENT: Final = msgspec.json.Decoder(_Event)
-_STATUS: Final = msgspec.json.Decoder(_Status)
+_OBJECT: Final = json_decoder(_Object)
+_PAGE: Final = json_decoder(_Page)
+_EVENT: Final = json_decoder(_Event)
+_STATUS: Final = json_decoder(_Status)
 
 
 def page_of(body: bytes) -> ListPage:

@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, TokenError
@@ -122,6 +123,6 @@ def _only_client(usages: str) -> bool:
     if not usages:
         return True
     try:
-        return msgspec.json.decode(usages, type=list[int]) == [_CLIENT_AUTH]
+        return decode_json(usages, list[int]) == [_CLIENT_AUTH]
     except (msgspec.DecodeError, UnicodeError):
         return False

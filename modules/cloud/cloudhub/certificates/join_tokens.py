@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.cloud.cloudhub.certificates.errors import TokenError
 
 _HEADER = {"alg": "HS256", "typ": "JWT"}
@@ -84,7 +85,7 @@ def _bytes_of(part: str) -> bytes:
 
 def _decode(part: str, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(_bytes_of(part), type=kind)
+        return decode_json(_bytes_of(part), kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TokenError(_CHECKING, "the token's parts are not what they should be", _NEW_ONE) from error
 

@@ -19,6 +19,7 @@ from typing import IO, Final, NamedTuple
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.files.advice import advice
 from beehive.files.durable import put_in_place
 from modules.processes.edgecore.backup.errors import BackupError
@@ -185,7 +186,7 @@ def _manifest(tar: tarfile.TarFile, first: tarfile.TarInfo | None, source: Path)
         raise _refused(source, "it is no backup of edgecore or cloudcore")
     content = tar.extractfile(first)
     try:
-        return msgspec.json.decode(content.read() if content else b"", type=BackupManifest)
+        return decode_json(content.read() if content else b"", BackupManifest)
     except msgspec.DecodeError as error:
         raise _refused(source, f"its manifest cannot be read: {error}") from error
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
+
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """The first one is preferred."""
 
@@ -58,7 +60,7 @@ class CommandExit(msgspec.Struct, frozen=True):
 def result_of(content: bytes) -> CommandExit:
     """Decode a message of the result channel."""
     try:
-        status = msgspec.json.decode(content, type=_Status)
+        status = decode_json(content, _Status)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return CommandExit(1, content.decode(errors="replace"))
     if status.status == "Success":

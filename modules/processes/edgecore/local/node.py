@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edged.api import Pod, decode
 from edged.api.pods import PodList
 from edged.cri.contract import ExecResult
@@ -72,7 +73,7 @@ class NodeClient:
     def run(self, path: str) -> ExecResult:
         """Run a command to its end, without a time limit, and return its result."""
         answer = b"".join(self.stream(path, patient=True, method="POST", headers={"Accept": "application/json"}))
-        run = msgspec.json.decode(answer, type=_Run)
+        run = decode_json(answer, _Run)
         return ExecResult(run.stdout, run.stderr, run.exit_code)
 
     def stream(

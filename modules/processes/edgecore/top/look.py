@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-import msgspec
-
+from beehive.decoding import decode_json
 from edged.stats.model import PodStats, Summary
 from modules.processes.edgecore.top.state import AgentState
 from modules.tools.printing.fields import JsonObject, objects_at
@@ -43,4 +42,4 @@ def pods_in(answer: bytes) -> tuple[JsonObject, ...]:
     Raises:
         msgspec.DecodeError: it is no JSON object.
     """
-    return tuple(objects_at(msgspec.json.decode(answer, type=dict), "items"))
+    return tuple(objects_at(decode_json(answer, dict), "items"))

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from beehive.decoding import decode_json
 from beehive.trace.errors import TraceError
 from edged.api import decode
 from edged.api.codec import DecodeError
@@ -117,7 +118,7 @@ class SocketView:
     def look(self) -> Look | Unreachable:
         """Return the answers of this moment."""
         try:
-            state = msgspec.json.decode(self._node.get(PATH), type=AgentState)
+            state = decode_json(self._node.get(PATH), AgentState)
             return Look(state, pods_in(self._node.get("/pods")), self._newest_usage(), self._disk())
         except NodeError as error:
             return Unreachable(_why(error))
@@ -156,7 +157,7 @@ class SocketView:
         query = [("fieldSelector", f"involvedObject.name={pod}")] if pod else []
         parts = ("namespaces", namespace, "events") if pod else ("events",)
         try:
-            answer = msgspec.json.decode(self._node.get(url("api", "v1", *parts, query=query)), type=dict[str, Any])
+            answer = decode_json(self._node.get(url("api", "v1", *parts, query=query)), dict[str, Any])
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise NodeError("edgecore's answer cannot be read", "", str(error)) from error
         except NodeError as error:

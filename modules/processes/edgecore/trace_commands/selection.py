@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import json_decoder
 from beehive.trace import (
     CriCall,
     CriEvent,
@@ -83,8 +84,8 @@ class _Request(msgspec.Struct):
     container_id: str = ""
 
 
-_envelope = msgspec.json.Decoder(Envelope)
-_request = msgspec.json.Decoder(_Request)
+_envelope = json_decoder(Envelope)
+_request = json_decoder(_Request)
 
 
 class Filter(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from beehive.decoding import convert
 from beehive.message import Header, Message, Route
 from modules.cloud.cloudhub.acknowledgement import needs_acknowledgement
 from modules.cloud.cloudhub.routing import (
@@ -78,7 +79,7 @@ def test_a_real_edge_acknowledges_whatever_needs_it(path: Path) -> None:
     acknowledged = {step.parent for step in steps if step.from_edge and step.operation == "response"}
     for step in steps:
         if not step.from_edge:
-            sent = msgspec.convert(step.message, Message)
+            sent = convert(step.message, Message)
             if needs_acknowledgement(sent.with_route(resource=f"node/lab-edge/{step.resource}")):
                 assert step.id in acknowledged, step.resource
 
@@ -169,4 +170,4 @@ def test_real_edges_say_nothing_that_is_refused() -> None:
     said = [step for path in paths for step in steps_of(path) if step.from_edge]
     assert len(said) > 200
     for step in said:
-        assert destination_of(msgspec.convert(step.message, Message)) is not Destination.REFUSED, step.resource
+        assert destination_of(convert(step.message, Message)) is not Destination.REFUSED, step.resource

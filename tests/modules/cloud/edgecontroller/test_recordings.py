@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from beehive.decoding import convert
 from beehive.message import Message
 from beehive.names import Operation
 from beehive.testing import Harness
@@ -77,7 +78,7 @@ def test_every_request_is_answered_as_the_real_cloudcore_did(path: Path) -> None
                 continue
             prepare(cluster, step, answer)
             bee.forget()
-            recorded = msgspec.convert(step.message, Message)
+            recorded = convert(step.message, Message)
             bee.send(EdgeController.name, recorded.with_route(resource=f"node/{NODE}/{step.resource}"))
             given = [as_json(message) for message in bee.sent_to("cloudhub") if message.parent_id == step.id]
             assert len(given) == 1, step.resource

@@ -16,6 +16,7 @@ from modules.cloud.client.http import factory
 from modules.cloud.client.kubeconfig.model import Selected
 from modules.cloud.client.transport import ApiRequest, Exchange, KubeTransport, ResponseListener
 from modules.cloud.edgecontroller.upstream import HANDLERS
+from modules.processes.cloudcore.cluster_rights import needed
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.deployment import of_kind
@@ -94,11 +95,12 @@ def used_in(requests: Iterable[ApiRequest]) -> set[Right]:
     return {right for request in tuple(requests) for right in rights_of(request)}
 
 
-def granted() -> set[Right]:
-    """What the roles of deploy/cloudcore.yaml allow."""
+def granted(*roles: str) -> set[Right]:
+    """What these roles of deploy/cloudcore.yaml allow; without names, what all of them allow."""
     return {
         Right(verb, group, resource, name)
         for role in of_kind("ClusterRole")
+        if not roles or role["metadata"]["name"] in roles
         for rule in role["rules"]
         for verb in rule["verbs"]
         for group in rule["apiGroups"]
@@ -153,6 +155,10 @@ def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: 
     used = used_in(requests)
     assert used - granted() == set(), "used, and not granted"
     assert granted() - used == set(), "granted, and never used"
+
+
+def test_the_doctor_asks_for_the_rights_of_the_role_that_every_cloudcore_has() -> None:
+    assert {Right(right.verb, right.group, right.resource) for right in needed()} == granted("cloudcore")
 
 
 def test_only_nodes_are_impersonated(both: Cluster, requests: list[ApiRequest]) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
+from beehive.decoding import convert
 from beehive.message import Message
 from modules.cloud.apiserver.errors import UnknownKindError
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete, Get
@@ -98,7 +98,7 @@ def test_a_real_edge_gets_as_far_as_it_got_with_the_real_cloud(stub: Stub, path:
     answered = {step.parent: step.resource for step in steps if not step.from_edge}
     with stub.edge("lab-2019" if path.parent.name == "2019" else "lab-edge") as edge:
         for step in steps:
-            message = msgspec.convert(step.message, Message)
+            message = convert(step.message, Message)
             if step.from_edge and step.id in answered:
                 assert edge.answer_to(message).route.resource == answered[step.id]
             elif step.from_edge:

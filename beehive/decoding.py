@@ -1,0 +1,66 @@
+"""JSON, msgpack and plain values to typed ones, from any thread.
+
+msgspec resolves the annotations of a Struct when the type is first decoded, and shows the type to other threads while
+some of its fields are still null pointers: two threads that decode a type for the first time at once can end the
+process with a segmentation fault (msgspec 0.22). Here a lock surrounds the resolution; later uses take none. All typed
+decoding of the project goes through this module.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, overload
+
+import msgspec
+
+T = TypeVar("T")
+
+Hook = Callable[[type, Any], Any]
+"""Makes a value of a type that msgspec does not know."""
+
+_resolving: Final = threading.Lock()
+_json: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
+
+
+@overload
+def json_decoder(kind: type[T]) -> msgspec.json.Decoder[T]: ...
+@overload
+def json_decoder(kind: Any) -> msgspec.json.Decoder[Any]: ...
+def json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of JSON to a type, the same one at every call. Types that it decodes to are resolved."""
+    decoder = _json.get(kind)
+    if decoder is None:
+        with _resolving:
+            decoder = _json.setdefault(kind, msgspec.json.Decoder(kind))
+    return decoder
+
+
+@overload
+def msgpack_decoder(kind: type[T]) -> msgspec.msgpack.Decoder[T]: ...
+@overload
+def msgpack_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]: ...
+def msgpack_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
+    """Return a new decoder of msgpack to a type."""
+    with _resolving:
+        return msgspec.msgpack.Decoder(kind)
+
+
+@overload
+def decode_json(text: bytes | bytearray | memoryview | str | msgspec.Raw, kind: type[T]) -> T: ...
+@overload
+def decode_json(text: bytes | bytearray | memoryview | str | msgspec.Raw, kind: Any) -> Any: ...
+def decode_json(text: bytes | bytearray | memoryview | str | msgspec.Raw, kind: Any) -> Any:
+    """Return the value of type `kind` in a JSON text. Raises msgspec.DecodeError; ValidationError has the path."""
+    return json_decoder(kind).decode(text)
+
+
+@overload
+def convert(value: Any, kind: type[T], dec_hook: Hook | None = None, strict: bool = True) -> T: ...
+@overload
+def convert(value: Any, kind: Any, dec_hook: Hook | None = None, strict: bool = True) -> Any: ...
+def convert(value: Any, kind: Any, dec_hook: Hook | None = None, strict: bool = True) -> Any:
+    """Return a decoded value as one of type `kind`. Raises msgspec.ValidationError.
+
+    `dec_hook` and `strict` are as for msgspec.
+    """
+    json_decoder(kind)
+    return msgspec.convert(value, kind, dec_hook=dec_hook, strict=strict)

@@ -1,0 +1,85 @@
+"""Typed decoding, from several threads at once."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from beehive.decoding import convert, decode_json, json_decoder
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("beehive", "edged", "edgehub", "metamanager", "modules", "tests")
+UNDER_LOCK = ROOT / "beehive" / "decoding.py"
+
+AT_ONCE = """
+import sys, threading
+import msgspec
+from beehive.decoding import convert
+
+sys.setswitchinterval(1e-6)
+for _ in range(40):
+    inner = [msgspec.defstruct(f"S{i}", [("a", int, 0), ("b", str, "")]) for i in range(20)]
+    outer = msgspec.defstruct("T", [(f"f{i}", kind) for i, kind in enumerate(inner)])
+    barrier = threading.Barrier(4)
+    value = {f"f{i}": {"a": 1} for i in range(20)}
+
+    def decode():
+        barrier.wait()
+        convert(value, outer)
+
+    threads = [threading.Thread(target=decode) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+
+
+class Point(msgspec.Struct):
+    """A value of two numbers."""
+
+    x: int
+    y: int = 0
+
+
+def test_a_text_and_a_value_become_the_same() -> None:
+    assert decode_json(b'{"x": 1}', Point) == convert({"x": 1}, Point) == Point(1)
+    assert convert({"x": "1"}, Point, strict=False) == Point(1)
+    assert json_decoder(Point) is json_decoder(Point)
+
+
+@pytest.mark.parametrize("text", [b'{"x": "a"}', b"{"])
+def test_what_has_another_form_is_an_error(text: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_json(text, Point)
+
+
+def test_threads_that_decode_a_type_for_the_first_time_at_once_do_not_crash() -> None:
+    """With msgspec.convert in place of ours, the process ends with SIGSEGV."""
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", AT_ONCE], check=False, cwd=ROOT, capture_output=True
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+
+
+def direct_uses(path: Path) -> list[str]:
+    """Return the places of a file that decode to a type with msgspec itself."""
+    text = path.read_text()
+    if "msgspec" not in text:
+        return []
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name, typed = node.func.attr, any(keyword.arg == "type" for keyword in node.keywords)
+            of_msgspec = ast.unparse(node.func).startswith(("msgspec.", "json.", "msgpack."))
+            if of_msgspec and (name in ("Decoder", "convert") or (name == "decode" and typed)):
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    return found
+
+
+def test_all_typed_decoding_goes_through_the_module() -> None:
+    files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path != UNDER_LOCK]
+    assert [place for path in files for place in direct_uses(path)] == []
