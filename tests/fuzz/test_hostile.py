@@ -8,7 +8,7 @@ import pytest
 from modules.cloud.apiserver.authorization.access_control import AccessControl
 from modules.cloud.apiserver.authorization.node_restriction import refusal
 from modules.cloud.cloudhub import routing
-from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from tests.fuzz.campaign import attempt
 from tests.fuzz.targets import TARGETS
 
@@ -46,5 +46,5 @@ def test_a_border_with_a_hole_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node whose messages pass unchecked, with any source, reaches internal commands."""
     monkeypatch.setattr(routing, "_is_allowed", lambda *_: True)
     monkeypatch.setattr("modules.cloud.cloudhub.module.on_node", lambda message, _node: message)
-    monkeypatch.setattr(EdgeController, "_note_holder", lambda *_: None)
+    monkeypatch.setattr(DownstreamController, "note_query", lambda *_: None)
     assert found()

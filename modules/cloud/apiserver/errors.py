@@ -211,6 +211,16 @@ TOO_DEEP: Final = "it is nested too deeply"
 """The message of a `BadRequestError` for JSON that raises RecursionError."""
 
 
+class TooManyRequestsError(ApiError):
+    """More than one client may have."""
+
+    code = 429
+    reason = "TooManyRequests"
+
+    def __init__(self, message: str) -> None:
+        super().__init__("cannot take another request", message)
+
+
 class UnknownKindError(ApiError):
     """The API server stores no objects of that kind."""
 

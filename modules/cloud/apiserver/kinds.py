@@ -70,6 +70,9 @@ KINDS = (
     Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", short_names=("pvc",)),
     Kind("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", namespaced=False),
     Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", namespaced=False),
+    Kind("Service", "v1", "services", short_names=("svc",)),
+    Kind("Endpoints", "v1", "endpoints", short_names=("ep",)),
+    Kind("EndpointSlice", "discovery.k8s.io/v1", "endpointslices"),
     Kind("Lease", "coordination.k8s.io/v1", "leases"),
     Kind(
         "CertificateSigningRequest",

@@ -11,6 +11,13 @@ MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 
+WATCH: Final = "watch"
+"""Verb of the call that begins a node's watch; its events are messages to the node."""
+UNWATCH: Final = "unwatch"
+"""Verb of the call that ends all watches of a node; not one of Kubernetes' verbs."""
+MOST_WATCHES: Final = 64
+"""Watches of one node. Equal ones count once."""
+
 
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """One API request."""

@@ -77,6 +77,8 @@ OBJECT_REQUESTS = frozenset(
         (ResourceType.PERSISTENT_VOLUME, Operation.QUERY),
         (ResourceType.PERSISTENT_VOLUME_CLAIM, Operation.QUERY),
         (ResourceType.VOLUME_ATTACHMENT, Operation.QUERY),
+        (ResourceType.SERVICE, Operation.QUERY),
+        (ResourceType.ENDPOINTS, Operation.QUERY),
         (ResourceType.SERVICE_ACCOUNT_TOKEN, Operation.QUERY),
         (ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.INSERT),
         (ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.QUERY),

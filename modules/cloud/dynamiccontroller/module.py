@@ -1,6 +1,8 @@
 """The module dynamiccontroller."""
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -17,7 +19,7 @@ from modules.cloud.apiserver import commands
 from modules.cloud.apiserver.commands import Verb as Command
 from modules.cloud.apiserver.errors import TooLargeError
 from modules.cloud.apiserver.limits import is_too_large
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import MOST_WATCHES, UNWATCH, ApiCall, ApiResult
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 
 _log = logging.getLogger(__name__)
@@ -28,14 +30,12 @@ SECONDS = 10.0
 WATCH_SYNC = "watchapp/sync"
 """Resource of a node's list of watches."""
 
-_NO_WATCHES = "'watch' is not served by this cloud"
-
 
 class DynamicController(Module):
     """Serves the Applications of nodes: API requests of their metaservers.
 
-    KubeEdge's asks an API server. Here edgecontroller runs it, so the request goes there as a message. Watches are
-    refused: edgecontroller sends nodes the objects that they need without one.
+    edgecontroller makes the calls, as it knows what each node may do. It also sends a node the objects that its watches
+    select, because it sends them again until they are acknowledged, and after a restart.
     """
 
     name: ClassVar[str] = ModuleName.DYNAMICCONTROLLER
@@ -47,7 +47,7 @@ class DynamicController(Module):
         """Handles a request of a node's metaserver."""
         node, _, resource = message.route.resource.removeprefix("node/").partition("/")
         if resource == WATCH_SYNC:
-            self._answer(message, node, self._failed_watches(message, node))
+            self._take_watches(message, node)
             return
         try:
             app = message.content_as(Application)
@@ -59,32 +59,42 @@ class DynamicController(Module):
         if isinstance(call, str):
             self._answer(message, node, _rejected(app, call))
             return
-        call = msgspec.structs.replace(call, node=node)
-        request = self.message(commands.RESOURCE, Command.CALL, call)
-        self.request(ModuleName.EDGECONTROLLER, request, SECONDS, lambda answer: self._done(message, node, app, answer))
+        self._call(node, call, lambda answer: self._answer(message, node, _done(app, answer)))
 
-    def _failed_watches(self, message: Message, node: str) -> dict[str, Application]:
-        """Returns those of a node's watches that this cloud does not carry out: all."""
+    def _call(self, node: str, call: ApiCall, then: Callable[[Message | BeehiveError], None]) -> None:
+        request = self.message(commands.RESOURCE, Command.CALL, msgspec.structs.replace(call, node=node))
+        self.request(ModuleName.EDGECONTROLLER, request, SECONDS, then)
+
+    def _take_watches(self, message: Message, node: str) -> None:
+        """Replaces the watches of a node by those that it says it has, and answers with the failed ones."""
         try:
             watches = message.content_as(dict[str, Application])
         except ContentError as error:
             _log.warning("the watches of node %s cannot be read: %s", node, error)
-            return {}
-        return {name: _rejected(app, _NO_WATCHES) for name, app in watches.items()}
+            watches = {}
+        failed: dict[str, Application] = {}
+        waiting = set(watches)
 
-    def _done(self, request: Message, node: str, app: Application, answer: Message | BeehiveError) -> None:
-        if not isinstance(answer, Message):
-            self._answer(request, node, _rejected(app, str(answer)))
-            return
-        result = answer.content_as(ApiResult)
-        if result.refusal:
-            error = StatusError(result.refusal)
-            reason = str(result.refusal.get("message", ""))
-            refused = msgspec.structs.replace(app, status=Progress.REJECTED, reason=reason, error=error)
-            self._answer(request, node, refused)
-            return
-        body = None if result.object is None else msgspec.json.encode(result.object)
-        self._answer(request, node, msgspec.structs.replace(app, status=Progress.APPROVED, resp_body=body))
+        def took(name: str, app: Application) -> None:
+            waiting.discard(name)
+            if app.status != Progress.APPROVED:
+                failed[name] = app
+            if not waiting:
+                self._answer(message, node, failed)
+
+        def answered(name: str, app: Application, answer: Message | BeehiveError) -> None:
+            took(name, _done(app, answer))
+
+        self._call(node, ApiCall(verb=UNWATCH, api_version="", plural=""), lambda _: None)
+        for number, (name, app) in enumerate(watches.items()):
+            is_good = app.verb == Verb.WATCH and number < MOST_WATCHES
+            call = call_of(app) if is_good else f"at most {MOST_WATCHES} watches are taken, and nothing else"
+            if isinstance(call, str):
+                took(name, _rejected(app, call))
+            else:
+                self._call(node, call, partial(answered, name, app))
+        if not watches:
+            self._answer(message, node, failed)
 
     def _answer(self, request: Message, node: str, content: Any) -> None:
         resource = Resource("Application", "ignore", "ignore").on_node(node)
@@ -103,8 +113,6 @@ def call_of(app: Application) -> ApiCall | str:
     target = target_of(app)
     if target is None:
         return f"the key {app.key[:200]!r} is none"
-    if app.verb == Verb.WATCH:
-        return _NO_WATCHES
     if app.verb not in list(Verb):
         return f"{app.verb[:40]!r} is not served by this cloud"
     if any(part is not None and is_too_large(part) for part in (app.option, app.req_body)):
@@ -127,6 +135,18 @@ def call_of(app: Application) -> ApiCall | str:
         options=options if isinstance(options, dict) else {},
         body=body,
     )
+
+
+def _done(app: Application, answer: Message | BeehiveError) -> Application:
+    if not isinstance(answer, Message):
+        return _rejected(app, str(answer))
+    result = answer.content_as(ApiResult)
+    if result.refusal:
+        error = StatusError(result.refusal)
+        reason = str(result.refusal.get("message", ""))
+        return msgspec.structs.replace(app, status=Progress.REJECTED, reason=reason, error=error)
+    body = None if result.object is None else msgspec.json.encode(result.object)
+    return msgspec.structs.replace(app, status=Progress.APPROVED, resp_body=body)
 
 
 def _rejected(app: Application, reason: str) -> Application:

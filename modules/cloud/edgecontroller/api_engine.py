@@ -31,6 +31,9 @@ class ApiEngine(Protocol):
     def stop(self) -> None:
         """End what runs outside the module's thread."""
 
+    def mirrors(self, kind: str, /) -> bool:
+        """Begin to mirror a kind if it is not mirrored yet; return whether all its objects are in the storage."""
+
     def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
         """Make a call, of a node with NodeRestriction; "" is edgecontroller itself or an administrator."""
 

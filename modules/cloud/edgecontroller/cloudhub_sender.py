@@ -10,6 +10,7 @@ from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
+from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH
 from modules.cloud.edgecontroller.responses import UpstreamResponse
 from modules.cloud.messages import SessionTakenOver
 
@@ -32,9 +33,10 @@ class CloudHubSender:
         self._send(self._module.message(f"node/{node}", Operation.DISCONNECTED, content, group=Group.RESOURCE))
 
     def send_down(self, down: DownstreamMessage) -> None:
-        """Sends an object, or its deletion."""
-        version = {"resourceversion": down.version}
-        self._send(self._module.message(down.resource, down.operation, down.content, group=Group.RESOURCE, **version))
+        """Sends an object, or its deletion; of a kind that nodes watch, in dynamiccontroller's name, as in KubeEdge."""
+        source = ModuleName.DYNAMICCONTROLLER if down.key.kind in SENT_BY_WATCH else self._module.name
+        fields = {"resourceversion": down.version, "source": source}
+        self._send(self._module.message(down.resource, down.operation, down.content, group=Group.RESOURCE, **fields))
 
     def send_response(self, request: Message, answer: UpstreamResponse) -> None:
         """Sends the response to a message of a node."""

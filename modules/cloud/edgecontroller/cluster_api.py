@@ -26,6 +26,7 @@ from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refuse
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
 from modules.cloud.edgecontroller.node_reads import shown
+from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
 from modules.cloud.edgecontroller.procedure import Answered
 
@@ -37,6 +38,8 @@ MIRRORED: Final = (
 """The kinds that nodes hold (KubeEdge's cloudcore watches the same, whole)."""
 _REQUIRED: Final = frozenset({"Node", "Pod"})
 """Kinds without which no node can be served; the right to another may be missing."""
+_MIRRORED_FOR_WATCHES: Final = frozenset(SENT_BY_WATCH)
+"""The kinds that are mirrored from the first time on that a node watches them, or has objects of them."""
 _ASSIGNED: Final = "spec.nodeName!="
 _LANES: Final = {
     "leases": RequestLane.LEASE,
@@ -91,7 +94,9 @@ class ClusterApi:
         self._end_turn = end_turn
         self._loaded = loaded
         self._missing = set(MIRRORED)
-        """Kinds of which no list is complete yet."""
+        """Kinds of which no list is complete yet, and without which no node is served."""
+        self._watched: dict[str, bool] = {}
+        """The kinds that are mirrored for the watches of nodes, and whether their lists are complete."""
         self._is_sending = False
 
     @property
@@ -115,10 +120,16 @@ class ClusterApi:
             self._cluster.connect(self._module.runtime), self._module, self._module.clock.random
         )
         for name in MIRRORED:
-            kind = kind_named(name)
-            selector = _ASSIGNED if name == "Pod" else ""
-            selection = Selection(path=collection_path(kind.api_version, kind.plural), field_selector=selector)
-            client.watch(selection, partial(self._told, kind))
+            _mirror(client, kind_named(name), self._told)
+
+    def mirrors(self, kind: str) -> bool:
+        """Begin to mirror a kind that nodes watch; return whether all objects of a kind are in the storage."""
+        if kind not in _MIRRORED_FOR_WATCHES:
+            return True
+        if kind not in self._watched and self._client is not None:
+            self._watched[kind] = False
+            _mirror(self._client, kind_named(kind), self._told)
+        return self._watched.get(kind, False)
 
     def stop(self) -> None:
         """End all requests."""
@@ -232,7 +243,7 @@ class ClusterApi:
                 self._have(kind.name)
             case Refused():
                 _log.warning("cannot watch %s: %d: %s", kind.plural, news.status, news.message)
-                if kind.name not in _REQUIRED:
+                if kind.name not in _REQUIRED | _MIRRORED_FOR_WATCHES:
                     self._have(kind.name)
             case EpochChanged():
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
@@ -256,10 +267,18 @@ class ClusterApi:
             _log.exception("a change of an object cannot be handled")
 
     def _have(self, kind: str) -> None:
+        if kind in self._watched:
+            self._watched[kind] = True
         if kind in self._missing:
             self._missing.discard(kind)
             if not self._missing:
                 self._loaded()
+
+
+def _mirror(client: KubeClient, kind: Kind, told: Callable[[Kind, News], None]) -> None:
+    selector = _ASSIGNED if kind.name == "Pod" else ""
+    path = collection_path(kind.api_version, kind.plural)
+    client.watch(Selection(path=path, field_selector=selector), partial(told, kind))
 
 
 def _decoded(kind: Kind, body: bytes) -> JsonObject | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from beehive.names import Operation
 from modules.cloud.apiserver.kinds import (
     JsonObject,
+    Kind,
     ObjectKey,
     is_being_deleted,
     key_of,
@@ -17,6 +18,7 @@ from modules.cloud.apiserver.lister import Lister
 from modules.cloud.apiserver.object_sync import ObjectSync
 from modules.cloud.apiserver.pod_references import references_of
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.cloud.client.calls import ApiCall
 from modules.cloud.edgecontroller.downstream_messages import (
     DownstreamMessage,
     deletion_of_unknown,
@@ -24,8 +26,14 @@ from modules.cloud.edgecontroller.downstream_messages import (
     object_message,
 )
 from modules.cloud.edgecontroller.location_cache import LocationCache
+from modules.cloud.edgecontroller.node_watches import NodeWatch, NodeWatches
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
 
+_HELD = {
+    kind_named(kind).singular: kind_named(kind)
+    for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
+}
 _POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
 MAX_HELD_OBJECTS = 2000
 """Objects held by a node above which its queries for missing objects are not recorded."""
@@ -41,6 +49,7 @@ class DownstreamController:
         object_syncs: the ObjectSyncs of the connected nodes.
         send: sends a message to a node.
         may_read: whether a node may read an object; otherwise it receives only the deletion.
+        mirrors: whether the lister has all objects of a kind; if not, it will have them soon.
     """
 
     def __init__(
@@ -49,11 +58,14 @@ class DownstreamController:
         object_syncs: ObjectSyncs,
         send: Callable[[DownstreamMessage], None],
         may_read: Callable[[str, ObjectKey], bool],
+        mirrors: Callable[[str], bool],
     ) -> None:
         self._lister = lister
         self._may_read = may_read
         self._object_syncs = object_syncs
         self._send = send
+        self._mirrors = mirrors
+        self._watches = NodeWatches()
         self._locations = LocationCache()
         self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         """The pods of each node, in order."""
@@ -65,12 +77,33 @@ class DownstreamController:
         for pod in self._lister.list(_POD):
             self._learn(key_of(pod), pod)
 
-    def note_holder(self, key: ObjectKey, node: str) -> None:
-        """Records that a node holds an object, and is sent its changes. The object may be missing yet; the number of
-        such records is limited.
+    def note_query(self, request: UpstreamRequest, resource_type: str) -> None:
+        """Records a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
+        the number of such records is limited.
         """
+        kind = _HELD.get(resource_type)
+        if kind is None:
+            return
+        key, node = request.key(kind), request.node
         if self._lister.find(key) is not None or self._locations.count(node) < MAX_HELD_OBJECTS:
             self._locations.add(key, node)
+
+    def watch(self, kind: Kind, call: ApiCall) -> None:
+        """Makes a node a holder of all that its watch selects, now and later. An object that the watch no longer
+        selects is still sent: the metaserver tells its client.
+
+        Raises:
+            BadRequestError: a selector cannot be read.
+            TooManyRequestsError: the node has too many watches.
+        """
+        watch = self._watches.add(kind, call)
+        if watch is not None:
+            self._mirrors(kind.name)
+            self._send_objects(call.node, self._hold_selected(call.node, watch))
+
+    def unwatch(self, node: str) -> None:
+        """Ends a node's watches: it gets no more objects by them, but the changes of those that it has."""
+        self._watches.forget(node)
 
     def node_disconnected(self, node: str) -> None:
         """Forgets the objects that a disconnected node has queried, except those that its pods need."""
@@ -98,7 +131,9 @@ class DownstreamController:
                 if one.operation is Operation.INSERT or refers_anew:  # the node's copy may be older than its last pod
                     self._send_objects(one.node, references)
         for one in down:
-            self.send(one)
+            is_known = event.type is EventType.ADDED and not self._is_needed(one.node, event.new)
+            if not is_known:  # a kind may be listed for the first time after the node had its objects
+                self.send(one)
         if event.type is EventType.DELETED and self._locations.forget(event.key):
             self.index_pods()
 
@@ -115,6 +150,8 @@ class DownstreamController:
         for sync in self._object_syncs.of(node).values():
             if sync.key.kind not in (_POD.name, _NODE.name):
                 self._locations.add(sync.key, node)
+        for watch in self._watches.of(node):
+            self._hold_selected(node, watch)
         drivers = [key_of(driver) for driver in self._lister.list(_DRIVER)]
         wanted = [*drivers, *self._locations.on_node(node), *self._pods.get(node, ())]
         self._send_all(node, self._unacknowledged_of(node), wanted)
@@ -137,6 +174,12 @@ class DownstreamController:
             self._object_syncs.sending(down.node, uid_of(down.content), down.key)
             self._send(down)
 
+    def _hold_selected(self, node: str, watch: NodeWatch) -> list[ObjectKey]:
+        keys = [key_of(obj) for obj in self._lister.list(kind_named(watch.kind)) if watch.selects(obj)]
+        for key in keys:
+            self._locations.add(key, node)
+        return keys
+
     def _learn(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
         self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
         self._pods[_node_of(pod)][key] = None
@@ -149,8 +192,10 @@ class DownstreamController:
         }
 
     def _is_unacknowledged(self, node: str, uid: str, sync: ObjectSync) -> bool:
+        if not self._mirrors(sync.key.kind):
+            return False
         live = self._live(sync.key, uid)
-        return live is None or self._object_syncs.is_needed(node, uid, int(version_of(live)))
+        return live is None or self._is_needed(node, live)
 
     def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
         """Sends unacknowledged and wanted objects to a node, pods last, so that it need not query what they need."""
@@ -159,6 +204,9 @@ class DownstreamController:
                 self._send_deletion(node, uid, sync)
         keys = dict.fromkeys([*(sync.key for sync in unacknowledged.values()), *wanted])
         self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
+
+    def _is_needed(self, node: str, obj: JsonObject) -> bool:
+        return self._object_syncs.is_needed(node, uid_of(obj), int(version_of(obj)))
 
     def _live(self, key: ObjectKey, uid: str) -> JsonObject | None:
         """Returns the object of this uid, or None; another object of that name does not count."""
@@ -176,7 +224,7 @@ class DownstreamController:
         """Sends the objects whose present version the node has not acknowledged."""
         for key in keys:
             obj = self._lister.find(key)
-            if obj is None or not self._object_syncs.is_needed(node, uid_of(obj), int(version_of(obj))):
+            if obj is None or not self._is_needed(node, obj):
                 continue
             if self._may_read(node, key):
                 self.send(self._message_for(node, key, obj))
@@ -194,6 +242,8 @@ class DownstreamController:
         """
         if event.key.kind == _DRIVER.name:
             return [node["metadata"]["name"] for node in self._lister.list(_NODE)]
+        for node in self._watches.nodes_that_watch(event.key.kind, event.new):
+            self._locations.add(event.key, node)
         holders = dict.fromkeys(self._locations.nodes_of(event.key))
         if event.type is EventType.DELETED:
             return [*(holders | dict.fromkeys(self._object_syncs.holders(uid_of(event.new))))]

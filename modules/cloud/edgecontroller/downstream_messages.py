@@ -16,13 +16,16 @@ from modules.cloud.apiserver.kinds import (
     wire_namespace,
 )
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH
 
 _OPERATIONS = {
     EventType.ADDED: Operation.INSERT,
     EventType.MODIFIED: Operation.UPDATE,
     EventType.DELETED: Operation.DELETE,
 }
-_SENT_TO_HOLDERS = ("ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment", "CSIDriver")
+_SENT_TO_HOLDERS = (
+    "ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment", "CSIDriver", *SENT_BY_WATCH,
+)  # fmt: skip
 """KubeEdge sends only configmaps and secrets; a node that waits for a volume must repeat its query there."""
 
 

@@ -80,6 +80,10 @@ class EmbeddedApi:
     def stop(self) -> None:
         """Do nothing: nothing runs outside the module's thread."""
 
+    def mirrors(self, _kind: str) -> bool:
+        """Return True: all objects are in the storage."""
+        return True
+
     def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
         """Make a call.
 

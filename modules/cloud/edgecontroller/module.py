@@ -29,7 +29,7 @@ from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.storage import EventType, ObjectEvent, Storage
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import UNWATCH, WATCH, ApiCall, ApiResult
 from modules.cloud.edgecontroller import upstream_nodes
 from modules.cloud.edgecontroller.api_engine import ApiEngine
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
@@ -56,10 +56,6 @@ _RESEND_PERIOD = 10.0
 """Seconds between two checks for unacknowledged objects (KubeEdge's sync controller: 5)."""
 _NODE = kind_named("Node").name
 _POD, _VOLUME = kind_named("Pod"), kind_named("PersistentVolume")
-_HELD = {
-    kind_named(kind).singular: kind_named(kind)
-    for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
-}
 
 
 class EdgeController(Module):
@@ -96,7 +92,7 @@ class EdgeController(Module):
         self._transactions = Transactions(storage, database, self._changed, self._claimed, self._rolled_back)
         sender = self._sender = CloudHubSender(self, self._transactions)
         may_send = partial(may_read, graph=self._graph)
-        self._downstream = DownstreamController(storage, object_syncs, sender.send_down, may_send)
+        self._downstream = DownstreamController(storage, object_syncs, sender.send_down, may_send, self._mirrors)
         self._connections = NodeConnections(database, storage, object_syncs, self._downstream, sender.close_connection)
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         self._manifests = manifests
@@ -231,22 +227,23 @@ class EdgeController(Module):
 
         def call() -> None:
             asked = message.content_as(ApiCall)
+            if of_node and asked.verb == UNWATCH:
+                self._downstream.unwatch(asked.node)
+                return answer(ApiResult())
             if of_node or asked.node:
                 self._access_control.authorize(of_call(asked.node, asked))
-            self._api.perform(asked, asked.node, answer)
+            if of_node and asked.verb == WATCH:
+                self._downstream.watch(self._api.storage.kinds.at(asked.api_version, asked.plural), asked)
+                return answer(ApiResult())
+            return self._api.perform(asked, asked.node, answer)
 
         try:
             self._handle(message, call, lambda _message, error: answer(ApiResult(refusal=error.status())))
         except api_calls.DryRunError as end:
             answer(end.result)
 
-    def _note_holder(self, request: UpstreamRequest, resource_type: str) -> None:
-        """Records a query for an object that nodes store: the node must receive later changes of the object, and its
-        creation, too.
-        """
-        held = _HELD.get(resource_type)
-        if held is not None:
-            self._downstream.note_holder(request.key(held), request.node)
+    def _mirrors(self, kind: str) -> bool:
+        return self._api.mirrors(kind)
 
     def _handle(
         self, message: Message, work: Callable[[], None], refuse: Callable[[Message, ApiError], None] | None = None
@@ -283,7 +280,7 @@ class EdgeController(Module):
             request = UpstreamRequest.of(message, manifests_loaded=self._api.knows_all, now=self.clock.now())
             resource_type = type_of(message.route.resource, Side.CLOUD)
             self._access_control.authorize(attributes_of(resource_type, message.route.operation, request))
-            self._note_holder(request, resource_type)
+            self._downstream.note_query(request, resource_type)
 
             def perform(call: ApiCall, answered: Answered) -> None:
                 self._api.perform(call, request.node, answered)

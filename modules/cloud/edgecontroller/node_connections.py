@@ -73,6 +73,7 @@ class NodeConnections:
 
     def registered(self, node: str) -> None:
         """Sends a node everything it needs again: its process has started, perhaps with an empty store."""
+        self._downstream.unwatch(node)
         self._object_syncs.node_restarted(node)
         self._downstream.node_connected(node)
 
@@ -115,6 +116,7 @@ class NodeConnections:
             elsewhere: another cloudcore deleted it, and deletes its ObjectSyncs unless the node is connected here; a
                 Node made again since may have new ones.
         """
+        self._downstream.unwatch(node)
         if self._object_syncs.is_connected(node) or not elsewhere:
             self._object_syncs.forget(node)
             self._database.forget_node(node)

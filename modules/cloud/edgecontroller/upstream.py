@@ -42,6 +42,8 @@ HANDLERS: dict[tuple[str, str], UpstreamHandler] = {
             "PersistentVolumeClaim",
             "VolumeAttachment",
             "CertificateSigningRequest",
+            "Service",
+            "Endpoints",
         )
     },
 }

@@ -29,8 +29,8 @@ _RULES: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
     ("", ("events",), ("get", "create", "update", "patch")),
     ("", ("serviceaccounts/token",), ("create",)),
     ("", ("serviceaccounts",), ("get",)),
-    ("", ("services", "endpoints"), ("get", "list")),
-    ("discovery.k8s.io", ("endpointslices",), ("get", "list")),
+    ("", ("services", "endpoints"), _MIRRORED),
+    ("discovery.k8s.io", ("endpointslices",), _MIRRORED),
 )
 
 

@@ -27,6 +27,12 @@ def secret(name: str = "key", **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
 
 
+def service(name: str = "web", **labels: str) -> dict[str, Any]:
+    """A Service."""
+    spec = {"selector": {"app": name}, "ports": [{"port": 80}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
 def node(name: str = "n1", **labels: str) -> dict[str, Any]:
     """A node as it registers itself: without kind, as Go clients send it."""
     return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {}}

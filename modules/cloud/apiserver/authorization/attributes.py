@@ -7,6 +7,8 @@ import msgspec
 from modules.cloud.client.calls import ApiCall
 
 _USER: Final = "system:node:"
+_BY_NAME: Final = "metadata.name="
+_NODES: Final = "nodes"
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,17 +37,27 @@ def user_of(node: str) -> str:
     return _USER + node
 
 
+def _selected_name(call: ApiCall, fields: str) -> str:
+    """Return the name of the only object that a list or watch can have (Kubernetes' RequestInfo); "" if it can have
+    several, also one of that name in each namespace.
+    """
+    name = fields.removeprefix(_BY_NAME)
+    is_one = call.verb in ("list", "watch") and name != fields and "," not in name
+    return name if is_one and (call.namespace or call.plural == _NODES) else ""
+
+
 def of_call(node: str, call: ApiCall) -> Attributes:
     """Return the attributes of an API call of a node's metaserver; its verb `updatestatus` is an update of `status`."""
     group, slash, _ = call.api_version.partition("/")
     of_status = call.verb == "updatestatus"
     subresource = call.subresource or ("status" if of_status else "")
+    fields = str(call.options.get("fieldSelector") or "")
     return Attributes(
         node=node,
         verb="update" if of_status else call.verb,
         group=group if slash else "",
         resource=f"{call.plural}/{subresource}" if subresource else call.plural,
         namespace=call.namespace,
-        name=call.name,
-        field_selector=str(call.options.get("fieldSelector") or ""),
+        name=call.name or _selected_name(call, fields),
+        field_selector=fields,
     )

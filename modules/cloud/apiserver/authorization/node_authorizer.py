@@ -32,7 +32,8 @@ _KINDS: Final = {(kind.api_group, kind.plural): kind for kind in KINDS}
 
 def authorize(request: Attributes, graph: NodeGraph) -> Decision:
     """Decide on a request."""
-    scope = RULES.get((request.group, request.resource), {}).get(request.verb)
+    verb = "list" if request.verb == "watch" else request.verb
+    scope = RULES.get((request.group, request.resource), {}).get(verb)
     return _UNKNOWN if scope is None or not request.node else _DECIDE[scope](request, graph)
 
 

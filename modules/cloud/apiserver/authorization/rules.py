@@ -26,6 +26,8 @@ class Scope(StrEnum):
 
 
 READ_ALL: Final = {"get": Scope.ALL, "list": Scope.ALL}
+_READ_REFERRED: Final = {"get": Scope.REFERRED, "list": Scope.REFERRED}
+"""A list of one object, by the field selector `metadata.name=NAME`, is as a get."""
 
 RULES: Final[dict[tuple[str, str], dict[str, Scope]]] = {
     ("", "pods"): {
@@ -35,8 +37,8 @@ RULES: Final[dict[tuple[str, str], dict[str, Scope]]] = {
         "delete": Scope.RESTRICTED,
     },
     ("", "pods/status"): {"update": Scope.RESTRICTED, "patch": Scope.RESTRICTED},
-    ("", "secrets"): {"get": Scope.REFERRED},
-    ("", "configmaps"): {"get": Scope.REFERRED},
+    ("", "secrets"): _READ_REFERRED,
+    ("", "configmaps"): _READ_REFERRED,
     ("", "serviceaccounts"): {"get": Scope.REFERRED},
     ("", "serviceaccounts/token"): {"create": Scope.BOUND_TOKEN},
     ("", "persistentvolumeclaims"): {"get": Scope.REFERRED},
@@ -45,6 +47,7 @@ RULES: Final[dict[tuple[str, str], dict[str, Scope]]] = {
     ("storage.k8s.io", "csidrivers"): READ_ALL,
     ("", "nodes"): {
         "get": Scope.OWN_NODE,
+        "list": Scope.OWN_NODE,
         "create": Scope.OWN_NODE,
         "update": Scope.OWN_NODE,
         "patch": Scope.OWN_NODE,
@@ -63,4 +66,4 @@ RULES: Final[dict[tuple[str, str], dict[str, Scope]]] = {
     ("", "endpoints"): READ_ALL,
     ("discovery.k8s.io", "endpointslices"): READ_ALL,
 }
-"""By API group and resource, and by verb."""
+"""By API group and resource, and by verb; a watch is allowed where a list is."""

@@ -11,7 +11,7 @@ import pytest
 
 from beehive import Message, ModuleName
 from beehive.testing import Harness
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import MOST_WATCHES, ApiCall, ApiResult
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.messages import HANDLED
 
@@ -93,7 +93,7 @@ def test_a_patch_is_unpacked(bee: Harness) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"Verb": "watch"}, {"Verb": "walk"}, {"Key": "pods"}, {"Key": "/core/v1/pods//web"}, {"Option": "eA=="},
+    [{"Verb": "walk"}, {"Key": "pods"}, {"Key": "/core/v1/pods//web"}, {"Option": "eA=="},
      {"Verb": "patch"}],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_rejected_with_a_reason(bee: Harness, changes: dict[str, str]) -> None:
@@ -108,13 +108,52 @@ def test_a_silent_edgecontroller_is_a_rejection(bee: Harness) -> None:
     assert content_of(bee.sent_to(ModuleName.CLOUDHUB)[-1])["Status"] == "Rejected"
 
 
-def test_a_node_that_repeats_its_watches_is_told_that_they_have_failed(bee: Harness) -> None:
-    """It may have them from another cloud; the answer names those that failed."""
-    assert content_of(ask(bee, {}, "watchapp/sync")) == {}
-    answer = content_of(ask(bee, {"f00": app(Verb="watch")}, "watchapp/sync"))
-    assert (list(answer), answer["f00"]["Status"]) == (["f00"], "Rejected")
-    assert "'watch' is not served" in answer["f00"]["Reason"]
-    assert content_of(ask(bee, [1], "watchapp/sync")) == {}
+def test_a_watch_is_a_call_whose_events_come_later(bee: Harness) -> None:
+    asked = answering(bee, ApiResult())
+    option = base64.b64encode(b'{"labelSelector":"a=b"}').decode()
+    content = content_of(ask(bee, app(Verb="watch", Key="/core/v1/services/null/null", Option=option)))
+    assert (content["Status"], content["RespBody"]) == ("Approved", None)
+    options = {"labelSelector": "a=b"}
+    assert asked == [ApiCall(verb="watch", api_version="v1", plural="services", options=options, node="n1")]
+
+
+def test_a_node_says_which_watches_it_still_has(bee: Harness) -> None:
+    """It has no others; the answer has those that failed, and waits for all."""
+    asked: list[ApiCall] = []
+
+    def answer(message: Message) -> Message:
+        call = message.content_as(ApiCall)
+        asked.append(call)
+        refusal = {"code": 403, "message": "no"} if call.plural == "secrets" else None
+        return message.reply(bee.clock, ApiResult(refusal=refusal))
+
+    bee.answer(ModuleName.EDGECONTROLLER, answer)
+    watches = {
+        "a": app(Verb="watch", Key="/core/v1/services/null/null"),
+        "b": app(Verb="watch", Key="/core/v1/secrets/null/null"),
+        "c": app(Verb="delete"),
+        "d": app(Verb="watch", Key="secrets"),
+    }
+    content = content_of(ask(bee, watches, "watchapp/sync"))
+    assert {name: (one["Status"], one["Reason"][:2]) for name, one in content.items()} == {
+        "b": ("Rejected", "no"), "c": ("Rejected", "at"), "d": ("Rejected", "th"),
+    }  # fmt: skip
+    assert [f"{call.verb} {call.plural}" for call in asked] == ["unwatch ", "watch services", "watch secrets"]
+
+
+@pytest.mark.parametrize("content", [{}, [1]])
+def test_a_node_without_watches_has_none_that_failed(bee: Harness, content: Any) -> None:
+    asked = answering(bee, ApiResult())
+    assert content_of(ask(bee, content, "watchapp/sync")) == {}
+    assert [call.verb for call in asked] == ["unwatch"]
+
+
+def test_more_watches_than_a_node_may_have_are_rejected(bee: Harness) -> None:
+    """Without asking anybody."""
+    asked = answering(bee, ApiResult())
+    watches = {str(number): app(Verb="watch", Key=f"/core/v1/services/n{number}/null") for number in range(70)}
+    content = content_of(ask(bee, watches, "watchapp/sync"))
+    assert (len(content), len(asked)) == (70 - MOST_WATCHES, MOST_WATCHES + 1)
 
 
 def test_what_is_no_application_is_dropped(bee: Harness) -> None:

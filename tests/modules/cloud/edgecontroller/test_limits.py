@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from beehive.clock import RealClock
+from beehive.message import Message
 from beehive.simulation import Simulation
 from metamanager.application import Application
 from modules.cloud.apiserver.cluster import Cluster
@@ -14,6 +16,7 @@ from modules.cloud.apiserver.limits import OBJECT_BYTES, REQUEST_BYTES, VALUES, 
 from modules.cloud.dynamiccontroller.module import call_of
 from modules.cloud.edgecontroller.downstream_controller import MAX_HELD_OBJECTS, DownstreamController
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import configmap, node
 
@@ -79,9 +82,11 @@ def test_a_metaserver_is_refused_likewise() -> None:
 
 def test_what_a_node_asks_for_in_vain_is_noted_so_often_and_forgotten_with_its_connection() -> None:
     syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
-    downstream = DownstreamController(Cluster(Simulation().clock), syncs, lambda _down: None, lambda _node, _key: True)
+    cluster, mirrors = Cluster(Simulation().clock), lambda _kind: True
+    downstream = DownstreamController(cluster, syncs, lambda _down: None, lambda _node, _key: True, mirrors)
+    query = Message.new(RealClock(), source="edged", resource="default/configmap/c", operation="query")
     for number in range(MAX_HELD_OBJECTS + 100):
-        downstream.note_holder(ObjectKey("ConfigMap", "default", f"c{number}"), "n1")
+        downstream.note_query(UpstreamRequest("n1", "default", f"c{number}", query), "configmap")
     assert downstream._locations.count("n1") == MAX_HELD_OBJECTS
     downstream.node_disconnected("n1")
     assert downstream._locations.count("n1") == 0

@@ -32,7 +32,9 @@ def upstream(uid: str) -> dict[tuple[str, str], tuple[str, Any]]:
     """
     bound = {"kind": "Pod", "name": "web", "uid": uid}
     status: dict[str, Any] = {"Status": {"conditions": [], "addresses": []}, "ExtendResources": {}}
-    queries = ("configmap", "secret", "persistentvolume", "persistentvolumeclaim", "volumeattachment")
+    queries = (
+        "configmap", "secret", "persistentvolume", "persistentvolumeclaim", "volumeattachment", "service", "endpoints",
+    )  # fmt: skip
     return {
         ("node", "query"): ("null/node/n1", None),
         ("node", "insert"): ("null/node/n1", node()),
@@ -99,7 +101,7 @@ def ask_as_metaserver(edge: Edge, group: str, resource: str, verb: str, uid: str
     """Sends the request of a rule of the node authorizer, and waits for its answer."""
     namespace, name, body = _of_metaserver(resource, uid)
     plural, _, subresource = resource.partition("/")
-    is_list, is_creation = verb == Verb.LIST, verb == Verb.CREATE and not subresource
+    is_list, is_creation = verb in (Verb.LIST, Verb.WATCH), verb == Verb.CREATE and not subresource
     encoded = json.dumps(body).encode() if verb in (Verb.CREATE, Verb.UPDATE) else None
     target = Target(group, "v1", plural, namespace, "" if is_list or is_creation else name, subresource)
     option = b'{"fieldSelector":"spec.nodeName=n1"}' if is_list and plural == "pods" else b"{}"

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from beehive.message import Message
+from metamanager.application import Target, Verb, application, message_of
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Apply, Delete, Get
 from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.objects import configmap, node, pod, secret
+from tests.modules.cloud.objects import configmap, node, pod, secret, service
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, acknowledged
 
@@ -123,6 +124,26 @@ def test_after_a_restart_a_node_gets_what_it_lacks(both: Cluster) -> None:
         came = until(edge, "default/pod/db", "default/pod/new")
     assert (came["default/pod/db"].route.operation, came["default/pod/new"].route.operation) == ("delete", "insert")
     assert "default/pod/web" not in came
+
+
+def test_a_metaserver_watches_services_of_the_cluster(both: Cluster) -> None:
+    """Present ones, then each change, acknowledged; after a restart of cloudcore, what was deleted meanwhile."""
+    both.apply(service("web"), service("old"))
+    watch = application(Target("", "v1", "services", "", ""), Verb.WATCH, "n1", b'{"watch":true}', None)
+    with both.core.edge() as edge:
+        edge.ask("null/node/n1", "insert", node())
+        assert edge.answer_to(message_of(watch, CLOCK)).content_as(dict)["Status"] == "Approved"
+        came = until(edge, "default/service/web", "default/service/old")
+        route = came["default/service/web"].route
+        assert (route.source, route.operation) == ("dynamiccontroller", "insert")
+        both.apply(service("new"))
+        assert next_of(edge, "default/service/new").content_as(dict)["spec"]["ports"] == [{"port": 80}]
+        wait_until(lambda: acknowledged(both.core_database, "n1") == 4, "the node and all services are acknowledged")
+    both.core.__exit__()
+    both.cluster.client.run(Delete("service", "old"))
+    both.start_core()
+    with both.core.edge() as edge:
+        assert until(edge, "default/service/old")["default/service/old"].route.operation == "delete"
 
 
 def test_until_the_cluster_has_answered_cloudcore_is_not_ready(both: Cluster) -> None:

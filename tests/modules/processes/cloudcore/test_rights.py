@@ -150,8 +150,16 @@ def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: 
         send_all(edge, both)
         uid = stored(both, "web")["metadata"]["uid"]
         for (group, resource), verbs in RULES.items():
-            for verb in verbs:
+            for verb in (*verbs, *(["watch"] if "list" in verbs else [])):
                 ask_as_metaserver(edge, group, resource, verb, uid)
+        watched = ("/services?", "/endpoints?", "/endpointslices?")
+        wait_until(
+            lambda: (
+                {name for name in watched if any("watch=true" in one.path and name in one.path for one in requests)}
+                == set(watched)
+            ),
+            "the watches of the node's metaserver have begun",
+        )
     used = used_in(requests)
     assert used - granted() == set(), "used, and not granted"
     assert granted() - used == set(), "granted, and never used"

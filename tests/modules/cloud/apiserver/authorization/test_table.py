@@ -32,7 +32,7 @@ _OTHERS = (("", "namespaces"), ("apps", "deployments"), ("", "pods/exec"), ("", 
 CELLS = [
     (*resource, verb)
     for resource in dict.fromkeys((*RULES, *_OTHERS, *_KINDS))
-    for verb in (*_COLUMNS, "updatestatus")
+    for verb in (*_COLUMNS, "watch", "updatestatus")
     if resource != _TOKEN
 ]
 
@@ -54,9 +54,10 @@ def call_for(world: World, group: str, resource: str, verb: str, whose: str) -> 
     call: dict[str, Any] = {"verb": verb, "api_version": version, "plural": plural, "subresource": subresource}
     if kind is None or kind.namespaced:
         call["namespace"] = namespace
-    if verb == "list":
-        call["options"] = {"fieldSelector": f"spec.nodeName={node}"} if plural == "pods" else {}
-        return call
+    if verb in ("list", "watch"):
+        by_name = f"metadata.name={name}" if plural in ("secrets", "configmaps", "nodes") else ""
+        fields = f"spec.nodeName={node}" if plural == "pods" else by_name
+        return {**call, "options": {"fieldSelector": fields}}
     if verb != "create":
         call["name"] = name
     if verb == "patch":
@@ -101,7 +102,7 @@ def test_a_node_may_do_what_the_table_says_to_its_own(world: World, group: str, 
 def scope_of(group: str, resource: str, verb: str) -> Scope | None:
     """The cell of the table."""
     if verb != "updatestatus":
-        return RULES.get((group, resource), {}).get(verb)
+        return RULES.get((group, resource), {}).get("list" if verb == "watch" else verb)
     return RULES.get((group, resource.removesuffix("/status") + "/status"), {}).get("update")
 
 

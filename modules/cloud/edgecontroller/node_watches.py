@@ -1,0 +1,90 @@
+"""The watches of nodes' metaservers: KubeEdge's SelectorListeners."""
+
+from typing import Final
+
+import msgspec
+
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.selectors import Selector, parse_selector
+from modules.cloud.apiserver.errors import BadRequestError, TooManyRequestsError
+from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.cloud.apiserver.resources import resource_of
+from modules.cloud.client.calls import MOST_WATCHES, ApiCall
+
+SENT_BY_WATCH: Final = ("Service", "Endpoints", "EndpointSlice")
+"""Kinds that a node gets only when it watches them. It gets its pods, its Node, CSIDrivers, and what its pods refer to
+in any case.
+"""
+
+
+class NodeWatch(msgspec.Struct, frozen=True):
+    """What a watch selects."""
+
+    kind: str
+    namespace: str
+    """Empty: all."""
+    selector: Selector
+
+    def selects(self, obj: JsonObject) -> bool:
+        """Return whether it selects an object of its kind."""
+        namespace = str(obj["metadata"].get("namespace") or "")
+        return self.namespace in ("", namespace) and self.selector.selects(obj)
+
+
+def watch_of(kind: Kind, call: ApiCall) -> NodeWatch:
+    """Return what a watch selects.
+
+    Raises:
+        BadRequestError: a selector cannot be read.
+    """
+    labels, fields = (str(call.options.get(name) or "") for name in ("labelSelector", "fieldSelector"))
+    try:
+        selector = parse_selector(resource_of(kind), labels, fields)
+    except ApiStatusError as error:
+        raise BadRequestError(error.message) from error
+    return NodeWatch(kind.name, call.namespace, selector.named(call.name) if call.name else selector)
+
+
+class NodeWatches:
+    """The watches of each node, in memory: an edge repeats them when it connects to another cloudcore."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[tuple[str, str, str, str], NodeWatch]] = {}
+        """By node, and by what says whether two watches are equal."""
+
+    def add(self, kind: Kind, call: ApiCall) -> NodeWatch | None:
+        """Add a node's watch, and return it; None for a kind of which a node gets what it may have without a watch.
+
+        Raises:
+            BadRequestError: a selector cannot be read.
+            TooManyRequestsError: the node has too many watches.
+        """
+        watch = watch_of(kind, call)
+        if kind.name not in SENT_BY_WATCH:
+            return None
+        options = call.options
+        fields = f"{call.name} {options.get('fieldSelector') or ''}"
+        key = (kind.name, call.namespace, str(options.get("labelSelector") or ""), fields)
+        mine = self._of.setdefault(call.node, {})
+        if key not in mine and len(mine) >= MOST_WATCHES:
+            raise TooManyRequestsError(f"the node has {MOST_WATCHES} watches; end one first")
+        mine[key] = watch
+        return watch
+
+    def of(self, node: str) -> list[NodeWatch]:
+        """Return a node's watches."""
+        return list(self._of.get(node, {}).values())
+
+    def forget(self, node: str) -> None:
+        """Forget the watches of a node: it has started anew, was deleted, or says which it still has."""
+        self._of.pop(node, None)
+
+    def nodes_that_watch(self, kind: str, obj: JsonObject) -> list[str]:
+        """Return the nodes of which a watch selects an object."""
+        if kind not in SENT_BY_WATCH:
+            return []
+        return [
+            node
+            for node, watches in self._of.items()
+            if any(watch.kind == kind and watch.selects(obj) for watch in watches.values())
+        ]
