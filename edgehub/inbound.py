@@ -14,7 +14,7 @@ from edgehub.in_flight import InFlight
 
 _log = logging.getLogger(__name__)
 
-LINK_EVENT_GROUPS = (Group.TWIN, Group.META, Group.BUS, Group.TASKMANAGER, Group.EDGED)
+LINK_EVENT_GROUPS = (Group.TWIN, Group.META, Group.BUS, Group.TASKMANAGER, Group.EDGED, Group.METASERVER)
 """Groups that receive the connection events: KubeEdge's, and edged, which reports its pods when the cloud is back."""
 
 _MESSAGE_ID = re.compile(rb'"msg_id"\s*:\s*"([!-~]{1,64}?)"')

@@ -10,10 +10,12 @@ from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod
 from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.objects import service
 from tests.support.kubectl import TABLE, Kubectl
 from tests.support.ports import free_port
 
 PODS = "/api/v1/namespaces/default/pods"
+SERVICES = "/api/v1/namespaces/default/services"
 _SETTINGS: JsonObject = {"name": "settings", "configMap": {"name": "settings"}}
 
 
@@ -115,3 +117,23 @@ def rows_until(events: Any, reached: Any) -> list[tuple[str, str]]:
             if reached(event["type"], row["cells"]):
                 return seen
     raise AssertionError(seen)
+
+
+@pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
+def test_services_come_from_the_cloud_when_a_client_watches_them(stopped_machine: Machine) -> None:
+    """Present and later ones; they are there without the cloud, and what has changed meanwhile comes with it."""
+    machine = stopped_machine
+    kubectl = started(machine)
+    machine.cloud.apply(service("first"))
+    with kubectl.watch(f"{SERVICES}?watch=true", TABLE) as events:
+        rows_until(events, lambda kind, row: (kind, row[0]) == ("ADDED", "first"))
+        machine.cloud.apply(service("second"))
+        rows_until(events, lambda kind, row: (kind, row[0]) == ("ADDED", "second"))
+        machine.cloud.kill()
+        assert {row[0] for row in kubectl.rows(SERVICES)} == {"first", "second"}
+        machine.cloud.start()
+        machine.cloud.delete("service", "first")
+        machine.cloud.apply(service("third"))
+        seen = rows_until(events, lambda kind, row: (kind, row[0]) == ("ADDED", "third"))
+        wait_until(lambda: {row[0] for row in kubectl.rows(SERVICES)} == {"second", "third"}, "the deletion arrives")
+        assert ("ADDED", "second") not in seen, "it is not sent again"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive import Clock, Hive, ModuleName, ResourceType, State
+from beehive import Clock, Group, Hive, Message, ModuleName, ResourceType, State
 from edged.server.browser_guard import is_from_page
 from edged.server.errors import RequestError
 from edged.server.request import Request
@@ -20,6 +20,7 @@ from modules.apimachinery.resources import Resource
 from modules.edge.metaserver.application_agent import ApplicationAgent
 from modules.edge.metaserver.reading import Reader
 from modules.edge.metaserver.resources import RESOURCES, find
+from modules.edge.metaserver.watch_agent import FOLLOW, FOLLOW_RESOURCE, FROM_WATCHES
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 from modules.edge.metaserver.watching import FOLLOWED, Watcher, WatchSource
 from modules.edge.metaserver.writing import METHODS, write
@@ -126,6 +127,8 @@ class Api:
             raise ApiStatusError(501, f"{resource.plural} cannot be read on this node: {hint}")
         if not self._cache.loaded:
             raise ApiStatusError(503, "the node has not read its store yet; ask again in a moment")
+        if resource.token in FROM_WATCHES:
+            self._follow(target)
         if options.watch and target.name:
             options = msgspec.structs.replace(options, selector=options.selector.named(target.name))
         if options.watch:
@@ -133,6 +136,16 @@ class Api:
         if target.name:
             return self._reader.get(resource, target, options)
         return self._reader.list(resource, target.namespace, options)
+
+    def _follow(self, target: Target) -> None:
+        """Let the cloud send what the client reads, from now on."""
+        if self._hive.members(Group.METASERVER):
+            collection = msgspec.structs.replace(target, name="", subresource="")
+            content = Message.new(
+                self._hive.clock, source=ModuleName.METASERVER, resource=FOLLOW_RESOURCE, operation=FOLLOW,
+                content=collection,
+            )  # fmt: skip
+            self._hive.send(ModuleName.METASERVER, content)
 
     def _read_in_cloud(self, request: Request, target: Target) -> Response:
         if request.flag("watch"):

@@ -20,6 +20,7 @@ RESOURCES: Final = (
     Resource("Secret", "secrets", ResourceType.SECRET),
     Resource("Service", "services", ResourceType.SERVICE, short_names=("svc",), categories=("all",),
              subresources=("status",)),
+    Resource("EndpointSlice", "endpointslices", ResourceType.ENDPOINTSLICE, group="discovery.k8s.io"),
     Resource("Lease", "leases", ResourceType.LEASE, group="coordination.k8s.io"),
     Resource("CSIDriver", "csidrivers", ResourceType.CSI_DRIVER, group=_STORAGE, namespaced=False),
     Resource("VolumeAttachment", "volumeattachments", ResourceType.VOLUME_ATTACHMENT, group=_STORAGE, namespaced=False,

@@ -16,6 +16,7 @@ _MODES: Final = {
     "ReadWriteOncePod": "RWOP",
 }
 _MOST_ENDPOINTS = 3
+_UNSET = "<unset>"
 
 Cell = Callable[[JsonObject, float], str | int]
 
@@ -146,8 +147,21 @@ def _endpoints(obj: JsonObject, _: float) -> str:
         for port in objects_at(subset, "ports")
         for address in objects_at(subset, "addresses")
     ]
+    return _first_of(found) or NONE
+
+
+def _slice_ports(obj: JsonObject, _: float) -> str:
+    return _first_of([str(port.get("port") or "*") for port in objects_at(obj, "ports")]) or _UNSET
+
+
+def _slice_endpoints(obj: JsonObject, _: float) -> str:
+    found = [str(address) for each in objects_at(obj, "endpoints") for address in list_at(each, "addresses")]
+    return _first_of(found) or _UNSET
+
+
+def _first_of(found: list[str]) -> str:
     more = f" + {len(found) - _MOST_ENDPOINTS} more..." if len(found) > _MOST_ENDPOINTS else ""
-    return ",".join(found[:_MOST_ENDPOINTS]) + more or NONE
+    return ",".join(found[:_MOST_ENDPOINTS]) + more
 
 
 def _audiences(driver: JsonObject) -> str:
@@ -250,6 +264,13 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Selector", _selector, wide=True),
     ),
     "Endpoints": (_NAME, Column("Endpoints", _endpoints), _AGE),
+    "EndpointSlice": (
+        _NAME,
+        Column("AddressType", _at("addressType")),
+        Column("Ports", _slice_ports),
+        Column("Endpoints", _slice_endpoints),
+        _AGE,
+    ),
     "VolumeAttachment": (
         _NAME,
         Column("Attacher", _at("spec.attacher")),

@@ -14,7 +14,8 @@ NOW = 1_795_139_690.0
 WHEN = "2026-11-20T01:54:00Z"
 KINDS = (
     "Pod", "Node", "Event", "ConfigMap", "Secret", "Namespace", "ServiceAccount", "CertificateSigningRequest",
-    "CSIDriver", "Lease", "PersistentVolume", "PersistentVolumeClaim", "Service", "Endpoints", "VolumeAttachment", "X",
+    "CSIDriver", "Lease", "PersistentVolume", "PersistentVolumeClaim", "Service", "Endpoints", "EndpointSlice",
+    "VolumeAttachment", "X",
 )  # fmt: skip
 _STATUS: dict[str, Any] = {
     "name": "s", "ready": True, "started": False, "restartCount": 2,

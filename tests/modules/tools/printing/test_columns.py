@@ -73,6 +73,9 @@ RESTARTED: dict[str, Any] = {
          ["x", "ExternalName", "<none>", "example.org", "<none>", "50s", "<none>"]),
         ("Endpoints", {"subsets": [{"ports": [{"port": 1}, {"port": 2}], "addresses": [{"ip": "a"}, {"ip": "b"}]}]},
          ["x", "a:1,b:1,a:2 + 1 more...", "50s"]),
+        ("EndpointSlice", {"addressType": "IPv4", "ports": [{"port": 80}, {}], "endpoints": [
+            {"addresses": ["a", "b"]}, {"addresses": ["c", "d"]}]}, ["x", "IPv4", "80,*", "a,b,c + 1 more...", "50s"]),
+        ("EndpointSlice", {}, ["x", "", "<unset>", "<unset>", "50s"]),
         ("VolumeAttachment", {"spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}},
                               "status": {"attached": True}}, ["x", "d", "v", "n", "true", "50s"]),
     ],

@@ -1,0 +1,75 @@
+"""The watches of the node's clients, in the cloud: KubeEdge's metaserver agent, as far as it watches."""
+
+import logging
+from typing import ClassVar, Final
+
+import msgspec
+
+from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, ResourceType, handles
+from beehive.names import CLOUD_CONNECTED
+from metamanager.application import Application, Progress, Target, Verb, application, message_of
+
+_log = logging.getLogger(__name__)
+
+FROM_WATCHES: Final = frozenset({ResourceType.SERVICE, ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE})
+"""The kinds that a cloud sends only to nodes that watch them."""
+FOLLOW: Final = "follow"
+"""Operation of the message with a `Target` that clients of the node read."""
+FOLLOW_RESOURCE: Final = "metaserver/watches"
+MOST: Final = 64
+"""Watches that a cloud takes from one node."""
+SYNC: Final = "watchapp/sync"
+"""Resource of the message that repeats all watches."""
+_SECONDS: Final = 10.0
+
+
+class WatchAgent(Module):
+    """Watches in the cloud what clients of the node's API read of the kinds in `FROM_WATCHES`, as long as the process
+    lives: so it is there when the cloud is not. Each new connection repeats all watches.
+
+    Args:
+        node: name of this node.
+    """
+
+    name: ClassVar[str] = ModuleName.METASERVER
+    group: ClassVar[str] = Group.METASERVER
+
+    def __init__(self, node: str) -> None:
+        super().__init__()
+        self._node = node
+        self._watches: dict[str, Application] = {}
+
+    @handles(None, FOLLOW)
+    def follow(self, message: Message) -> None:
+        """Begin the watch of a collection, unless there is one."""
+        target = message.content_as(Target)
+        app = application(target, Verb.WATCH, self._node, b'{"watch":true}')
+        if app.id in self._watches:
+            return
+        if len(self._watches) >= MOST:
+            _log.warning("%s is not watched: a node has %d watches at most; watch all namespaces", app.key, MOST)
+            return
+        self._watches[app.id] = app
+        self.request(ModuleName.EDGEHUB, message_of(app, self.clock), _SECONDS, self._answered)
+
+    @handles(ResourceType.CONNECTION, Operation.CONNECT)
+    def connection_changed(self, message: Message) -> None:
+        """Repeat the watches on a new connection: the cloud may be another one."""
+        if self._watches and message.content_bytes() == CLOUD_CONNECTED.encode():
+            repeated = self.message(SYNC, "null", self._watches, group=Group.DYNAMICCONTROLLER)
+            self.request(ModuleName.EDGEHUB, repeated, _SECONDS, self._repeated)
+
+    def _answered(self, answer: Message | BeehiveError) -> None:
+        """Take the cloud's answer. Without one the watch is repeated with the next connection."""
+        if isinstance(answer, Message) and answer.route.operation == Operation.APPLICATION_RESPONSE:
+            self._take(answer.content_as(Application))
+
+    def _repeated(self, answer: Message | BeehiveError) -> None:
+        if isinstance(answer, Message) and answer.route.operation == Operation.APPLICATION_RESPONSE:
+            for app in answer.content_as(dict[str, Application]).values():
+                self._take(msgspec.structs.replace(app, status=Progress.REJECTED))
+
+    def _take(self, app: Application) -> None:
+        if app.status != Progress.APPROVED:
+            why = app.reason or app.error.status.get("message") or "it did not say why"
+            _log.warning("the cloud refuses the watch of %s: %s", app.key[:200], str(why)[:200])

@@ -1,0 +1,109 @@
+"""The module alone on the bus: what clients read is watched in the cloud."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive import Message, ModuleName
+from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
+from beehive.testing import Harness
+from metamanager.application import Application, Progress, Target, target_of
+from modules.edge.metaserver.watch_agent import FOLLOW, FOLLOW_RESOURCE, MOST, WatchAgent
+
+SERVICES = Target("", "v1", "services")
+SLICES = Target("discovery.k8s.io", "v1", "endpointslices", "shop")
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        made.add(WatchAgent, "n1")
+        made.start()
+        yield made
+
+
+def follow(bee: Harness, target: Target) -> None:
+    """A client reads a collection."""
+    bee.send(ModuleName.METASERVER, bee.message(FOLLOW_RESOURCE, FOLLOW, target))
+    bee.settle()
+
+
+def link_is(bee: Harness, state: str) -> None:
+    """edgehub says so."""
+    bee.send(ModuleName.METASERVER, bee.message(CONNECTION_RESOURCE, "connect", state, source="edgehub"))
+    bee.settle()
+
+
+def asked(bee: Harness) -> list[Message]:
+    """What went to the cloud since the last look."""
+    sent = bee.sent_to(ModuleName.EDGEHUB)
+    bee.forget()
+    return sent
+
+
+def test_a_collection_is_watched_once(bee: Harness) -> None:
+    follow(bee, SERVICES)
+    follow(bee, SERVICES)
+    follow(bee, SLICES)
+    first, second = asked(bee)
+    assert (first.route.source, first.route.group, first.route.resource) == ("metaserver", "dynamiccontroller", "null")
+    apps = [one.content_as(Application) for one in (first, second)]
+    assert [(app.verb, app.option, target_of(app)) for app in apps] == [
+        ("watch", b'{"watch":true}', SERVICES),
+        ("watch", b'{"watch":true}', SLICES),
+    ]
+
+
+def test_each_new_connection_repeats_the_watches(bee: Harness) -> None:
+    """None when there are none."""
+    link_is(bee, CLOUD_CONNECTED)
+    assert asked(bee) == []
+    follow(bee, SERVICES)
+    follow(bee, SLICES)
+    watches = {app.id: app for app in (one.content_as(Application) for one in asked(bee))}
+    link_is(bee, CLOUD_DISCONNECTED)
+    assert asked(bee) == []
+    link_is(bee, CLOUD_CONNECTED)
+    (repeated,) = asked(bee)
+    assert (repeated.route.source, repeated.route.group) == ("metaserver", "dynamiccontroller")
+    assert (repeated.route.resource, repeated.route.operation) == ("watchapp/sync", "null")
+    assert repeated.content_as(dict[str, Application]) == watches
+
+
+def test_a_node_watches_so_many_collections(bee: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(MOST + 1):
+        follow(bee, Target("", "v1", "services", f"n{number}"))
+    assert len(asked(bee)) == MOST
+    assert "watch all namespaces" in caplog.text
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_refusal_is_said(bee: Harness, caplog: pytest.LogCaptureFixture, *, repeats: bool) -> None:
+    """By the answer, or by being among the failed ones; the watch is tried again with the next connection."""
+
+    def answer(message: Message) -> Message:
+        apps: Any = message.content_as(dict[str, Application]) if repeated(message) else message.content_as(Application)
+        refused = apps if repeated(message) else Application(key=apps.key, verb="watch", status=progress, reason="no")
+        return message.reply(bee.clock, refused).with_route(operation="applicationResponse")
+
+    progress = Progress.APPROVED if repeats else Progress.REJECTED
+    bee.answer(ModuleName.EDGEHUB, answer)
+    follow(bee, SERVICES)
+    if repeats:
+        link_is(bee, CLOUD_CONNECTED)
+    assert "the cloud refuses the watch of /core/v1/services/null/null" in caplog.text
+
+
+def repeated(message: Message) -> bool:
+    """Whether a message has all watches."""
+    return message.route.resource == "watchapp/sync"
+
+
+def test_without_an_answer_nothing_is_lost(bee: Harness) -> None:
+    """The watch is repeated with the next connection."""
+    follow(bee, SERVICES)
+    bee.run_for(11.0)
+    bee.forget()
+    link_is(bee, CLOUD_CONNECTED)
+    assert len(asked(bee)) == 1
