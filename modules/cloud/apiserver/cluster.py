@@ -24,6 +24,7 @@ from modules.cloud.apiserver.kinds import (
     uid_of,
     version_of,
 )
+from modules.cloud.apiserver.lister import Revision
 from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.node_silence import with_node_silence
 from modules.cloud.apiserver.pod_scheduled import as_waiting, failed_scheduling, waits_because, with_node
@@ -96,6 +97,10 @@ class Cluster:
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Returns an object, or None. It must not be changed."""
         return self.storage.find(key)
+
+    def revision_of(self, key: ObjectKey) -> Revision | None:
+        """Returns the uid and resourceVersion of an object, or None."""
+        return self.storage.revision_of(key)
 
     def apply(self, document: Any) -> tuple[JsonObject, ApplyOutcome]:
         """Creates or updates an object by its manifest, and returns it with the outcome.

@@ -69,9 +69,9 @@ def _named_in_container(container: JsonObject) -> Iterator[tuple[str, str]]:
         yield "ConfigMap", _part(source, "configMapRef").get("name", "")
         yield "Secret", _part(source, "secretRef").get("name", "")
     for variable in container.get("env") or []:
-        value = _part(variable, "valueFrom")
-        yield "ConfigMap", _part(value, "configMapKeyRef").get("name", "")
-        yield "Secret", _part(value, "secretKeyRef").get("name", "")
+        if value := _part(variable, "valueFrom"):
+            yield "ConfigMap", _part(value, "configMapKeyRef").get("name", "")
+            yield "Secret", _part(value, "secretKeyRef").get("name", "")
 
 
 def _part(obj: Any, name: str) -> JsonObject:

@@ -29,6 +29,7 @@ from modules.cloud.apiserver.kinds import (
     version_of,
 )
 from modules.cloud.apiserver.limits import OBJECT_BYTES
+from modules.cloud.apiserver.lister import Revision
 from modules.cloud.apiserver.times import format_rfc3339
 
 if TYPE_CHECKING:
@@ -120,6 +121,11 @@ class Storage:
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Returns the object, or None. It must not be changed."""
         return self._objects.get(key)
+
+    def revision_of(self, key: ObjectKey) -> Revision | None:
+        """Returns the uid and resourceVersion of an object, or None."""
+        obj = self._objects.get(key)
+        return None if obj is None else Revision(uid_of(obj), version_of(obj))
 
     def unchanged_for(self, key: ObjectKey) -> float:
         """Returns the seconds since an object's last change, by this cloud's clock and not by times in the object."""
@@ -238,22 +244,6 @@ class Storage:
                 self._note(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
         self._version = max(self._version, version)
         self.set_savepoint()
-
-    def observe(self, key: ObjectKey, obj: JsonObject | None, version: str = "") -> None:
-        """Takes over a change that another API server has made, with an event.
-
-        Args:
-            key: the object.
-            obj: its new state; None when it was deleted.
-            version: the resourceVersion of a deletion; "" leaves the last one.
-        """
-        old = self._objects.get(key)
-        if old is not None and (obj is None or uid_of(old) != uid_of(obj)):
-            meta = {**old["metadata"], "resourceVersion": version or version_of(old)}
-            self._note(EventType.DELETED, key, {**old, "metadata": meta}, old)
-            old = None
-        if obj is not None and obj != old:
-            self._note(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
 
     def next_version(self) -> int:
         """Returns a new resourceVersion for a row that is not an object."""
