@@ -300,9 +300,11 @@ class Cluster:
         self._admit(live, live)
         return live
 
-    def shown(self, kind: Kind, namespace: str | None = None) -> Sequence[JsonObject]:
-        """Returns the objects of a kind, in all namespaces or in one, as `read` returns them."""
-        return [self._shown(obj) for obj in self.storage.list(kind, namespace)]
+    def shown(
+        self, kind: Kind, namespace: str | None = None, place: tuple[str, str] = ("", "")
+    ) -> Iterator[JsonObject]:
+        """Returns the objects of a kind as `read` returns them; see `Storage.list_after`."""
+        return map(self._shown, self.storage.list_after(kind, namespace, place))
 
     def _shown(self, obj: JsonObject) -> JsonObject:
         return with_node_silence(obj, self.storage) if obj["kind"] == _NODE.name else obj
@@ -336,7 +338,7 @@ class Cluster:
         return new
 
     def _placer(self) -> Placer:
-        return Placer(self.shown(_NODE), self.storage.list(_POD))
+        return Placer([*self.shown(_NODE)], self.storage.list(_POD))
 
     def _placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
         """Returns the object; a pod without a node gets one, or the condition that there is none."""

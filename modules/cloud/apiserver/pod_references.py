@@ -69,7 +69,8 @@ def _named_in_container(container: JsonObject) -> Iterator[tuple[str, str]]:
         yield "ConfigMap", _part(source, "configMapRef").get("name", "")
         yield "Secret", _part(source, "secretRef").get("name", "")
     for variable in container.get("env") or []:
-        if value := _part(variable, "valueFrom"):
+        value = variable.get("valueFrom")
+        if isinstance(value, dict):
             yield "ConfigMap", _part(value, "configMapKeyRef").get("name", "")
             yield "Secret", _part(value, "secretKeyRef").get("name", "")
 
