@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -47,18 +49,17 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
         ApiStatusError: a selector cannot be read.
     """
     check_version(options, cluster.storage.version)
-    items = selected_objects(cluster, kind, namespace, options)
     metadata: dict[str, Any] = {"resourceVersion": str(cluster.storage.version)}
-    if token := str(options.get("continue") or ""):
-        place = _read_place(token)
-        metadata["resourceVersion"] = place.version
-        items = [obj for obj in items if _key(obj) > (place.namespace, place.name)]
+    token = str(options.get("continue") or "")
+    place = _read_place(token) if token else _Place(metadata["resourceVersion"], "", "")
+    metadata["resourceVersion"] = place.version
     limit = _limit(options)
-    if limit and len(items) > limit:
-        metadata["continue"] = _token(_Place(metadata["resourceVersion"], *_key(items[limit - 1])))
+    found = _selected_after(cluster, kind, namespace, options, place)
+    items = list(islice(found, limit or None))
+    if limit and (following := next(found, None)) is not None:
+        metadata["continue"] = _token(_Place(place.version, *_key(items[-1])))
         if not (options.get("labelSelector") or options.get("fieldSelector")):
-            metadata["remainingItemCount"] = len(items) - limit
-        items = items[:limit]
+            metadata["remainingItemCount"] = len([following, *found])
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
 
 
@@ -100,9 +101,15 @@ def selected_objects(cluster: Cluster, kind: Kind, namespace: str, options: Json
     Raises:
         ApiStatusError: a selector cannot be read.
     """
+    return list(_selected_after(cluster, kind, namespace, options, _Place("", "", "")))
+
+
+def _selected_after(
+    cluster: Cluster, kind: Kind, namespace: str, options: JsonObject, place: _Place
+) -> Iterator[JsonObject]:
     labels, fields = (str(options.get(name) or "") for name in ("labelSelector", "fieldSelector"))
     selector = parse_selector(resource_in(cluster.storage.kinds, kind), labels, fields)
-    return [obj for obj in cluster.shown(kind, namespace or None) if selector.selects(obj)]
+    return filter(selector.selects, cluster.shown(kind, namespace or None, (place.namespace, place.name)))
 
 
 def _key(obj: JsonObject) -> tuple[str, str]:

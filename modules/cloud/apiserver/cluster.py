@@ -24,6 +24,7 @@ from modules.cloud.apiserver.kinds import (
     uid_of,
     version_of,
 )
+from modules.cloud.apiserver.lister import Revision
 from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.node_silence import with_node_silence
 from modules.cloud.apiserver.pod_scheduled import as_waiting, failed_scheduling, waits_because, with_node
@@ -96,6 +97,10 @@ class Cluster:
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Returns an object, or None. It must not be changed."""
         return self.storage.find(key)
+
+    def revision_of(self, key: ObjectKey) -> Revision | None:
+        """Returns the uid and resourceVersion of an object, or None."""
+        return self.storage.revision_of(key)
 
     def apply(self, document: Any) -> tuple[JsonObject, ApplyOutcome]:
         """Creates or updates an object by its manifest, and returns it with the outcome.
@@ -295,9 +300,11 @@ class Cluster:
         self._admit(live, live)
         return live
 
-    def shown(self, kind: Kind, namespace: str | None = None) -> Sequence[JsonObject]:
-        """Returns the objects of a kind, in all namespaces or in one, as `read` returns them."""
-        return [self._shown(obj) for obj in self.storage.list(kind, namespace)]
+    def shown(
+        self, kind: Kind, namespace: str | None = None, place: tuple[str, str] = ("", "")
+    ) -> Iterator[JsonObject]:
+        """Returns the objects of a kind as `read` returns them; see `Storage.list_after`."""
+        return map(self._shown, self.storage.list_after(kind, namespace, place))
 
     def _shown(self, obj: JsonObject) -> JsonObject:
         return with_node_silence(obj, self.storage) if obj["kind"] == _NODE.name else obj
@@ -331,7 +338,7 @@ class Cluster:
         return new
 
     def _placer(self) -> Placer:
-        return Placer(self.shown(_NODE), self.storage.list(_POD))
+        return Placer([*self.shown(_NODE)], self.storage.list(_POD))
 
     def _placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
         """Returns the object; a pod without a node gets one, or the condition that there is none."""

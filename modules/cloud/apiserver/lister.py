@@ -1,8 +1,16 @@
 """The objects as the controllers read them."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
+
+
+class Revision(NamedTuple):
+    """Which object has a name, and in which state."""
+
+    uid: str
+    version: str
+    """The resourceVersion."""
 
 
 class Lister(Protocol):
@@ -10,6 +18,9 @@ class Lister(Protocol):
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return an object, or None."""
+
+    def revision_of(self, key: ObjectKey) -> Revision | None:
+        """Return the uid and version of an object, or None; cheaper than the object."""
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """Return the objects of a kind, in all namespaces or in one, ordered by namespace and name."""

@@ -69,9 +69,10 @@ def _named_in_container(container: JsonObject) -> Iterator[tuple[str, str]]:
         yield "ConfigMap", _part(source, "configMapRef").get("name", "")
         yield "Secret", _part(source, "secretRef").get("name", "")
     for variable in container.get("env") or []:
-        value = _part(variable, "valueFrom")
-        yield "ConfigMap", _part(value, "configMapKeyRef").get("name", "")
-        yield "Secret", _part(value, "secretKeyRef").get("name", "")
+        value = variable.get("valueFrom")
+        if isinstance(value, dict):
+            yield "ConfigMap", _part(value, "configMapKeyRef").get("name", "")
+            yield "Secret", _part(value, "secretKeyRef").get("name", "")
 
 
 def _part(obj: Any, name: str) -> JsonObject:

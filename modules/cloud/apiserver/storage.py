@@ -1,5 +1,6 @@
 """The API server's objects in memory; `database` holds their durable copy."""
 
+from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
@@ -29,6 +30,7 @@ from modules.cloud.apiserver.kinds import (
     version_of,
 )
 from modules.cloud.apiserver.limits import OBJECT_BYTES
+from modules.cloud.apiserver.lister import Revision
 from modules.cloud.apiserver.times import format_rfc3339
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ class Storage:
         """The objects by kind."""
         self.kinds = ServedKinds(self._of_kind["CustomResourceDefinition"])
         """The API server's own kinds and the custom ones."""
+        self._sorted: dict[str, list[ObjectKey]] = {}
+        """The keys of a kind in order, as long as none is added or removed."""
         self._changed_at: dict[ObjectKey, float] = {}
         """Monotonic seconds of each object's last change by this cloudcore, or of reading another's change."""
         self._events: deque[ObjectEvent] = deque()
@@ -104,8 +108,7 @@ class Storage:
         undone = list(reversed(self._since))
         for event in undone:
             if event.old is None:
-                del self._objects[event.key], self._of_kind[event.key.kind][event.key]
-                self._changed_at.pop(event.key, None)
+                self._unset(event.key)
             else:
                 self._set(event.key, event.old)
         self._version = self._saved_version
@@ -120,6 +123,11 @@ class Storage:
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Returns the object, or None. It must not be changed."""
         return self._objects.get(key)
+
+    def revision_of(self, key: ObjectKey) -> Revision | None:
+        """Returns the uid and resourceVersion of an object, or None."""
+        obj = self._objects.get(key)
+        return None if obj is None else Revision(uid_of(obj), version_of(obj))
 
     def unchanged_for(self, key: ObjectKey) -> float:
         """Returns the seconds since an object's last change, by this cloud's clock and not by times in the object."""
@@ -148,8 +156,17 @@ class Storage:
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """Returns the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
+        return [*self.list_after(kind, namespace, ("", ""))]
+
+    def list_after(self, kind: Kind, namespace: str | None, place: tuple[str, str]) -> Iterator[JsonObject]:
+        """Yields the objects of a kind in order, beginning after a namespace and name. None may change meanwhile."""
         objects = self._of_kind[kind.key_name]
-        return [objects[key] for key in sorted(objects) if namespace in (None, key.namespace)]
+        keys = self._sorted.get(kind.key_name)
+        if keys is None:
+            keys = self._sorted[kind.key_name] = sorted(objects)
+        for number in range(bisect_right(keys, ObjectKey(kind.key_name, *place)), len(keys)):
+            if namespace in (None, keys[number].namespace):
+                yield objects[keys[number]]
 
     def create(self, obj: JsonObject) -> JsonObject:
         """Stores a new object with a new uid, creation time and resourceVersion, and returns it.
@@ -239,22 +256,6 @@ class Storage:
         self._version = max(self._version, version)
         self.set_savepoint()
 
-    def observe(self, key: ObjectKey, obj: JsonObject | None, version: str = "") -> None:
-        """Takes over a change that another API server has made, with an event.
-
-        Args:
-            key: the object.
-            obj: its new state; None when it was deleted.
-            version: the resourceVersion of a deletion; "" leaves the last one.
-        """
-        old = self._objects.get(key)
-        if old is not None and (obj is None or uid_of(old) != uid_of(obj)):
-            meta = {**old["metadata"], "resourceVersion": version or version_of(old)}
-            self._note(EventType.DELETED, key, {**old, "metadata": meta}, old)
-            old = None
-        if obj is not None and obj != old:
-            self._note(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
-
     def next_version(self) -> int:
         """Returns a new resourceVersion for a row that is not an object."""
         self._version += 1
@@ -271,15 +272,21 @@ class Storage:
         self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None, body: bytes = b""
     ) -> None:
         if change is EventType.DELETED:
-            del self._objects[key], self._of_kind[key.kind][key]
-            self._changed_at.pop(key, None)
+            self._unset(key)
         else:
             self._set(key, new)
         event = ObjectEvent(change, key, new, old, body)
         self._events.append(event)
         self._since.append(event)
 
+    def _unset(self, key: ObjectKey) -> None:
+        del self._objects[key], self._of_kind[key.kind][key]
+        self._sorted.pop(key.kind, None)
+        self._changed_at.pop(key, None)
+
     def _set(self, key: ObjectKey, obj: JsonObject) -> None:
+        if key not in self._objects:
+            self._sorted.pop(key.kind, None)
         self._objects[key] = self._of_kind[key.kind][key] = obj
         self._changed_at[key] = self._clock.monotonic()
 

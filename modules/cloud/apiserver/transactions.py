@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from beehive.trace_context import Cause, current_cause, resumed
 from modules.cloud.apiserver.database.database import Database, RemoteChanges
 from modules.cloud.apiserver.database.errors import DatabaseError
-from modules.cloud.apiserver.storage import ObjectEvent, Storage
+from modules.cloud.apiserver.object_store import ObjectStore
+from modules.cloud.apiserver.storage import ObjectEvent
 
 
 class Transactions:
@@ -25,7 +26,7 @@ class Transactions:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: ObjectStore,
         database: Database,
         changed: Callable[[ObjectEvent], None],
         claimed: Callable[[Sequence[tuple[str, str]]], None],

@@ -2,17 +2,18 @@
 
 from typing import Protocol
 
-from modules.cloud.apiserver.storage import ObjectEvent, Storage
+from modules.cloud.apiserver.object_store import ObjectStore
+from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.edgecontroller.procedure import Answered
 
 
 class ApiEngine(Protocol):
-    """Carries out API calls, and keeps the objects that nodes need in a `Storage`."""
+    """Carries out API calls, and keeps the objects that nodes need."""
 
     @property
-    def storage(self) -> Storage:
+    def storage(self) -> ObjectStore:
         """The objects: all, or those of the mirrored kinds."""
 
     @property

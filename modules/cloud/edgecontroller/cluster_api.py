@@ -12,10 +12,11 @@ from beehive.module import Module
 from beehive.runtime import Runtime
 from modules.cloud.apiserver.authorization.access_control import AccessControl
 from modules.cloud.apiserver.authorization.attributes import user_of
+from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
-from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, kind_named, version_of
-from modules.cloud.apiserver.storage import ObjectEvent, Storage
+from modules.cloud.apiserver.kinds import JsonObject, Kind, key_for, kind_named
+from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
 from modules.cloud.client.call_requests import CallError, collection_path, failure, request_of, result_of
@@ -25,6 +26,7 @@ from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, Reques
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
+from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_reads import shown
 from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
@@ -62,13 +64,12 @@ class RemoteCluster(msgspec.Struct, frozen=True):
 class ClusterApi:
     """Makes API calls over HTTP, and mirrors the objects that nodes hold, each kind with one watch.
 
-    The storage has the objects as the API server sent them, without `managedFields`. Its changes go to edgecontroller
-    as those of the embedded API server do.
+    The changes of the mirror go to edgecontroller as those of the embedded API server's storage do.
 
     Args:
         cluster: the cluster.
         module: edgecontroller.
-        storage: empty.
+        mirror: of its objects; empty.
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
         transactions: of edgecontroller.
         end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
@@ -79,13 +80,14 @@ class ClusterApi:
         self,
         cluster: RemoteCluster,
         module: Module,
-        storage: Storage,
+        mirror: Mirror,
         access_control: AccessControl,
         transactions: Transactions,
         end_turn: Callable[[], None],
         loaded: Callable[[], None],
     ) -> None:
-        self._storage = storage
+        self._mirror = mirror
+        self._kinds = ServedKinds({})
         self._cluster = cluster
         self._module = module
         self._client: KubeClient | None = None
@@ -100,9 +102,9 @@ class ClusterApi:
         self._is_sending = False
 
     @property
-    def storage(self) -> Storage:
+    def storage(self) -> Mirror:
         """The objects of the mirrored kinds."""
-        return self._storage
+        return self._mirror
 
     @property
     def knows_all(self) -> bool:
@@ -170,20 +172,20 @@ class ClusterApi:
     def _kind_of(self, call: ApiCall) -> Kind | None:
         """Return the kind of a call's resource, None for one of which edgecontroller knows nothing."""
         try:
-            return self._storage.kinds.at(call.api_version, call.plural)
+            return self._kinds.at(call.api_version, call.plural)
         except UnknownKindError:
             return None
 
     def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
         if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
             return None
-        return self._storage.find(key_for(kind, call.namespace, call.name))
+        return self._mirror.find(key_for(kind, call.namespace, call.name))
 
     def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
         """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
         new object from another cloudcore.
         """
-        live = self._storage.find(key_for(kind, call.namespace, call.name)) if call.name else None
+        live = self._mirror.find(key_for(kind, call.namespace, call.name)) if call.name else None
         if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
             self._admit_change(kind, call, node, live, answered)
             return
@@ -248,14 +250,9 @@ class ClusterApi:
             case EpochChanged():
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
             case Deleted():
-                key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
-                last = _decoded(kind, news.object.body) or self._storage.find(key)
-                self._observe(lambda: self._storage.observe(key, None, version_of(last) if last else ""))
+                self._observe(partial(self._mirror.remove, kind, news.object))
             case _:
-                key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
-                obj = _decoded(kind, news.object.body)
-                if obj is not None:
-                    self._observe(lambda: self._storage.observe(key, obj))
+                self._observe(partial(self._mirror.observe, kind, news.object))
 
     def _observe(self, change: Callable[[], None]) -> None:
         """Take over a change in the transaction of the turn. One that cannot be handled is dropped."""
@@ -279,19 +276,6 @@ def _mirror(client: KubeClient, kind: Kind, told: Callable[[Kind, News], None]) 
     selector = _ASSIGNED if kind.name == "Pod" else ""
     path = collection_path(kind.api_version, kind.plural)
     client.watch(Selection(path=path, field_selector=selector), partial(told, kind))
-
-
-def _decoded(kind: Kind, body: bytes) -> JsonObject | None:
-    """Return an object without its `managedFields`, None for what is no object."""
-    try:
-        obj = msgspec.json.decode(body) if body else None
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        _log.warning("one of the %s cannot be read: %s", kind.plural, error)
-        return None
-    if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
-        return None
-    obj["metadata"].pop("managedFields", None)
-    return {**obj, "kind": kind.name, "apiVersion": kind.api_version}
 
 
 def _result(end: CallEnd) -> ApiResult:

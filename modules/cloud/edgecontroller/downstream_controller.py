@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from beehive.names import Operation
 from modules.cloud.apiserver.kinds import (
     JsonObject,
-    Kind,
     ObjectKey,
     is_being_deleted,
     key_of,
@@ -14,7 +13,7 @@ from modules.cloud.apiserver.kinds import (
     uid_of,
     version_of,
 )
-from modules.cloud.apiserver.lister import Lister
+from modules.cloud.apiserver.lister import Lister, Revision
 from modules.cloud.apiserver.object_sync import ObjectSync
 from modules.cloud.apiserver.pod_references import references_of
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
@@ -85,20 +84,21 @@ class DownstreamController:
         if kind is None:
             return
         key, node = request.key(kind), request.node
-        if self._lister.find(key) is not None or self._locations.count(node) < MAX_HELD_OBJECTS:
+        if self._lister.revision_of(key) is not None or self._locations.count(node) < MAX_HELD_OBJECTS:
             self._locations.add(key, node)
 
-    def watch(self, kind: Kind, call: ApiCall) -> None:
+    def watch(self, call: ApiCall) -> None:
         """Makes a node a holder of all that its watch selects, now and later. An object that the watch no longer
         selects is still sent: the metaserver tells its client.
 
         Raises:
+            UnknownKindError: there is no such kind.
             BadRequestError: a selector cannot be read.
             TooManyRequestsError: the node has too many watches.
         """
-        watch = self._watches.add(kind, call)
+        watch = self._watches.add(call)
         if watch is not None:
-            self._mirrors(kind.name)
+            self._mirrors(watch.kind)
             self._send_objects(call.node, self._hold_selected(call.node, watch))
 
     def unwatch(self, node: str) -> None:
@@ -110,9 +110,7 @@ class DownstreamController:
         self._unacknowledged.pop(node, None)
         self._locations.forget_node(node)
         for key in self._pods.get(node, ()):
-            pod = self._lister.find(key)
-            if pod is not None:
-                self._locations.add_or_update_pod(pod)
+            self._locations.add_references(key, node)
 
     def note_response(self, node: str, content: object) -> None:
         """Records the object in a response as held by the node."""
@@ -123,7 +121,7 @@ class DownstreamController:
         """Sends a change of an object to the connected nodes that need it."""
         down = messages_for_event(event, self._holders(event))
         if event.key.kind == _POD.name and event.type is EventType.DELETED:
-            self._pods[_node_of(event.new)].pop(event.key, None)
+            self._forget_pod(event.key, event.new)
         elif event.key.kind == _POD.name:
             references = self._learn(event.key, event.new)
             refers_anew = event.old is None or references != references_of(event.old)
@@ -134,13 +132,13 @@ class DownstreamController:
             is_known = event.type is EventType.ADDED and not self._is_needed(one.node, event.new)
             if not is_known:  # a kind may be listed for the first time after the node had its objects
                 self.send(one)
-        if event.type is EventType.DELETED and self._locations.forget(event.key):
-            self.index_pods()
+        if event.type is EventType.DELETED:
+            self._locations.forget(event.key)
 
     def roll_back(self, event: ObjectEvent) -> None:
         """Undoes the records of a change that was rolled back."""
         if event.key.kind == _POD.name:
-            self._pods[_node_of(event.new)].pop(event.key, None)
+            self._forget_pod(event.key, event.new)
             if event.old is not None:
                 self._learn(event.key, event.old)
 
@@ -183,7 +181,11 @@ class DownstreamController:
     def _learn(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
         self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
         self._pods[_node_of(pod)][key] = None
-        return self._locations.add_or_update_pod(pod)
+        return self._locations.add_or_update_pod(key, pod)
+
+    def _forget_pod(self, key: ObjectKey, pod: JsonObject) -> None:
+        self._pods[_node_of(pod)].pop(key, None)
+        self._locations.remove_pod(key)
 
     def _unacknowledged_of(self, node: str) -> dict[str, ObjectSync]:
         """Returns the unacknowledged ObjectSyncs of a node, by uid, including those of deleted objects."""
@@ -195,7 +197,7 @@ class DownstreamController:
         if not self._mirrors(sync.key.kind):
             return False
         live = self._live(sync.key, uid)
-        return live is None or self._is_needed(node, live)
+        return live is None or self._object_syncs.is_needed(node, uid, int(live.version))
 
     def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
         """Sends unacknowledged and wanted objects to a node, pods last, so that it need not query what they need."""
@@ -208,25 +210,28 @@ class DownstreamController:
     def _is_needed(self, node: str, obj: JsonObject) -> bool:
         return self._object_syncs.is_needed(node, uid_of(obj), int(version_of(obj)))
 
-    def _live(self, key: ObjectKey, uid: str) -> JsonObject | None:
-        """Returns the object of this uid, or None; another object of that name does not count."""
-        obj = self._lister.find(key)
-        return obj if obj is not None and uid_of(obj) == uid else None
+    def _live(self, key: ObjectKey, uid: str) -> Revision | None:
+        """Returns the revision of the object of this uid, or None; another object of that name does not count."""
+        live = self._lister.revision_of(key)
+        return live if live is not None and live.uid == uid else None
 
     def _send_deletion(self, node: str, uid: str, sync: ObjectSync) -> None:
         """Sends the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods."""
-        if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._lister.find(sync.key)):
+        if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._lister.revision_of(sync.key)):
             self._object_syncs.deleted(node, uid)
         else:
             self._send(deletion_of_unknown(node, sync.key, uid))
 
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
-        """Sends the objects whose present version the node has not acknowledged."""
+        """Sends a connected node the objects whose present version it has not acknowledged."""
+        if not self._object_syncs.is_connected(node):
+            return
         for key in keys:
-            obj = self._lister.find(key)
-            if obj is None or not self._is_needed(node, obj):
+            live = self._lister.revision_of(key)
+            if live is None or not self._object_syncs.is_needed(node, live.uid, int(live.version)):
                 continue
-            if self._may_read(node, key):
+            obj = self._lister.find(key) if self._may_read(node, key) else None
+            if obj is not None:
                 self.send(self._message_for(node, key, obj))
 
     def _message_for(self, node: str, key: ObjectKey, obj: JsonObject) -> DownstreamMessage:

@@ -4,29 +4,40 @@ from collections import defaultdict
 
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.pod_references import references_of
+from modules.cloud.apiserver.reference_index import ReferenceIndex
 
 
 class LocationCache:
     """The nodes that hold, or have queried, an object such as a configmap or secret.
 
     A node stays when its last pod with the object is deleted: its store keeps the object, so it must receive changes.
-    As in KubeEdge, the entry is removed with the object. The caller then adds the pods that still name it, so that
-    their nodes receive a new object of that name; KubeEdge forgets this.
+    As in KubeEdge, the entry is removed with the object. The nodes of the pods that still name it stay, so that they
+    receive a new object of that name; KubeEdge forgets this.
     """
 
     def __init__(self) -> None:
         self._nodes: dict[ObjectKey, dict[str, None]] = {}
         self._keys: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         """The objects by node."""
+        self._references = ReferenceIndex()
+        """Of all pods."""
 
-    def add_or_update_pod(self, pod: JsonObject) -> list[ObjectKey]:
+    def add_or_update_pod(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
         """Records that a pod's node needs the pod's references, and returns them."""
         references = references_of(pod)
-        node = (pod.get("spec") or {}).get("nodeName")
-        if node:
-            for key in references:
-                self.add(key, node)
+        node = str((pod.get("spec") or {}).get("nodeName") or "")
+        self._references.put(key, node, references)
+        self.add_references(key, node)
         return references
+
+    def remove_pod(self, key: ObjectKey) -> None:
+        """Removes a pod; its node stays with what it referred to."""
+        self._references.remove(key)
+
+    def add_references(self, pod: ObjectKey, node: str) -> None:
+        """Records that a node needs the references of its pod."""
+        for key in self._references.of(pod):
+            self.add(key, node)
 
     def add(self, key: ObjectKey, node: str) -> None:
         """Records that a node holds an object."""
@@ -53,12 +64,12 @@ class LocationCache:
             if not nodes:
                 del self._nodes[key]
 
-    def forget(self, key: ObjectKey) -> bool:
-        """Removes an object, after its deletion has been sent; returns whether any node held it."""
-        nodes = self._nodes.pop(key, {})
-        for node in nodes:
+    def forget(self, key: ObjectKey) -> None:
+        """Removes an object, after its deletion has been sent, from all nodes but those whose pods still name it."""
+        for node in self._nodes.pop(key, {}):
             keys = self._keys[node]
             del keys[key]
             if not keys:
                 del self._keys[node]
-        return bool(nodes)
+        for node in self._references.nodes_of(key):
+            self.add(key, node)

@@ -26,7 +26,8 @@ from modules.cloud.apiserver.database.listener import DatabaseListener, Listen, 
 from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.kinds import kind_named
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
-from modules.cloud.apiserver.storage import EventType, ObjectEvent, Storage
+from modules.cloud.apiserver.object_store import ObjectStore
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.cloud.client.calls import UNWATCH, WATCH, ApiCall, ApiResult
@@ -37,6 +38,7 @@ from modules.cloud.edgecontroller.cluster_api import ClusterApi, RemoteCluster
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.embedded_api import EmbeddedApi
 from modules.cloud.edgecontroller.failures import Failures
+from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.procedure import Answered, Procedure
@@ -86,7 +88,8 @@ class EdgeController(Module):
     ) -> None:
         super().__init__()
         self._database = database
-        storage = cluster.storage if isinstance(cluster, Cluster) else Storage(self.clock)
+        mirror = Mirror()
+        storage: ObjectStore = cluster.storage if isinstance(cluster, Cluster) else mirror
         self._graph = NodeGraph(storage)
         object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(storage, database, self._changed, self._claimed, self._rolled_back)
@@ -100,7 +103,7 @@ class EdgeController(Module):
         self._api: ApiEngine = (
             EmbeddedApi(cluster, database, manifests, access, self._transactions, self._loaded)
             if isinstance(cluster, Cluster)
-            else ClusterApi(cluster, self, storage, access, self._transactions, self._end_turn_soon, self._loaded)
+            else ClusterApi(cluster, self, mirror, access, self._transactions, self._end_turn_soon, self._loaded)
         )
         self.failures = Failures()
         self._handled: Counter[str] = Counter()
@@ -233,7 +236,7 @@ class EdgeController(Module):
             if of_node or asked.node:
                 self._access_control.authorize(of_call(asked.node, asked))
             if of_node and asked.verb == WATCH:
-                self._downstream.watch(self._api.storage.kinds.at(asked.api_version, asked.plural), asked)
+                self._downstream.watch(asked)
                 return answer(ApiResult())
             return self._api.perform(asked, asked.node, answer)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.storage import Storage
+from modules.cloud.apiserver.object_store import ObjectStore
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.messages import Acknowledged, ConnectEvent
@@ -17,7 +17,7 @@ class NodeConnections:
 
     Args:
         database: holds claims and ObjectSyncs.
-        storage: issues a resourceVersion for each claim.
+        storage: gives a version for each claim.
         object_syncs: the ObjectSyncs of connected nodes.
         downstream: sends the nodes their objects.
         close: closes the connection of a node, by node and connection id, after the transaction.
@@ -26,7 +26,7 @@ class NodeConnections:
     def __init__(
         self,
         database: Database,
-        storage: Storage,
+        storage: ObjectStore,
         object_syncs: ObjectSyncs,
         downstream: DownstreamController,
         close: Callable[[str, str], None],

@@ -6,6 +6,7 @@ import msgspec
 
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.selectors import Selector, parse_selector
+from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
 from modules.cloud.apiserver.errors import BadRequestError, TooManyRequestsError
 from modules.cloud.apiserver.kinds import JsonObject, Kind
 from modules.cloud.apiserver.resources import resource_of
@@ -49,16 +50,19 @@ class NodeWatches:
     """The watches of each node, in memory: an edge repeats them when it connects to another cloudcore."""
 
     def __init__(self) -> None:
+        self._kinds = ServedKinds({})
         self._of: dict[str, dict[tuple[str, str, str, str], NodeWatch]] = {}
         """By node, and by what says whether two watches are equal."""
 
-    def add(self, kind: Kind, call: ApiCall) -> NodeWatch | None:
+    def add(self, call: ApiCall) -> NodeWatch | None:
         """Add a node's watch, and return it; None for a kind of which a node gets what it may have without a watch.
 
         Raises:
+            UnknownKindError: there is no such kind.
             BadRequestError: a selector cannot be read.
             TooManyRequestsError: the node has too many watches.
         """
+        kind = self._kinds.at(call.api_version, call.plural)
         watch = watch_of(kind, call)
         if kind.name not in SENT_BY_WATCH:
             return None

@@ -1,12 +1,14 @@
 """The node authorizer's graph."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_of
+from modules.cloud.apiserver.lister import Lister
 from modules.cloud.apiserver.pod_references import other_references_of, references_of
-from modules.cloud.apiserver.storage import EventType, ObjectEvent, Storage
+from modules.cloud.apiserver.reference_index import ReferenceIndex
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
 
 _VOLUME: Final = "PersistentVolume"
 _CLAIM: Final = "PersistentVolumeClaim"
@@ -24,12 +26,10 @@ class NodeGraph:
         store: the objects.
     """
 
-    def __init__(self, store: Storage) -> None:
+    def __init__(self, store: Lister) -> None:
         self._store = store
-        self._pods: dict[ObjectKey, tuple[str, tuple[ObjectKey, ...]]] = {}
-        """The node of each pod, and the pod's references."""
-        self._referred: defaultdict[str, Counter[ObjectKey]] = defaultdict(Counter)
-        """By node, the number of its pods that refer to an object."""
+        self._references = ReferenceIndex()
+        """Of all pods."""
         self._secrets: dict[str, tuple[ObjectKey, ...]] = {}
         """By volume, the secrets that it names."""
         self._volumes: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
@@ -56,15 +56,11 @@ class NodeGraph:
         """Returns whether a pod of a node refers to an object: directly, to a volume by its claim, or to a secret by
         such a volume.
         """
-        if self._by_pod(node, key):
+        if self._references.refers(node, key):
             return True
         if key.kind == _VOLUME:
             return self._by_claim(node, key.name)
         return key.kind == _SECRET and any(self._by_claim(node, volume) for volume in self._volumes.get(key, ()))
-
-    def _by_pod(self, node: str, key: ObjectKey) -> bool:
-        of_node = self._referred.get(node)
-        return of_node is not None and key in of_node
 
     def _by_claim(self, node: str, volume: str) -> bool:
         """Returns whether a volume is bound to the claim of a pod; the volume must name the claim, as a claim may name
@@ -75,7 +71,7 @@ class NodeGraph:
         if not isinstance(claim, dict):
             return False
         key = ObjectKey(_CLAIM, str(claim.get("namespace") or _NAMESPACE), str(claim.get("name")))
-        return self._by_pod(node, key)
+        return self._references.refers(node, key)
 
     def _put(self, key: ObjectKey, obj: JsonObject | None) -> None:
         if key.kind == "Pod":
@@ -91,24 +87,11 @@ class NodeGraph:
                     self._volumes[secret][key.name] = None
 
     def _put_pod(self, key: ObjectKey, pod: JsonObject | None) -> None:
-        node, references = self._pods.pop(key, ("", ()))
-        if node:
-            self._count(node, references, -1)
-        node = str(_spec(pod).get("nodeName") or "") if pod is not None else ""
-        if pod is None or not node:
-            return
-        references = tuple(dict.fromkeys([*references_of(pod), *other_references_of(pod)]))
-        self._pods[key] = node, references
-        self._count(node, references, 1)
-
-    def _count(self, node: str, references: Iterable[ObjectKey], by: int) -> None:
-        of_node = self._referred[node]
-        for reference in references:
-            of_node[reference] += by
-            if of_node[reference] <= 0:
-                del of_node[reference]
-        if not of_node:
-            del self._referred[node]
+        if pod is None:
+            self._references.remove(key)
+        else:
+            references = dict.fromkeys([*references_of(pod), *other_references_of(pod)])
+            self._references.put(key, str(_spec(pod).get("nodeName") or ""), references)
 
 
 def _spec(obj: JsonObject) -> JsonObject:

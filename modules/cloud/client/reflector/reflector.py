@@ -183,10 +183,10 @@ class Reflector:
         if previous and request.token:
             yield from self._retry("the versions went back between the pages of a list", Step.LIST, now)
             return
-        yield from self._observed(request, page)
-        if page.token:
+        if page.token:  # the server makes the next page while the objects of this one are taken over
             yield from self._page(page.token, now, paged=request.paged)
-        else:
+        yield from self._observed(request, page)
+        if not page.token:
             yield from self._list_ended(now)
 
     def _epoch_changed(self, previous: str, current: str) -> Iterator[ReflectorEffect]:

@@ -46,6 +46,13 @@ def test_a_list_in_pages_is_followed_by_a_watch_from_its_version() -> None:
     assert reflection.of(StartRequest)[0].request.stream
 
 
+def test_the_next_page_is_asked_for_before_the_objects_of_this_one_are_told() -> None:
+    """The server makes it meanwhile."""
+    reflection = Reflection()
+    reflection.answer(page("7", A1, B1, following="t"))
+    assert [type(effect) for effect in reflection.effects] == [StartRequest, Added, Added]
+
+
 def test_metadata_alone_is_asked_for_by_the_accept_header() -> None:
     """A list and a watch name the form that their response has."""
     reflection = Reflection(Selection(path="/api/v1/secrets", metadata_only=True))

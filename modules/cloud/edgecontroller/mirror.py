@@ -1,0 +1,163 @@
+"""The objects of a cluster, as compact JSON in memory."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
+from modules.cloud.apiserver.lister import Revision
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.cloud.client.reflector.effects import ObservedObject
+
+_DECODED: Final = 64
+"""Objects that are kept decoded: a request looks at its object several times."""
+_log = logging.getLogger(__name__)
+
+
+class _Mirrored(msgspec.Struct, frozen=True, gc=False):
+    uid: str
+    version: str
+    body: bytes
+
+
+class Mirror:
+    """The objects that an API server has told of, with an event for each change (`ObjectStore`).
+
+    Each object is kept as the JSON that was sent, without `managedFields`, and decoded when it is used: decoded objects
+    need four to six times the memory. Only edgecontroller's thread calls this.
+    """
+
+    def __init__(self) -> None:
+        self._version = 1
+        self._objects: defaultdict[str, dict[ObjectKey, _Mirrored]] = defaultdict(dict)
+        """By kind."""
+        self._decoded: dict[ObjectKey, JsonObject] = {}
+        """Those that were used last."""
+        self._events: list[ObjectEvent] = []
+        self._since: list[tuple[ObjectEvent, _Mirrored | None]] = []
+        """The changes since the savepoint, in order, and what was there before."""
+        self._saved_version = self._version
+
+    @property
+    def version(self) -> int:
+        """The latest version that was given; those of objects are the API server's."""
+        return self._version
+
+    def next_version(self) -> int:
+        """Return a new version for a row of the database."""
+        self._version += 1
+        return self._version
+
+    def find(self, key: ObjectKey) -> JsonObject | None:
+        """Return the object, or None. It must not be changed."""
+        obj = self._decoded.get(key)
+        if obj is None:
+            mirrored = self._objects[key.kind].get(key)
+            if mirrored is None:
+                return None
+            obj = msgspec.json.decode(mirrored.body)
+            self._keep_decoded(key, obj)
+        return obj
+
+    def revision_of(self, key: ObjectKey) -> Revision | None:
+        """Return the uid and resourceVersion of an object, or None."""
+        mirrored = self._objects[key.kind].get(key)
+        return None if mirrored is None else Revision(mirrored.uid, mirrored.version)
+
+    def observe(self, kind: Kind, observed: ObservedObject) -> None:
+        """Take over an object that exists. An equal state is no change; what cannot be read is dropped, with a line in
+        the log.
+        """
+        read = compact(kind, observed.body)
+        if read is None:
+            return
+        obj, body = read
+        key = ObjectKey(kind.key_name, observed.namespace, observed.name)
+        old = self.find(key)
+        if old is not None and self._objects[key.kind][key].uid != observed.uid:
+            self._remove(key, old, "")
+            old = None
+        if obj != old:
+            change = EventType.ADDED if old is None else EventType.MODIFIED
+            self._note(ObjectEvent(change, key, obj, old), _Mirrored(observed.uid, observed.resource_version, body))
+            self._keep_decoded(key, obj)
+
+    def remove(self, kind: Kind, observed: ObservedObject) -> None:
+        """Take over that an object is gone; nothing if it is not here."""
+        key = ObjectKey(kind.key_name, observed.namespace, observed.name)
+        old = self.find(key)
+        if old is not None:
+            self._remove(key, old, observed.resource_version)
+
+    def take_events(self) -> list[ObjectEvent]:
+        """Return the changes since the last call, in order."""
+        events, self._events = self._events, []
+        return events
+
+    def set_savepoint(self) -> None:
+        """Set the savepoint to which `roll_back` returns. All events must have been taken."""
+        self._since.clear()
+        self._saved_version = self._version
+
+    def roll_back(self) -> list[ObjectEvent]:
+        """Undo the changes since the savepoint, and return them, newest first."""
+        undone = list(reversed(self._since))
+        for event, before in undone:
+            self._set(event.key, before)
+        self._version = self._saved_version
+        self._events.clear()
+        self._since.clear()
+        return [event for event, _ in undone]
+
+    def adopt(self, found: Iterable[tuple[ObjectKey, JsonObject | None]], version: int, *, complete: bool) -> None:
+        """Go on with a version of other cloudcores. The database has no objects of a cluster."""
+        if complete or any(True for _ in found):
+            _log.error("the database has objects, but they are the cluster's: they are not used")
+        self._version = max(self._version, version)
+        self.set_savepoint()
+
+    def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
+        """Return the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
+        objects = self._objects[kind.key_name]
+        keys = sorted(key for key in objects if namespace in (None, key.namespace))
+        return [msgspec.json.decode(objects[key].body) for key in keys]
+
+    def _remove(self, key: ObjectKey, old: JsonObject, version: str) -> None:
+        last = {**old["metadata"], "resourceVersion": version or self._objects[key.kind][key].version}
+        self._note(ObjectEvent(EventType.DELETED, key, {**old, "metadata": last}, old), None)
+
+    def _note(self, event: ObjectEvent, now: _Mirrored | None) -> None:
+        self._events.append(event)
+        self._since.append((event, self._objects[event.key.kind].get(event.key)))
+        self._set(event.key, now)
+
+    def _set(self, key: ObjectKey, mirrored: _Mirrored | None) -> None:
+        self._decoded.pop(key, None)
+        if mirrored is None:
+            self._objects[key.kind].pop(key, None)
+        else:
+            self._objects[key.kind][key] = mirrored
+
+    def _keep_decoded(self, key: ObjectKey, obj: JsonObject) -> None:
+        if len(self._decoded) >= _DECODED:
+            del self._decoded[next(iter(self._decoded))]
+        self._decoded[key] = obj
+
+
+def compact(kind: Kind, body: bytes) -> tuple[JsonObject, bytes] | None:
+    """Return an object without its `managedFields`, decoded and as JSON; None for what is no object."""
+    try:
+        obj = msgspec.json.decode(body) if body else None
+        if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
+            return None
+        managed = obj["metadata"].pop("managedFields", None)
+        if managed is None and (obj.get("kind"), obj.get("apiVersion")) == (kind.name, kind.api_version):
+            return obj, body
+        obj = {**obj, "kind": kind.name, "apiVersion": kind.api_version}
+        return obj, msgspec.json.encode(obj)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        _log.warning("one of the %s cannot be read: %s", kind.plural, error)
+        return None

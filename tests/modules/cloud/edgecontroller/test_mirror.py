@@ -1,0 +1,218 @@
+"""The mirror of a cluster: compact, complete, with the same events and savepoints as the embedded API server."""
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
+from modules.cloud.apiserver.lister import Revision
+from modules.cloud.apiserver.object_store import ObjectStore
+from modules.cloud.apiserver.storage import Storage
+from modules.cloud.client.reflector.effects import ObservedObject
+from modules.cloud.edgecontroller.mirror import Mirror, compact
+from tests.modules.cloud.objects import configmap
+
+_MAP = kind_named("ConfigMap")
+_KEY = ObjectKey("ConfigMap", "default", "settings")
+
+
+def _observed(version: str, uid: str = "u1", name: str = "settings", /, **more: Any) -> ObservedObject:
+    meta = {"name": name, "namespace": "default", "uid": uid, "resourceVersion": version}
+    body = json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "metadata": meta, **more}).encode()
+    return ObservedObject("default", name, uid, version, body)
+
+
+class _OfStorage:
+    """Changes of a configmap in the embedded API server's storage."""
+
+    def __init__(self) -> None:
+        self.storage = Storage(Simulation().clock)
+        self.store: ObjectStore = self.storage
+
+    def write(self, value: str) -> None:
+        change = self.storage.create if self.storage.find(_KEY) is None else self.storage.replace
+        change(configmap(value=value))
+
+    def remove(self) -> None:
+        self.storage.remove(_KEY)
+
+
+class _OfMirror:
+    """The same changes as an API server tells of them."""
+
+    def __init__(self) -> None:
+        self.mirror = Mirror()
+        self.store: ObjectStore = self.mirror
+        self._version = 1
+
+    def write(self, value: str) -> None:
+        self._version += 1
+        self.mirror.observe(_MAP, _observed(str(self._version), data={"value": value}))
+
+    def remove(self) -> None:
+        self._version += 1
+        self.mirror.remove(_MAP, ObservedObject("default", "settings", "u1", str(self._version)))
+
+
+_Made = Callable[[], _OfStorage | _OfMirror]
+_both = pytest.mark.parametrize("made", [_OfStorage, _OfMirror])
+
+
+def _value(obj: JsonObject | None) -> str | None:
+    return None if obj is None else obj["data"]["value"]
+
+
+@_both
+def test_each_change_is_an_event_with_the_object_before_and_after(made: _Made) -> None:
+    """Added, modified, deleted, with a higher version each time; a deleted object's event has its last state."""
+    changes = made()
+    changes.write("a")
+    changes.write("b")
+    changes.remove()
+    events = changes.store.take_events()
+    assert [event.type.value for event in events] == ["ADDED", "MODIFIED", "DELETED"]
+    assert [(_value(event.old), _value(event.new)) for event in events] == [(None, "a"), ("a", "b"), ("b", "b")]
+    versions = [int(event.new["metadata"]["resourceVersion"]) for event in events]
+    assert versions == sorted(set(versions))
+    assert changes.store.find(_KEY) is None
+    assert changes.store.take_events() == []
+
+
+@_both
+def test_changes_are_undone_to_the_savepoint(made: _Made) -> None:
+    """Those before it stay, also of the same object; the undone ones are returned, newest first."""
+    changes = made()
+    changes.write("a")
+    changes.store.take_events()
+    changes.store.set_savepoint()
+    before = changes.store.revision_of(_KEY)
+    changes.write("b")
+    changes.remove()
+    changes.write("c")
+    undone = changes.store.roll_back()
+    assert [event.type.value for event in undone] == ["ADDED", "DELETED", "MODIFIED"]
+    assert _value(changes.store.find(_KEY)) == "a"
+    assert changes.store.revision_of(_KEY) == before
+    assert changes.store.take_events() == []
+
+
+@_both
+def test_an_object_that_was_made_since_the_savepoint_is_gone_after_it_is_undone(made: _Made) -> None:
+    """It can be made again."""
+    changes = made()
+    changes.store.set_savepoint()
+    changes.write("a")
+    changes.store.roll_back()
+    assert changes.store.find(_KEY) is None
+    assert changes.store.list(_MAP) == []
+    changes.write("b")
+    assert [event.type.value for event in changes.store.take_events()] == ["ADDED"]
+
+
+@_both
+def test_a_revision_is_the_uid_and_version_of_the_object(made: _Made) -> None:
+    """None for an object that is not there."""
+    changes = made()
+    assert changes.store.revision_of(_KEY) is None
+    changes.write("a")
+    meta = (changes.store.find(_KEY) or {})["metadata"]
+    assert changes.store.revision_of(_KEY) == Revision(meta["uid"], meta["resourceVersion"])
+
+
+@_both
+def test_a_version_is_given_once(made: _Made) -> None:
+    """Above those of other cloudcores, and again after it was undone."""
+    store = made().store
+    store.adopt([], 41, complete=False)
+    assert store.next_version() == 42
+    store.roll_back()
+    assert (store.version, store.next_version()) == (41, 42)
+
+
+def test_fields_that_nobody_knows_survive() -> None:
+    """All but `managedFields`, numbers and order included."""
+    mirror = Mirror()
+    odd = {"x": [1, 1.5, None, {"y": "é\u2028"}], "large": 2**63, "data": {"a": ""}}
+    mirror.observe(_MAP, _observed("5", **odd))
+    found = mirror.find(_KEY)
+    assert found is not None
+    assert {name: found[name] for name in odd} == odd
+
+
+def test_managed_fields_are_not_kept() -> None:
+    """They are a third of an object, and no node needs them."""
+    body = (
+        b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c","managedFields":[{"a":1}],"uid":"u"},"data":{}}'
+    )
+    read = compact(_MAP, body)
+    assert read is not None
+    obj, kept = read
+    assert json.loads(kept) == obj
+    assert obj == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "uid": "u"}, "data": {}}
+
+
+def test_an_object_gets_the_kind_that_was_asked_for() -> None:
+    """Whatever the server calls it: edgecontroller finds it by its kind."""
+    read = compact(_MAP, b'{"apiVersion":"v2","metadata":{"name":"c"}}')
+    assert read is not None
+    assert json.loads(read[1]) == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"metadata":[]}', b"{", b'"\xff"', b'{"metadata":{},"a":' + b"[" * 5000]
+)
+def test_what_is_no_object_changes_nothing(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """The object that was there stays."""
+    mirror = Mirror()
+    mirror.observe(_MAP, _observed("5", data={"value": "a"}))
+    mirror.take_events()
+    with caplog.at_level(logging.CRITICAL):
+        mirror.observe(_MAP, ObservedObject("default", "settings", "u1", "6", body))
+    assert mirror.take_events() == []
+    assert mirror.revision_of(_KEY) == ("u1", "5")
+
+
+def test_another_object_of_the_name_ends_the_one_before() -> None:
+    """A deletion with the last version, and an addition."""
+    mirror = Mirror()
+    mirror.observe(_MAP, _observed("5", "u1"))
+    mirror.take_events()
+    mirror.observe(_MAP, _observed("9", "u2"))
+    events = [(event.type.value, event.new["metadata"]["uid"]) for event in mirror.take_events()]
+    assert events == [("DELETED", "u1"), ("ADDED", "u2")]
+    mirror.roll_back()
+    assert mirror.find(_KEY) is None
+
+
+def test_an_equal_state_is_no_change() -> None:
+    """As after a restored etcd, when all objects are told of again."""
+    mirror = Mirror()
+    mirror.observe(_MAP, _observed("5", data={"value": "a"}))
+    mirror.take_events()
+    mirror.observe(_MAP, _observed("5", data={"value": "a"}))
+    assert mirror.take_events() == []
+
+
+def test_many_objects_are_listed_in_order_and_found_each() -> None:
+    """More than are kept decoded; of one namespace and of all."""
+    mirror = Mirror()
+    names = [f"c{number}" for number in range(200)]
+    for number, name in enumerate(names):
+        mirror.observe(_MAP, _observed(str(number + 1), f"u{number}", name, data={"value": name}))
+    assert [obj["metadata"]["name"] for obj in mirror.list(_MAP)] == sorted(names)
+    assert mirror.list(_MAP, "other") == []
+    for name in names:
+        assert _value(mirror.find(ObjectKey("ConfigMap", "default", name))) == name
+
+
+def test_objects_in_the_database_of_a_cluster_are_not_taken_over(caplog: pytest.LogCaptureFixture) -> None:
+    """The database may be one of an embedded API server by mistake."""
+    mirror = Mirror()
+    mirror.adopt([(_KEY, configmap())], 7, complete=False)
+    assert mirror.find(_KEY) is None
+    assert mirror.version == 7
+    assert "are not used" in caplog.text
