@@ -25,6 +25,7 @@ from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, Reques
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
+from modules.cloud.edgecontroller.epochs import Epochs
 from modules.cloud.edgecontroller.node_reads import shown
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
 from modules.cloud.edgecontroller.procedure import Answered
@@ -69,7 +70,8 @@ class ClusterApi:
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
         transactions: of edgecontroller.
         end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
-        loaded: called once, when all objects are there.
+        loaded: called when all objects are there; again when they were listed again after a restore of etcd.
+        epochs: of the versions.
     """
 
     def __init__(
@@ -81,8 +83,11 @@ class ClusterApi:
         transactions: Transactions,
         end_turn: Callable[[], None],
         loaded: Callable[[], None],
+        *,
+        epochs: Epochs,
     ) -> None:
         self._storage = storage
+        self._epochs = epochs
         self._cluster = cluster
         self._module = module
         self._client: KubeClient | None = None
@@ -229,13 +234,15 @@ class ClusterApi:
         self._end_turn()
         match news:
             case Synced():
-                self._have(kind.name)
+                self._listed(kind, news.resource_version)
             case Refused():
                 _log.warning("cannot watch %s: %d: %s", kind.plural, news.status, news.message)
                 if kind.name not in _REQUIRED:
                     self._have(kind.name)
             case EpochChanged():
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
+                if self.is_ready:
+                    self._restored()
             case Deleted():
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
                 last = _decoded(kind, news.object.body) or self._storage.find(key)
@@ -254,6 +261,30 @@ class ClusterApi:
             raise
         except Exception:  # noqa: BLE001 - one object must not stop the module for all
             _log.exception("a change of an object cannot be handled")
+
+    def _listed(self, kind: Kind, version: str) -> None:
+        self._transactions.begin()
+        if kind.name == "Pod" and self._epochs.listed(version):
+            _log.warning("%s: the API server was restored to an older state", kind.plural)
+            self._list_again()
+        else:
+            self._have(kind.name)
+
+    def _restored(self) -> None:
+        self._transactions.begin()
+        self._epochs.went_back()
+        self._list_again()
+
+    def _list_again(self) -> None:
+        """List all kinds again: until then nodes are not served, as the mirror is partly older than the restore."""
+
+        def list_all() -> None:
+            self._missing = set(MIRRORED)
+            if self._client is not None:
+                self._client.list_again()
+
+        self._missing = set(MIRRORED)
+        self._module.call_soon(list_all)
 
     def _have(self, kind: str) -> None:
         if kind in self._missing:

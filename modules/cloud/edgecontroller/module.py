@@ -36,6 +36,7 @@ from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.cluster_api import ClusterApi, RemoteCluster
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.embedded_api import EmbeddedApi
+from modules.cloud.edgecontroller.epochs import Epochs
 from modules.cloud.edgecontroller.failures import Failures
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
@@ -54,6 +55,8 @@ _POLL_PERIOD = 0.25
 _POLL_PERIOD_WITH_NOTIFICATIONS = 5.0
 _RESEND_PERIOD = 10.0
 """Seconds between two checks for unacknowledged objects (KubeEdge's sync controller: 5)."""
+_COLLECTION_PERIOD = 600.0
+"""Seconds between two looks for the state of deleted nodes."""
 _NODE = kind_named("Node").name
 _POD, _VOLUME = kind_named("Pod"), kind_named("PersistentVolume")
 _HELD = {
@@ -97,14 +100,17 @@ class EdgeController(Module):
         sender = self._sender = CloudHubSender(self, self._transactions)
         may_send = partial(may_read, graph=self._graph)
         self._downstream = DownstreamController(storage, object_syncs, sender.send_down, may_send)
-        self._connections = NodeConnections(database, storage, object_syncs, self._downstream, sender.close_connection)
+        epochs = self._epochs = Epochs(database, lambda: self._connections.close_all())  # noqa: PLW0108 - made below
+        close = sender.close_connection
+        self._connections = NodeConnections(database, storage, object_syncs, self._downstream, close, epochs)
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         self._manifests = manifests
         access = self._access_control
+        turns, soon, loaded = self._transactions, self._end_turn_soon, self._loaded
         self._api: ApiEngine = (
-            EmbeddedApi(cluster, database, manifests, access, self._transactions, self._loaded)
+            EmbeddedApi(cluster, database, manifests, access, turns, loaded)
             if isinstance(cluster, Cluster)
-            else ClusterApi(cluster, self, storage, access, self._transactions, self._end_turn_soon, self._loaded)
+            else ClusterApi(cluster, self, storage, access, turns, soon, loaded, epochs=epochs)
         )
         self.failures = Failures()
         self._handled: Counter[str] = Counter()
@@ -120,6 +126,7 @@ class EdgeController(Module):
         if not self._api.is_ready:
             self.call_soon(self._wait)
         self.every(_RESEND_PERIOD, lambda: self._transact(self._downstream.resend_unacknowledged))
+        self.every(_COLLECTION_PERIOD, lambda: self._transact(self._connections.collect))
         if self._database.shared:
             listens = can_listen(self._database.engine)
             self.every(_POLL_PERIOD_WITH_NOTIFICATIONS if listens else _POLL_PERIOD, self.poll_database)
@@ -337,6 +344,7 @@ class EdgeController(Module):
             self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
 
     def _load(self) -> None:
+        self._epochs.load()
         self._downstream.index_pods()
         for kind in (_POD, _VOLUME):
             self._graph.add_objects(self._api.storage.list(kind))
@@ -373,8 +381,8 @@ class EdgeController(Module):
         self._api.changed(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
-        if event.key.kind == _NODE and event.type is EventType.DELETED:
-            self._connections.forget(event.key.name, elsewhere=self._transactions.is_adopting)
+        if event.key.kind == _NODE and event.type is not EventType.MODIFIED:
+            self._connections.node_changed(event, elsewhere=self._transactions.is_adopting)
 
     def _claimed(self, claims: Sequence[tuple[str, str]]) -> None:
         self._connections.claimed_elsewhere(claims)
