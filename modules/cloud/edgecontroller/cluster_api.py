@@ -25,9 +25,10 @@ from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, Reques
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
-from modules.cloud.edgecontroller.epochs import Epochs
+from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_reads import shown
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
+from modules.cloud.edgecontroller.object_sync_import import Imported, ObjectSyncImport
 from modules.cloud.edgecontroller.procedure import Answered
 
 _log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ _LANES: Final = {
 }
 _REPEATABLE: Final = ("get", "list", "patch", "delete")
 """Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
+_OBJECT_SYNC: Final = "ObjectSync"
 _SIGNING_REQUESTS: Final = "certificatesigningrequests"
 
 
@@ -71,7 +73,7 @@ class ClusterApi:
         transactions: of edgecontroller.
         end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
         loaded: called when all objects are there; again when they were listed again after a restore of etcd.
-        epochs: of the versions.
+        connections: take over KubeEdge's ObjectSyncs, and end with an epoch.
     """
 
     def __init__(
@@ -84,10 +86,10 @@ class ClusterApi:
         end_turn: Callable[[], None],
         loaded: Callable[[], None],
         *,
-        epochs: Epochs,
+        connections: NodeConnections,
     ) -> None:
         self._storage = storage
-        self._epochs = epochs
+        self._epochs = connections.epochs
         self._cluster = cluster
         self._module = module
         self._client: KubeClient | None = None
@@ -97,7 +99,10 @@ class ClusterApi:
         self._loaded = loaded
         self._missing = set(MIRRORED)
         """Kinds of which no list is complete yet."""
+        self._connections = connections
         self._is_sending = False
+        self._is_loaded = False
+        """Whether all objects were there once, and KubeEdge's ObjectSyncs were read if there was need."""
 
     @property
     def storage(self) -> Storage:
@@ -279,18 +284,36 @@ class ClusterApi:
         """List all kinds again: until then nodes are not served, as the mirror is partly older than the restore."""
 
         def list_all() -> None:
-            self._missing = set(MIRRORED)
+            self._missing |= set(MIRRORED)
             if self._client is not None:
                 self._client.list_again()
 
-        self._missing = set(MIRRORED)
+        self._missing |= set(MIRRORED)
         self._module.call_soon(list_all)
 
     def _have(self, kind: str) -> None:
         if kind in self._missing:
             self._missing.discard(kind)
-            if not self._missing:
-                self._loaded()
+            self._import_or_end()
+
+    def _import_or_end(self) -> None:
+        """When all objects are there, read KubeEdge's ObjectSyncs if that is wanted, and end the loading."""
+        if self._missing:
+            return
+        self._transactions.begin()
+        if self._is_loaded or self._connections.have_state():
+            self._is_loaded = True
+            self._loaded()
+            return
+
+        def done(found: Imported) -> None:
+            self._is_loaded = True
+            self._observe(lambda: self._connections.take_over(found))
+            self._have(_OBJECT_SYNC)
+            self._end_turn()
+
+        self._missing.add(_OBJECT_SYNC)
+        ObjectSyncImport(lambda call, then: self._send(call, "", then), self._storage.find, done).start()
 
 
 def _decoded(kind: Kind, body: bytes) -> JsonObject | None:

@@ -36,7 +36,6 @@ from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.cluster_api import ClusterApi, RemoteCluster
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.embedded_api import EmbeddedApi
-from modules.cloud.edgecontroller.epochs import Epochs
 from modules.cloud.edgecontroller.failures import Failures
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
@@ -100,17 +99,14 @@ class EdgeController(Module):
         sender = self._sender = CloudHubSender(self, self._transactions)
         may_send = partial(may_read, graph=self._graph)
         self._downstream = DownstreamController(storage, object_syncs, sender.send_down, may_send)
-        epochs = self._epochs = Epochs(database, lambda: self._connections.close_all())  # noqa: PLW0108 - made below
-        close = sender.close_connection
-        self._connections = NodeConnections(database, storage, object_syncs, self._downstream, close, epochs)
+        self._connections = NodeConnections(database, storage, object_syncs, self._downstream, sender.close_connection)
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         self._manifests = manifests
-        access = self._access_control
-        turns, soon, loaded = self._transactions, self._end_turn_soon, self._loaded
+        access, turns, soon = self._access_control, self._transactions, self._end_turn_soon
         self._api: ApiEngine = (
-            EmbeddedApi(cluster, database, manifests, access, turns, loaded)
+            EmbeddedApi(cluster, database, manifests, access, turns, self._loaded)
             if isinstance(cluster, Cluster)
-            else ClusterApi(cluster, self, storage, access, turns, soon, loaded, epochs=epochs)
+            else ClusterApi(cluster, self, storage, access, turns, soon, self._loaded, connections=self._connections)
         )
         self.failures = Failures()
         self._handled: Counter[str] = Counter()
@@ -344,7 +340,7 @@ class EdgeController(Module):
             self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
 
     def _load(self) -> None:
-        self._epochs.load()
+        self._connections.epochs.load()
         self._downstream.index_pods()
         for kind in (_POD, _VOLUME):
             self._graph.add_objects(self._api.storage.list(kind))

@@ -8,6 +8,7 @@ from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
 from modules.cloud.apiserver.storage import EventType, ObjectEvent, Storage
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.epochs import Epochs
+from modules.cloud.edgecontroller.object_sync_import import Imported
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.messages import Acknowledged, ConnectEvent
 
@@ -27,7 +28,6 @@ class NodeConnections:
         object_syncs: the ObjectSyncs of connected nodes.
         downstream: sends the nodes their objects.
         close: closes the connection of a node, by node and connection id, after the transaction.
-        epochs: of the API server's versions.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class NodeConnections:
         object_syncs: ObjectSyncs,
         downstream: DownstreamController,
         close: Callable[[str, str], None],
-        epochs: Epochs,
     ) -> None:
         self._database = database
         self._storage = storage
         self._object_syncs = object_syncs
         self._downstream = downstream
         self._close = close
-        self._epochs = epochs
+        self.epochs = Epochs(database, self.close_all)
+        """Of the API server's versions."""
         self._suspects: set[str] | None = None
         """Nodes that had state and no Node object at the last collection; None before the objects are known."""
         self._ended: dict[str, str] = {}
@@ -62,6 +62,17 @@ class NodeConnections:
         if self._suspects is None:
             self._suspects = set()
             self.collect()
+
+    def have_state(self) -> bool:
+        """Returns whether anything is known of any node. For a transaction."""
+        return bool(self._database.node_states())
+
+    def take_over(self, found: Imported) -> None:
+        """Takes over what nodes have acknowledged to KubeEdge's cloudcore."""
+        for node, syncs in found.items():
+            for uid, sync in syncs.items():
+                self._database.put_object_sync(node, uid, sync)
+            self._database.put_node_state(node, NodeState(self._uid_of(node), self.epochs.number))
 
     def connected(self, event: ConnectEvent) -> None:
         """Claims the node and sends it its unacknowledged objects.
@@ -99,7 +110,7 @@ class NodeConnections:
             elif sync is not None:
                 self._object_syncs.acknowledged(one.node, one.uid, one.version)
                 if sync.key.kind == _POD:
-                    self._epochs.note(one.version)
+                    self.epochs.note(one.version)
 
     def close(self, node: str) -> None:
         """Ends the connection of a node, which then connects again."""
@@ -140,7 +151,7 @@ class NodeConnections:
         node, uid = event.key.name, uid_of(event.new)
         is_connected, found = self._object_syncs.is_connected(node), self._database.node_state_of(node)
         if event.type is EventType.ADDED and is_connected and not found.uid:
-            self._database.put_node_state(node, NodeState(uid, self._epochs.number))
+            self._database.put_node_state(node, NodeState(uid, self.epochs.number))
         elif event.type is EventType.DELETED and found.uid in ("", uid) and (is_connected or not elsewhere):
             self._object_syncs.forget(node)
             self._database.forget_node(node)
@@ -172,7 +183,7 @@ class NodeConnections:
 
     def _load(self, node: str) -> None:
         """Loads the ObjectSyncs of a node; none of another Node, and no versions of another epoch."""
-        found, present = self._database.node_state_of(node), NodeState(self._uid_of(node), self._epochs.number)
+        found, present = self._database.node_state_of(node), NodeState(self._uid_of(node), self.epochs.number)
         if found.uid not in ("", present.uid):
             self._database.forget_node(node)
         known = self._database.object_syncs_of(node)
