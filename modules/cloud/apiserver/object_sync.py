@@ -1,4 +1,4 @@
-"""KubeEdge's resource ObjectSync: an object that a node has, or is to have."""
+"""KubeEdge's resource ObjectSync: an object that a node has, or is to have; and to which node it belongs."""
 
 import msgspec
 
@@ -11,3 +11,20 @@ class ObjectSync(msgspec.Struct, frozen=True):
     key: ObjectKey
     version: int = 0
     """The newest resourceVersion that the node has acknowledged; 0: none yet."""
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """What the ObjectSyncs of a node belong to."""
+
+    uid: str = ""
+    """Of the Node object; "" while there is none, and in a database of an earlier cloudcore."""
+    epoch: int = 0
+    """In which the acknowledged versions were given."""
+
+
+class Epoch(msgspec.Struct, frozen=True):
+    """A time in which the API server gives no version twice. A restore of etcd begins the next one."""
+
+    number: int = 0
+    newest: int = 0
+    """The newest resourceVersion that was seen in it."""

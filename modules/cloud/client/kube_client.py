@@ -110,6 +110,11 @@ class KubeClient:
         self._watches.append(watch)
         watch.start()
 
+    def list_again(self) -> None:
+        """List all watched collections again, also those whose watch has noticed nothing."""
+        for watch in self._watches:
+            watch.take(lambda reflector, now: [*reflector.stop(), *reflector.start(now)])
+
     def close(self) -> None:
         """End all that is under way; nothing is called afterwards."""
         self._is_closed = True

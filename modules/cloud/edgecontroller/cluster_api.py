@@ -27,9 +27,11 @@ from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refuse
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
 from modules.cloud.edgecontroller.mirror import Mirror
+from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_reads import shown
 from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
+from modules.cloud.edgecontroller.object_sync_import import Imported, ObjectSyncImport
 from modules.cloud.edgecontroller.procedure import Answered
 
 _log = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ _LANES: Final = {
 }
 _REPEATABLE: Final = ("get", "list", "patch", "delete")
 """Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
+_OBJECT_SYNC: Final = "ObjectSync"
 _SIGNING_REQUESTS: Final = "certificatesigningrequests"
 
 
@@ -73,7 +76,8 @@ class ClusterApi:
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
         transactions: of edgecontroller.
         end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
-        loaded: called once, when all objects are there.
+        loaded: called when all objects are there; again when they were listed again after a restore of etcd.
+        connections: take over KubeEdge's ObjectSyncs, and end with an epoch.
     """
 
     def __init__(
@@ -85,9 +89,12 @@ class ClusterApi:
         transactions: Transactions,
         end_turn: Callable[[], None],
         loaded: Callable[[], None],
+        *,
+        connections: NodeConnections,
     ) -> None:
         self._mirror = mirror
         self._kinds = ServedKinds({})
+        self._epochs = connections.epochs
         self._cluster = cluster
         self._module = module
         self._client: KubeClient | None = None
@@ -99,7 +106,10 @@ class ClusterApi:
         """Kinds of which no list is complete yet, and without which no node is served."""
         self._watched: dict[str, bool] = {}
         """The kinds that are mirrored for the watches of nodes, and whether their lists are complete."""
+        self._connections = connections
         self._is_sending = False
+        self._is_loaded = False
+        """Whether all objects were there once, and KubeEdge's ObjectSyncs were read if there was need."""
 
     @property
     def storage(self) -> Mirror:
@@ -242,13 +252,15 @@ class ClusterApi:
         self._end_turn()
         match news:
             case Synced():
-                self._have(kind.name)
+                self._listed(kind, news.resource_version)
             case Refused():
                 _log.warning("cannot watch %s: %d: %s", kind.plural, news.status, news.message)
                 if kind.name not in _REQUIRED | _MIRRORED_FOR_WATCHES:
                     self._have(kind.name)
             case EpochChanged():
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
+                if self.is_ready:
+                    self._restored()
             case Deleted():
                 self._observe(partial(self._mirror.remove, kind, news.object))
             case _:
@@ -263,13 +275,56 @@ class ClusterApi:
         except Exception:  # noqa: BLE001 - one object must not stop the module for all
             _log.exception("a change of an object cannot be handled")
 
+    def _listed(self, kind: Kind, version: str) -> None:
+        self._transactions.begin()
+        if kind.name == "Pod" and self._epochs.listed(version):
+            _log.warning("%s: the API server was restored to an older state", kind.plural)
+            self._list_again()
+        else:
+            self._have(kind.name)
+
+    def _restored(self) -> None:
+        self._transactions.begin()
+        self._epochs.went_back()
+        self._list_again()
+
+    def _list_again(self) -> None:
+        """List all kinds again: until then nodes are not served, as the mirror is partly older than the restore."""
+
+        def list_all() -> None:
+            self._missing |= set(MIRRORED)
+            self._watched = dict.fromkeys(self._watched, False)
+            if self._client is not None:
+                self._client.list_again()
+
+        self._missing |= set(MIRRORED)
+        self._module.call_soon(list_all)
+
     def _have(self, kind: str) -> None:
         if kind in self._watched:
             self._watched[kind] = True
         if kind in self._missing:
             self._missing.discard(kind)
-            if not self._missing:
-                self._loaded()
+            self._import_or_end()
+
+    def _import_or_end(self) -> None:
+        """When all objects are there, read KubeEdge's ObjectSyncs if that is wanted, and end the loading."""
+        if self._missing:
+            return
+        self._transactions.begin()
+        if self._is_loaded or self._connections.have_state():
+            self._is_loaded = True
+            self._loaded()
+            return
+
+        def done(found: Imported) -> None:
+            self._is_loaded = True
+            self._observe(lambda: self._connections.take_over(found))
+            self._have(_OBJECT_SYNC)
+            self._end_turn()
+
+        self._missing.add(_OBJECT_SYNC)
+        ObjectSyncImport(lambda call, then: self._send(call, "", then), self._mirror.find, done).start()
 
 
 def _mirror(client: KubeClient, kind: Kind, told: Callable[[Kind, News], None]) -> None:

@@ -56,6 +56,8 @@ _POLL_PERIOD = 0.25
 _POLL_PERIOD_WITH_NOTIFICATIONS = 5.0
 _RESEND_PERIOD = 10.0
 """Seconds between two checks for unacknowledged objects (KubeEdge's sync controller: 5)."""
+_COLLECTION_PERIOD = 600.0
+"""Seconds between two looks for the state of deleted nodes."""
 _NODE = kind_named("Node").name
 _POD, _VOLUME = kind_named("Pod"), kind_named("PersistentVolume")
 
@@ -99,11 +101,11 @@ class EdgeController(Module):
         self._connections = NodeConnections(database, storage, object_syncs, self._downstream, sender.close_connection)
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         self._manifests = manifests
-        access = self._access_control
+        access, turns, soon = self._access_control, self._transactions, self._end_turn_soon
         self._api: ApiEngine = (
-            EmbeddedApi(cluster, database, manifests, access, self._transactions, self._loaded)
+            EmbeddedApi(cluster, database, manifests, access, turns, self._loaded)
             if isinstance(cluster, Cluster)
-            else ClusterApi(cluster, self, mirror, access, self._transactions, self._end_turn_soon, self._loaded)
+            else ClusterApi(cluster, self, mirror, access, turns, soon, self._loaded, connections=self._connections)
         )
         self.failures = Failures()
         self._handled: Counter[str] = Counter()
@@ -119,6 +121,7 @@ class EdgeController(Module):
         if not self._api.is_ready:
             self.call_soon(self._wait)
         self.every(_RESEND_PERIOD, lambda: self._transact(self._downstream.resend_unacknowledged))
+        self.every(_COLLECTION_PERIOD, lambda: self._transact(self._connections.collect))
         if self._database.shared:
             listens = can_listen(self._database.engine)
             self.every(_POLL_PERIOD_WITH_NOTIFICATIONS if listens else _POLL_PERIOD, self.poll_database)
@@ -337,6 +340,7 @@ class EdgeController(Module):
             self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
 
     def _load(self) -> None:
+        self._connections.epochs.load()
         self._downstream.index_pods()
         for kind in (_POD, _VOLUME):
             self._graph.add_objects(self._api.storage.list(kind))
@@ -373,8 +377,8 @@ class EdgeController(Module):
         self._api.changed(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
-        if event.key.kind == _NODE and event.type is EventType.DELETED:
-            self._connections.forget(event.key.name, elsewhere=self._transactions.is_adopting)
+        if event.key.kind == _NODE and event.type is not EventType.MODIFIED:
+            self._connections.node_changed(event, elsewhere=self._transactions.is_adopting)
 
     def _claimed(self, claims: Sequence[tuple[str, str]]) -> None:
         self._connections.claimed_elsewhere(claims)

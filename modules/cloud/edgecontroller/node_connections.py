@@ -3,21 +3,29 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.kinds import ObjectKey, kind_named, uid_of
 from modules.cloud.apiserver.object_store import ObjectStore
+from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.epochs import Epochs
+from modules.cloud.edgecontroller.object_sync_import import Imported
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.messages import Acknowledged, ConnectEvent
+
+_NODE, _POD = kind_named("Node").key_name, kind_named("Pod").key_name
 
 
 class NodeConnections:
     """Claims connected nodes for this cloudcore, and starts and stops their downstream messages.
 
     A claim is a row in the database: the cloudcore with the newest claim owns the node, and the others end their
-    connections to it.
+    connections to it. ObjectSyncs belong to a Node's uid, and acknowledged versions to an epoch: nothing of a Node that
+    was deleted counts for one of the same name, and no version of another epoch counts as acknowledged.
 
     Args:
         database: holds claims and ObjectSyncs.
-        storage: gives a version for each claim.
+        storage: has the Nodes, and gives a version for each claim.
         object_syncs: the ObjectSyncs of connected nodes.
         downstream: sends the nodes their objects.
         close: closes the connection of a node, by node and connection id, after the transaction.
@@ -36,6 +44,10 @@ class NodeConnections:
         self._object_syncs = object_syncs
         self._downstream = downstream
         self._close = close
+        self.epochs = Epochs(database, self.close_all)
+        """Of the API server's versions."""
+        self._suspects: set[str] | None = None
+        """Nodes that had state and no Node object at the last collection; None before the objects are known."""
         self._ended: dict[str, str] = {}
         """By node, a connection whose end was handled before its beginning."""
 
@@ -48,6 +60,20 @@ class NodeConnections:
         for node in self._database.connected:
             self._load(node)
             self._downstream.node_connected(node)
+        if self._suspects is None:
+            self._suspects = set()
+            self.collect()
+
+    def have_state(self) -> bool:
+        """Returns whether anything is known of any node. For a transaction."""
+        return bool(self._database.node_states())
+
+    def take_over(self, found: Imported) -> None:
+        """Takes over what nodes have acknowledged to KubeEdge's cloudcore."""
+        for node, syncs in found.items():
+            for uid, sync in syncs.items():
+                self._database.put_object_sync(node, uid, sync)
+            self._database.put_node_state(node, NodeState(self._uid_of(node), self.epochs.number))
 
     def connected(self, event: ConnectEvent) -> None:
         """Claims the node and sends it its unacknowledged objects.
@@ -80,10 +106,13 @@ class NodeConnections:
     def acknowledged(self, objects: Iterable[Acknowledged]) -> None:
         """Records the objects, or deletions, that nodes have stored."""
         for one in objects:
+            sync = self._object_syncs.of(one.node).get(one.uid)
             if one.is_delete:
                 self._object_syncs.deleted(one.node, one.uid)
-            else:
+            elif sync is not None:
                 self._object_syncs.acknowledged(one.node, one.uid, one.version)
+                if sync.key.kind == _POD:
+                    self.epochs.note(one.version)
 
     def close(self, node: str) -> None:
         """Ends the connection of a node, which then connects again."""
@@ -91,6 +120,11 @@ class NodeConnections:
         if connection is not None:
             self._remove(node)
             self._close(node, connection)
+
+    def close_all(self) -> None:
+        """Ends all connections, with the versions that nodes were sent over them: another epoch has begun."""
+        for node in list(self._database.connected):
+            self.close(node)
 
     def claimed_elsewhere(self, claims: Sequence[tuple[str, str]]) -> None:
         """Ends the connections to nodes that other cloudcores have claimed.
@@ -108,24 +142,67 @@ class NodeConnections:
             if self._object_syncs.is_connected(node):
                 self._load(node)
 
-    def forget(self, node: str, *, elsewhere: bool) -> None:
-        """Deletes the ObjectSyncs of a deleted Node.
+    def node_changed(self, event: ObjectEvent, *, elsewhere: bool) -> None:
+        """Deletes the ObjectSyncs of a deleted Node, and notes the uid of a new one.
 
         Args:
-            node: its name.
-            elsewhere: another cloudcore deleted it, and deletes its ObjectSyncs unless the node is connected here; a
-                Node made again since may have new ones.
+            event: a change of a Node.
+            elsewhere: another cloudcore, with the same database, made the change and forgets the ObjectSyncs, unless
+                the node is connected here.
         """
-        self._downstream.unwatch(node)
-        if self._object_syncs.is_connected(node) or not elsewhere:
+        node, uid = event.key.name, uid_of(event.new)
+        if event.type is EventType.DELETED:
+            self._downstream.unwatch(node)
+        is_connected, found = self._object_syncs.is_connected(node), self._database.node_state_of(node)
+        if event.type is EventType.ADDED and is_connected and not found.uid:
+            self._database.put_node_state(node, NodeState(uid, self.epochs.number))
+        elif event.type is EventType.DELETED and found.uid in ("", uid) and (is_connected or not elsewhere):
             self._object_syncs.forget(node)
             self._database.forget_node(node)
+
+    def collect(self) -> None:
+        """Deletes the state of nodes whose Node is gone, as one that was deleted while no cloudcore ran.
+
+        Each time, it deletes that of Nodes that were missing the last time already: what this cloudcore knows of the
+        cluster may be behind what another one knows.
+        """
+        if self._suspects is None:
+            return
+        suspects = set()
+        for node, found in self._database.node_states().items():
+            uid = self._uid_of(node)
+            if self._object_syncs.is_connected(node) or (uid and uid == found.uid):
+                continue
+            if uid and not found.uid:
+                self._database.put_node_state(node, NodeState(uid, found.epoch))
+            elif node in self._suspects:
+                self._database.forget_node(node)
+                self._database.release(node)
+            else:
+                suspects.add(node)
+        self._suspects = suspects
 
     def _claim(self, node: str, connection: str) -> None:
         self._database.claim(node, connection, self._storage.next_version())
 
     def _load(self, node: str) -> None:
-        self._object_syncs.node_connected(node, self._database.object_syncs_of(node))
+        """Loads the ObjectSyncs of a node; none of another Node, and no versions of another epoch."""
+        found, present = self._database.node_state_of(node), NodeState(self._uid_of(node), self.epochs.number)
+        if found.uid not in ("", present.uid):
+            self._database.forget_node(node)
+        known = self._database.object_syncs_of(node)
+        if found.epoch != present.epoch:
+            known = {uid: ObjectSync(sync.key) for uid, sync in known.items()}
+            for uid, sync in known.items():
+                self._database.put_object_sync(node, uid, sync)
+        if found != present:
+            self._database.put_node_state(node, present)
+        self._object_syncs.node_connected(node, known)
+
+    def _uid_of(self, node: str) -> str:
+        """Returns the uid of a Node, "" if there is none."""
+        obj = self._storage.find(ObjectKey(_NODE, "", node))
+        return uid_of(obj) if obj is not None else ""
 
     def _remove(self, node: str) -> None:
         self._database.connected.pop(node, None)

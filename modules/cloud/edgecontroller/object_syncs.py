@@ -66,7 +66,7 @@ class ObjectSyncs:
 
     def sending(self, node: str, uid: str, key: ObjectKey) -> None:
         """Stores an ObjectSync before its object, or deletion, is sent."""
-        if uid not in self.of(node) and _is_good(uid, key):
+        if uid not in self.of(node) and is_storable(uid, key):
             self._put(node, uid, ObjectSync(key))
 
     def acknowledged(self, node: str, uid: str, version: int) -> None:
@@ -93,6 +93,6 @@ class ObjectSyncs:
             self._write(node, uid, sync)
 
 
-def _is_good(uid: str, key: ObjectKey) -> bool:
+def is_storable(uid: str, key: ObjectKey) -> bool:
     """Returns whether the names fit the database; those of an unknown pod come from a node, and may be anything."""
     return all(len(text) <= _LONGEST and text.isprintable() for text in (uid, key.namespace, key.name)) and bool(uid)

@@ -1,19 +1,20 @@
 """The cluster's database."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from modules.cloud.apiserver.database.engine import make_engine, shown, url_of
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.pending import PendingWrites
-from modules.cloud.apiserver.database.tables import object_syncs, objects, prepare, sessions, state
+from modules.cloud.apiserver.database.rows import put_epoch, replace_rows
+from modules.cloud.apiserver.database.tables import epochs, node_states, object_syncs, objects, prepare, sessions, state
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
-from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
 from modules.cloud.apiserver.storage import ObjectEvent
 
 _FORGET_AFTER = 10_000
@@ -135,18 +136,57 @@ class Database:
         """
         columns = object_syncs.c
         query = select(columns.uid, columns.kind, columns.namespace, columns.name, columns.version)
-        try:
-            rows = self._current().execute(query.where(columns.node == node)).all()
-        except SQLAlchemyError as error:
-            raise self._error("read what a node has", error) from error
+        rows = self._rows(query.where(columns.node == node))
         written = {
             uid: ObjectSync(ObjectKey(kind, namespace, name), version) for uid, kind, namespace, name, version in rows
         }
         return self._message.object_syncs_of(node, self._transaction.object_syncs_of(node, written))
 
+    def node_states(self) -> dict[str, NodeState]:
+        """Returns the states of all nodes that have ObjectSyncs or a state, without the changes of this transaction.
+
+        Raises:
+            DatabaseError: they could not be read.
+        """
+        columns = node_states.c
+        rows = self._rows(select(columns.node, columns.node_uid, columns.epoch))
+        unknown = {node: NodeState() for (node,) in self._rows(select(object_syncs.c.node).distinct())}
+        return unknown | {node: NodeState(uid, epoch) for node, uid, epoch in rows}
+
+    def node_state_of(self, node: str) -> NodeState:
+        """Returns the state of a node, including the changes of this transaction.
+
+        Raises:
+            DatabaseError: it could not be read.
+        """
+        columns = node_states.c
+        rows = self._rows(select(columns.node_uid, columns.epoch).where(columns.node == node))
+        written = NodeState(*rows[0]) if rows else NodeState()
+        return self._message.node_state_of(node, self._transaction.node_state_of(node, written))
+
+    def put_node_state(self, node: str, node_state: NodeState) -> None:
+        """Adds a changed state of a node to the transaction."""
+        self._message.node_states[node] = node_state
+
+    def epoch(self) -> Epoch:
+        """Returns the newest epoch that a cloudcore has committed.
+
+        Raises:
+            DatabaseError: it could not be read.
+        """
+        return Epoch(*self._rows(select(epochs.c.epoch, epochs.c.newest))[0])
+
+    def put_epoch(self, epoch: Epoch) -> None:
+        """Adds an epoch to the transaction; it is not written over a later one, or over a newer version."""
+        self._message.epoch = epoch
+
     def forget_node(self, node: str) -> None:
-        """Deletes the ObjectSyncs of a node."""
+        """Deletes the ObjectSyncs and the state of a node."""
         self._message.forget_node(node)
+
+    def release(self, node: str) -> None:
+        """Deletes the claim of a node."""
+        self._message.release(node)
 
     def set_savepoint(self) -> None:
         """Sets the savepoint to which `roll_back` returns, before the next message."""
@@ -154,7 +194,7 @@ class Database:
 
     def roll_back(self) -> set[str]:
         """Discards the changes since the savepoint, and returns the nodes whose ObjectSyncs were among them."""
-        nodes = {node for node, _ in self._message.object_syncs} | self._message.forgotten
+        nodes = self._message.nodes()
         self._message.clear()
         return nodes
 
@@ -203,6 +243,12 @@ class Database:
             raise DatabaseError("use the database", self.where, "no transaction has begun")
         return self._connection
 
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        try:
+            return self._current().execute(query).all()
+        except SQLAlchemyError as error:
+            raise self._error("read what nodes have", error) from error
+
     def _end(self) -> None:
         connection, self._connection = self._connection, None
         for pending in (self._transaction, self._message):
@@ -230,15 +276,24 @@ class Database:
         """Writes the pending rows. Rows are deleted and inserted, not updated: the same SQL for every database."""
         pending = self._transaction
         keys = [{f"k_{name}": value for name, value in key._asdict().items()} for key in pending.objects]
-        _replace(connection, objects, ("kind", "namespace", "name"), keys, pending.objects.values())
-        _replace(connection, object_syncs, ("node",), [{"k_node": node} for node in sorted(pending.forgotten)], ())
+        replace_rows(connection, objects, ("kind", "namespace", "name"), keys, pending.objects.values())
+        forgotten = [{"k_node": node} for node in sorted(pending.forgotten)]
+        replace_rows(connection, object_syncs, ("node",), forgotten)
+        replace_rows(connection, node_states, ("node",), forgotten)
+        replace_rows(connection, sessions, ("node",), [{"k_node": node} for node in sorted(pending.released)])
         keys = [{"k_node": node, "k_uid": uid} for node, uid in pending.object_syncs]
         rows = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
                 for (node, uid), sync in pending.object_syncs.items() if sync is not None)  # fmt: skip
-        _replace(connection, object_syncs, ("node", "uid"), keys, rows)
+        replace_rows(connection, object_syncs, ("node", "uid"), keys, rows)
+        keys = [{"k_node": node} for node in pending.node_states]
+        states = ({"node": node, "node_uid": each.uid, "epoch": each.epoch}
+                  for node, each in pending.node_states.items())  # fmt: skip
+        replace_rows(connection, node_states, ("node",), keys, states)
+        if pending.epoch is not None:
+            put_epoch(connection, pending.epoch)
         keys = [{"k_node": node} for node in pending.sessions]
         claims = ({"node": node, "cloudcore": self.cloudcore, "revision": at} for node, at in pending.sessions.items())
-        _replace(connection, sessions, ("node",), keys, claims)
+        replace_rows(connection, sessions, ("node",), keys, claims)
         connection.execute(update(state).values(revision=version))
         if version // _FORGET_EVERY != self._seen // _FORGET_EVERY:
             self._forget_deletions(connection, version - _FORGET_AFTER)
@@ -254,19 +309,3 @@ class Database:
     def _error(self, attempt: str, error: SQLAlchemyError) -> DatabaseError:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()
         return DatabaseError(attempt, self.where, reason[0] if reason else type(error).__name__)
-
-
-def _replace(
-    connection: Connection,
-    table: Table,
-    primary: tuple[str, ...],
-    keys: list[dict[str, Any]],
-    rows: Iterable[dict[str, Any]],
-) -> None:
-    if not keys:
-        return
-    where = and_(*(table.c[name] == bindparam(f"k_{name}") for name in primary))
-    connection.execute(delete(table).where(where), keys)
-    new = list(rows)
-    if new:
-        connection.execute(insert(table), new)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from modules.cloud.apiserver.kinds import ObjectKey
-from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 
 
@@ -16,17 +16,22 @@ class PendingWrites:
         """By node and uid; None deletes the row."""
         self.sessions: dict[str, int] = {}
         self.forgotten: set[str] = set()
-        """Nodes whose earlier ObjectSyncs are deleted."""
+        """Nodes whose earlier ObjectSyncs and states are deleted."""
+        self.node_states: dict[str, NodeState] = {}
+        self.released: set[str] = set()
+        """Nodes whose earlier claims are deleted."""
+        self.epoch: Epoch | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.objects or self.object_syncs or self.sessions or self.forgotten)
+        return any(self._parts()) or self.epoch is not None
 
     def put(self, event: ObjectEvent) -> None:
         """Adds the row of a changed object."""
         self.objects[event.key] = _row(event)
 
     def forget_node(self, node: str) -> None:
-        """Deletes the ObjectSyncs of a node."""
+        """Deletes the ObjectSyncs and the state of a node."""
+        self.node_states.pop(node, None)
         self.object_syncs = {key: sync for key, sync in self.object_syncs.items() if key[0] != node}
         self.forgotten.add(node)
 
@@ -41,19 +46,45 @@ class PendingWrites:
         before |= {uid: sync for (whose, uid), sync in self.object_syncs.items() if whose == node}
         return {uid: sync for uid, sync in before.items() if sync is not None}
 
+    def node_state_of(self, node: str, known: NodeState) -> NodeState:
+        """Returns the state of a node.
+
+        Args:
+            node: its name.
+            known: the state before these writes.
+        """
+        return self.node_states.get(node, NodeState() if node in self.forgotten else known)
+
+    def release(self, node: str) -> None:
+        """Deletes the claim of a node."""
+        self.sessions.pop(node, None)
+        self.released.add(node)
+
+    def nodes(self) -> set[str]:
+        """Returns the nodes whose ObjectSyncs or states are written."""
+        return {node for node, _ in self.object_syncs} | self.forgotten | self.node_states.keys()
+
     def add(self, later: "PendingWrites") -> None:
         """Adds later writes, and clears those."""
         for node in later.forgotten:
             self.forget_node(node)
+        for node in later.released:
+            self.release(node)
         self.objects |= later.objects
         self.object_syncs |= later.object_syncs
         self.sessions |= later.sessions
+        self.node_states |= later.node_states
+        self.epoch = later.epoch or self.epoch
         later.clear()
 
     def clear(self) -> None:
         """Discards all writes."""
-        for part in (self.objects, self.object_syncs, self.sessions, self.forgotten):
+        for part in self._parts():
             part.clear()
+        self.epoch = None
+
+    def _parts(self) -> tuple[dict[Any, Any] | set[str], ...]:
+        return self.objects, self.object_syncs, self.sessions, self.forgotten, self.node_states, self.released
 
 
 def _row(event: ObjectEvent) -> dict[str, Any]:

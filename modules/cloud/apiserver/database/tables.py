@@ -11,7 +11,9 @@ from sqlalchemy import BigInteger, Column, Connection, Integer, LargeBinary, Met
 
 from modules.cloud.apiserver.database.errors import DatabaseError
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+_WITHOUT_NODE_STATES: Final = 1
+"""The version before `node_states` and `epochs`."""
 
 _NAME = String(253)
 """The longest name in Kubernetes."""
@@ -50,6 +52,24 @@ object_syncs = Table(
 )
 """KubeEdge's ObjectSync: an object that a node may have, and the version that it has acknowledged, 0 for none."""
 
+node_states = Table(
+    "cluster_node_states",
+    tables,
+    Column("node", _NAME, primary_key=True),
+    Column("node_uid", _NAME, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+)
+"""The Node object to which the ObjectSyncs of each node belong, and the epoch of their versions."""
+
+epochs = Table(
+    "cluster_epochs",
+    tables,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("newest", BigInteger, nullable=False),
+)
+"""One row: the present epoch of the cluster's versions, and the newest version that was seen in it."""
+
 sessions = Table(
     "cluster_sessions",
     tables,
@@ -64,14 +84,32 @@ def prepare(connection: Connection, where: str) -> bool:
     """Create missing tables, and return whether nothing was ever stored in them.
 
     Raises:
-        DatabaseError: another version of cloudcore has made the tables.
+        DatabaseError: a newer version of cloudcore has made the tables.
     """
     if not inspect(connection).has_table(state.name):
         tables.create_all(connection)
         connection.execute(state.insert().values(id=1, schema_version=SCHEMA_VERSION, revision=0, compacted=0))
+        connection.execute(epochs.insert().values(id=1, epoch=0, newest=0))
         return True
-    found, revision = connection.execute(select(state.c.schema_version, state.c.revision)).one()
+    if _version_of(connection) == _WITHOUT_NODE_STATES:
+        _add_node_states(connection)
+    found = _version_of(connection)
     if found != SCHEMA_VERSION:
         why = f"its tables have version {found}, this cloudcore knows {SCHEMA_VERSION}; use the other cloudcore again"
         raise DatabaseError("open the database", where, why)
-    return bool(revision == 0)
+    return bool(connection.execute(select(state.c.revision)).scalar_one() == 0)
+
+
+def _version_of(connection: Connection) -> int:
+    return int(connection.execute(select(state.c.schema_version)).scalar_one())
+
+
+def _add_node_states(connection: Connection) -> None:
+    """Add the tables of version 2, under the lock. The present ObjectSyncs are those of the present Nodes: nodes that
+    connect, and the collection of old state, note the uids.
+    """
+    found = connection.execute(select(state.c.schema_version).with_for_update()).scalar_one()
+    if found == _WITHOUT_NODE_STATES:
+        tables.create_all(connection)
+        connection.execute(epochs.insert().values(id=1, epoch=0, newest=0))
+        connection.execute(state.update().values(schema_version=SCHEMA_VERSION))

@@ -16,7 +16,7 @@ from modules.cloud.apiserver.database.engine import make_engine, url_of
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.tables import tables
 from modules.cloud.apiserver.kinds import ObjectKey, kind_named
-from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
 from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from tests.modules.cloud.objects import configmap, pod
@@ -237,8 +237,56 @@ def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
     with Cloud(url) as cloud:
         with cloud.database.engine.begin() as connection:
             connection.exec_driver_sql("UPDATE cluster_state SET schema_version = 99")
-        with pytest.raises(DatabaseError, match="version 99, this cloudcore knows 1"):
+        with pytest.raises(DatabaseError, match="version 99, this cloudcore knows 2"):
             Database(url, "b")
+
+
+def test_a_database_of_the_version_before_is_taken_over(url: str) -> None:
+    """What nodes have acknowledged stays; to which Node it belongs is not known yet."""
+    with Cloud(url) as cloud:
+        cloud.transactions.begin()
+        cloud.database.put_object_sync("n1", "u1", ObjectSync(WEB, 7))
+        cloud.transactions.commit()
+        with cloud.database.engine.begin() as connection:
+            for name in ("cluster_node_states", "cluster_epochs"):
+                connection.exec_driver_sql(f"DROP TABLE {name}")
+            connection.exec_driver_sql("UPDATE cluster_state SET schema_version = 1")
+    for _ in range(2):
+        with Cloud(url) as cloud:
+            cloud.transactions.begin()
+            assert cloud.database.node_states() == {"n1": NodeState()}
+            assert cloud.database.object_syncs_of("n1") == {"u1": ObjectSync(WEB, 7)}
+            assert cloud.database.epoch() == Epoch()
+
+
+def test_the_state_of_a_node_is_there_for_the_next_cloudcore_and_ends_with_it(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.transactions.begin()
+        one.database.put_node_state("n1", NodeState("u", 3))
+        assert one.database.node_state_of("n1") == NodeState("u", 3)
+        one.database.claim("n1", "link", one.cluster.storage.next_version())
+        one.transactions.commit()
+        other.transactions.begin()
+        assert other.database.node_states() == {"n1": NodeState("u", 3)}
+        other.database.forget_node("n1")
+        assert other.database.node_state_of("n1") == NodeState()
+        other.database.release("n1")
+        other.transactions.commit()
+    with Cloud(url, "c") as third:
+        assert third.claims == []
+        third.transactions.begin()
+        assert third.database.node_states() == {}
+
+
+def test_an_epoch_and_its_newest_version_only_go_on(url: str) -> None:
+    with Cloud(url) as cloud:
+        for epoch in (Epoch(1, 50), Epoch(1, 40), Epoch(0, 90), Epoch(2, 10)):
+            cloud.transactions.begin()
+            cloud.database.put_epoch(epoch)
+            cloud.transactions.commit()
+            cloud.transactions.begin()
+            assert cloud.database.epoch() == (Epoch(2, 10) if epoch.number == 2 else Epoch(1, 50))
+            cloud.transactions.commit()
 
 
 def break_within_a_turn(cloud: Cloud) -> None:

@@ -156,7 +156,9 @@ def test_after_a_restore_nodes_get_the_restored_objects_once(core: ClusterContro
     core.down()
     core.server.restore(backup)
     core.bee.run_for(9.0)
-    assert core.down() == ["update node/n1/default/pod/web"]
+    assert core.down() == ["disconnected node/n1"], "cloudhub would take the restored objects for old ones"
+    core.connected()
+    assert core.down() == ["insert node/n1/default/pod/web"]
     core.acknowledged(uid, int(core.server.cluster.storage.get(WEB)["metadata"]["resourceVersion"]))
     core.bee.run_for(60.0)
     assert core.down() == []

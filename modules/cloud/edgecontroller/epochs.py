@@ -1,0 +1,71 @@
+"""The epochs of a cluster's versions: after a restore of etcd, versions are given a second time."""
+
+from collections.abc import Callable
+
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.object_sync import Epoch
+
+_DIGITS = 19
+"""Of the least number that a 64-bit column does not hold."""
+
+
+class Epochs:
+    """Notices that versions went back, also while no cloudcore ran, and counts these times in the database.
+
+    While cloudcore runs, reflectors notice it. At the start, the list of pods has a lower version than one of a pod
+    that was seen before, in a list or in an acknowledgement: lists are asked of etcd, so that their versions only
+    increase otherwise. Only pods count, as an API server may keep other resources in another etcd. An embedded API
+    server has one epoch: its objects are in the same database.
+
+    Args:
+        database: keeps the epoch, for all cloudcores that share it.
+        ended: called when an epoch has ended, in the transaction.
+    """
+
+    def __init__(self, database: Database, ended: Callable[[], None]) -> None:
+        self._database = database
+        self._ended = ended
+        self._present = Epoch()
+        self._counts = False
+        """Whether a list was seen: the API server is a cluster's."""
+
+    @property
+    def number(self) -> int:
+        """The number of the present epoch."""
+        return self._present.number
+
+    def load(self) -> None:
+        """Goes on with the epoch in the database, before the first list is asked for."""
+        self._present = self._database.epoch()
+
+    def note(self, version: int) -> None:
+        """Notes the version of a pod that a node has acknowledged."""
+        if self._counts and version > self._present.newest:
+            self._put(Epoch(self.number, version))
+
+    def listed(self, version: str) -> bool:
+        """Takes the version of a complete list of pods, and returns whether it begins another epoch. Versions that are
+        no numbers are opaque.
+        """
+        self._counts = True
+        is_number = version.isascii() and version.isdigit() and len(version) < _DIGITS
+        number = int(version) if is_number else self._present.newest
+        if number >= self._present.newest:
+            self.note(number)
+            return False
+        self._begin(number)
+        return True
+
+    def went_back(self) -> None:
+        """Begins another epoch: a reflector says that versions went back."""
+        self._begin(0)
+
+    def _begin(self, newest: int) -> None:
+        """Begins the next epoch, or goes on in one that another cloudcore has begun."""
+        stored = self._database.epoch().number
+        self._put(Epoch(stored if stored > self.number else self.number + 1, newest))
+        self._ended()
+
+    def _put(self, epoch: Epoch) -> None:
+        self._present = epoch
+        self._database.put_epoch(epoch)

@@ -1,0 +1,216 @@
+"""What nodes have acknowledged belongs to their Node objects, and to the epoch of the cluster's versions."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive.testing import Harness
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.kinds import ObjectKey, uid_of, version_of
+from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
+from modules.cloud.edgecontroller.epochs import Epochs
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
+from tests.modules.cloud.edgecontroller.controller import WEB
+from tests.modules.cloud.objects import configmap, in_memory, node, pod
+
+N1 = {"kind": "Node", "apiVersion": "v1", **node()}
+INSERT = "insert node/n1/default/pod/web"
+
+
+class Site:
+    """A cluster, and the cloudcores that work with it one after the other."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "cloud.db"
+        self.objects: list[Any] = []
+        """Those of the cluster, between two cloudcores."""
+        self.server: ClusterServer
+
+    @contextmanager
+    def core(self, *nodes: str) -> Iterator[ClusterController]:
+        """Runs cloudcore, with nodes that connect at once."""
+        with ExitStack() as stack:
+            bee = stack.enter_context(Harness())
+            database = Database(str(self._path), "cloudcore", stores_objects=False)
+            stack.callback(database.close)
+            self.server = ClusterServer(bee.clock)
+            self.server.restore(self.objects)
+            core = ClusterController(bee, self.server, database, nodes)
+            yield core
+            bee.run_for(1.0)
+            self.objects = self.server.objects()
+
+    def live(self, key: ObjectKey = WEB) -> Any:
+        """An object of the cluster."""
+        return self.server.cluster.storage.get(key)
+
+    def acknowledge(self, core: ClusterController) -> None:
+        """n1 acknowledges the pod."""
+        core.acknowledged(uid_of(self.live()), int(version_of(self.live())))
+        core.bee.settle()
+        core.down()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """With a Node and a pod, which the node has acknowledged."""
+    made = Site(tmp_path)
+    with made.core("n1") as core:
+        core.server.apply(N1, pod())
+        core.bee.settle()
+        made.acknowledge(core)
+    return made
+
+
+def stored(core: ClusterController) -> tuple[dict[str, ObjectSync], dict[str, NodeState]]:
+    """The rows of n1, and of all nodes."""
+    database = core.database
+    database.begin()
+    found = database.object_syncs_of("n1"), database.node_states()
+    database.abandon()
+    return found
+
+
+def pods_in(sent: list[str]) -> list[str]:
+    """The messages about pods."""
+    return [each for each in sent if "/pod/" in each]
+
+
+def test_what_a_node_has_acknowledged_is_not_sent_again(site: Site) -> None:
+    """The Node is the same."""
+    with site.core("n1") as core:
+        core.bee.run_for(60.0)
+        assert pods_in(core.down()) == []
+
+
+def test_a_node_that_was_made_again_while_cloudcore_was_away_gets_every_pod(site: Site) -> None:
+    """Its machine may be another. The rows of the former Node are gone."""
+    with site.core() as core:
+        core.server.apply(configmap())
+    former = site.objects
+    site.objects = [each for each in former if each["kind"] != "Node"]
+    made_again = {**next(each for each in former if each["kind"] == "Node")}
+    made_again["metadata"] = {**made_again["metadata"], "uid": "another"}
+    site.objects.append(made_again)
+    with site.core("n1") as core:
+        assert INSERT in core.down()
+        syncs, states = stored(core)
+        assert states["n1"].uid == "another"
+        assert {each.version for each in syncs.values()} == {0}
+
+
+def test_a_node_that_is_made_again_while_cloudcore_runs_gets_every_pod(site: Site) -> None:
+    """cloudhub ends its connection with the deletion; over the next one everything comes."""
+    with site.core("n1") as core:
+        core.server.remove("node", "n1")
+        core.server.apply(N1)
+        core.bee.settle()
+        assert "delete node/n1/null/node/n1" in core.down()
+        core.of_link("disconnected", core.links)
+        core.connected()
+        assert INSERT in core.down()
+        assert stored(core)[1]["n1"].uid == site.live(ObjectKey("Node", "", "n1"))["metadata"]["uid"]
+
+
+def test_a_deletion_owed_to_the_former_node_is_not_owed_to_the_new_one(site: Site) -> None:
+    site.objects = [each for each in site.objects if each["kind"] not in ("Node", "Pod")]
+    with site.core() as core:
+        core.server.apply(N1)
+        core.connected()
+        assert pods_in(core.down()) == []
+
+
+def test_the_state_of_a_node_that_was_deleted_while_cloudcore_was_away_is_removed(site: Site) -> None:
+    """At the second look: the cluster may be behind another cloudcore at the first."""
+    site.objects = [each for each in site.objects if each["kind"] != "Node"]
+    with site.core() as core:
+        assert stored(core)[1].keys() == {"n1"}
+        core.bee.run_for(601.0)
+        assert stored(core) == ({}, {})
+
+
+def test_the_state_of_a_node_that_comes_between_the_looks_stays(site: Site) -> None:
+    former, site.objects = site.objects, [each for each in site.objects if each["kind"] != "Node"]
+    with site.core() as core:
+        core.bee.run_for(1.0)
+        core.server.restore(former)
+        core.bee.run_for(1300.0)
+        assert stored(core)[1].keys() == {"n1"}
+
+
+def test_state_of_before_the_uids_belongs_to_the_present_node(site: Site) -> None:
+    """An earlier cloudcore deleted it with its Node."""
+    with site.core() as core:
+        database = core.database
+        database.begin()
+        syncs = database.object_syncs_of("n1")
+        database.forget_node("n1")
+        for uid, sync in syncs.items():
+            database.put_object_sync("n1", uid, sync)
+        database.commit(1)
+    with site.core() as core:
+        assert stored(core)[1]["n1"].uid != ""
+        core.connected()
+        assert pods_in(core.down()) == []
+
+
+def test_an_equal_version_of_another_epoch_is_not_held(site: Site) -> None:
+    """etcd was restored while cloudcore was away: its versions went back, and this one was given a second time."""
+    with site.core("n1") as core:
+        core.server.apply(pod("later"))
+        core.bee.settle()
+        later = site.live(ObjectKey("Pod", "default", "later"))
+        core.acknowledged(uid_of(later), int(version_of(later)))
+    version = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in site.objects}["web"]
+    site.objects = [each for each in site.objects if each["metadata"]["name"] in ("n1", "web")]
+    with site.core("n1") as core:
+        core.bee.run_for(9.0)
+        assert version_of(site.live()) == version
+        assert INSERT in core.down()
+        assert stored(core)[1]["n1"].epoch == 1
+        site.acknowledge(core)
+        core.bee.run_for(60.0)
+        assert "default/pod/web" not in str(core.down())
+
+
+def test_what_comes_during_a_restore_waits_until_all_is_listed_again(site: Site) -> None:
+    """A node that connects would get objects of before the restore."""
+    with site.core("n1") as core:
+        backup = core.server.objects()
+        core.server.apply(configmap(), pod("later"))
+        core.bee.settle()
+        core.server.hold("csidrivers")
+        core.server.restore(backup)
+        core.bee.run_for(9.0)
+        core.down()
+        core.connected()
+        assert core.down() == []
+        core.server.release()
+        core.bee.run_for(1.0)
+        assert INSERT in core.down()
+
+
+def test_an_epoch_ends_once_and_never_without_a_cluster() -> None:
+    ended: list[int] = []
+    database = in_memory()
+    database.begin()
+    epochs = Epochs(database, lambda: ended.append(epochs.number))
+    epochs.load()
+    epochs.note(70)
+    assert database._message.epoch is None, "the API server is the embedded one"
+    assert [epochs.listed(version) for version in ("50", "opaque", "60")] == [False] * 3
+    epochs.note(70)
+    assert epochs.listed("65")
+    assert (ended, epochs.listed("66")) == ([1], False)
+    epochs.went_back()
+    assert ended == [1, 2]
+    database.put_epoch(Epoch(5, 1))
+    database.commit(1)
+    database.begin()
+    epochs.went_back()
+    assert epochs.number == 5, "another cloudcore has noticed it before"
+    database.abandon()
+    database.close()
