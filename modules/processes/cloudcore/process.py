@@ -122,7 +122,7 @@ class CloudCore:
         self._database = Database(config.database_url, name, stores_objects=selected is None)
         embedded = Cluster(clock, config.default_node or "", int(clock.now()) if self._database.is_new else 1)
         manifests = ManifestDirectory(config.manifests_dir, embedded) if config.manifests_dir else None
-        cluster = embedded if selected is None else _remote(selected)
+        cluster = embedded if selected is None else _remote(selected, keeps_state=config.state == "cluster")
         self._https: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
         ca_pem = self._add_registrar(config.tls) if config.tls else ""
@@ -249,11 +249,11 @@ def _selected(config: CloudCoreConfig) -> "Selected | None":
     return reading.load([config.kubeconfig]).select(config.context)
 
 
-def _remote(selected: "Selected") -> RemoteCluster:
+def _remote(selected: "Selected", *, keeps_state: bool) -> RemoteCluster:
     from modules.cloud.client.http.factory import http_transport  # noqa: PLC0415 - for clusters only
 
     agent, connections = f"cloudcore/{VERSION}", _API_CONNECTIONS
-    return RemoteCluster(lambda runtime: http_transport(selected, runtime, agent, connections))
+    return RemoteCluster(lambda runtime: http_transport(selected, runtime, agent, connections), keeps_state)
 
 
 def _host(address: str) -> str:
