@@ -43,6 +43,19 @@ class NodeConnection(msgspec.Struct, frozen=True):
     last_error_seconds: float = 0.0
 
 
+DRAIN: Final = "drain"
+"""Operation: the process asks cloudhub to end all connections (`Drain`)."""
+
+DRAIN_RESOURCE: Final = "cloudhub/drain"
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """cloudcore is stopping: cloudhub is to end all connections, and replies when it has."""
+
+    seconds: float
+    """Time for that."""
+
+
 class ConnectEvent(msgspec.Struct, frozen=True):
     """A connection has begun or ended: KubeEdge's event (docs/protocol.md, "Connection events in the cloud"), with the
     connection's id.

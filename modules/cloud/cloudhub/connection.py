@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from websockets.extensions.permessage_deflate import enable_server_permessage_deflate
-from websockets.frames import DATA_OPCODES, Frame
+from websockets.frames import DATA_OPCODES, CloseCode, Frame
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
@@ -55,6 +55,8 @@ class WebsocketLink:
         self.waiting: deque[bytes] = deque()
         self._sent_bytes = self._taken_bytes = 0
         self.is_closed = False
+        self.is_ended = False
+        """Whether the connection is to be closed with a close frame."""
         self.is_stuck = False
         """Whether the socket's buffer is full."""
         self.passed_frames = self.passed_bytes = 0
@@ -109,6 +111,11 @@ class WebsocketLink:
     def close(self) -> None:
         """Closes the TCP connection without a close frame, as KubeEdge does."""
         self.is_closed = True
+        self._wake(self)
+
+    def end(self) -> None:
+        """Closes the connection with a close frame, after the waiting messages."""
+        self.is_ended = True
         self._wake(self)
 
 
@@ -284,6 +291,21 @@ class WebsocketConnection:
         self.link.is_stuck = False
         if self._is_ending:
             self._end_gently(now)
+
+    def end(self, now: float) -> None:
+        """Writes the waiting messages and a close frame; the peer has a second to close.
+
+        Raises:
+            OSError: the connection is gone.
+        """
+        if self._protocol.state is not OPEN:
+            return
+        while self.link.waiting:
+            self._protocol.send_text(self.link.take())
+        self._protocol.send_close(CloseCode.GOING_AWAY, "cloudcore is stopping")
+        self._take_protocol()
+        self._drop_at = now + _CLOSE_TIMEOUT
+        self.flush(now)
 
     def close(self) -> None:
         """Closes the socket at once."""

@@ -1,6 +1,6 @@
 """The border between cloudhub and a transport: the link to one node, and its events."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -26,6 +26,27 @@ class Link(Protocol):
 
     def close(self) -> None:
         """Closes the connection at once; never blocks, never raises, may be called again."""
+
+
+@runtime_checkable
+class EndingLink(Protocol):
+    """A link over a protocol that can tell the node why it is closed."""
+
+    def end(self) -> None:
+        """Closes the connection after what waits was sent; never blocks, never raises, may be called again."""
+
+
+def close_now(link: Link) -> None:
+    """Closes a link at once."""
+    link.close()
+
+
+def end(link: Link) -> None:
+    """Ends a link, and tells the node that this cloudcore is stopping, if the link can."""
+    if isinstance(link, EndingLink):
+        link.end()
+    else:
+        link.close()
 
 
 class LinkOpened(msgspec.Struct, frozen=True):

@@ -8,22 +8,25 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import msgspec
 
 from beehive.codec import encode
-from beehive.errors import ContentError, ResourceError
+from beehive.errors import ContentError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
-from beehive.names import Group, ModuleName, Operation, ResourceType
-from beehive.resource import Form, Resource, Side, trim_node
+from beehive.names import Group, ModuleName, Operation
+from beehive.resource import Side, trim_node
 from modules.cloud.cloudhub.acknowledgement import needs_acknowledgement
 from modules.cloud.cloudhub.dispatcher import Dispatcher
-from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkOpened
+from modules.cloud.cloudhub.draining import Draining
+from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkOpened, close_now, end
 from modules.cloud.cloudhub.node_connection import Connection
 from modules.cloud.cloudhub.node_session import NodeSession, ObjectVersion, OfferResult, object_version_of
-from modules.cloud.cloudhub.replaced_connections import ReplacedConnections
+from modules.cloud.cloudhub.replaced_connections import TWO_MACHINES, ReplacedConnections
 from modules.cloud.cloudhub.routing import (
     CA_RESOURCE,
     Destination,
     destination_of,
+    is_deletion_of_node,
+    node_of,
     on_node,
     resource_type_of,
     wants_answer,
@@ -32,10 +35,12 @@ from modules.cloud.cloudhub.upstream_window import MAX_BYTES, MAX_MESSAGES, Upst
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     ACKNOWLEDGED_RESOURCE,
+    DRAIN,
     HANDLED,
     NODES,
     Acknowledged,
     ConnectEvent,
+    Drain,
     SessionTakenOver,
 )
 from modules.cloud.refusals import Refusals
@@ -47,6 +52,7 @@ _LONGEST_ECHO = 1024
 """Characters of a refused message's resource that the error repeats."""
 _LOGGED = 500
 """Bytes of a node's error in the log."""
+_DRAIN_PERIOD = 0.05
 _ACKNOWLEDGEMENT_DELAY = 0.05
 """Seconds for which acknowledgements are collected, so that those of many nodes share a transaction."""
 
@@ -77,12 +83,6 @@ class Transport(Protocol):
 
 
 MakeTransport = Callable[[Dispatcher], Transport]
-
-
-_TWO_MACHINES = (
-    "node %s connects again and again while it is connected: two machines seem to have this name; give one of them "
-    "another: `edgecore join --name`, or modules.edged.hostnameOverride"
-)
 
 
 class _Passing(NamedTuple):
@@ -167,12 +167,12 @@ class CloudHub(Module):
     @handles()
     def to_node(self, message: Message) -> None:
         """Sends a controller's message to a node; the resource has the cloud's form."""
-        node = _node_of(message)
+        node = node_of(message)
         if not node:
             self._drop("no node in the resource", message)
         elif needs_acknowledgement(message):
             self._offer(node, message)
-        elif _is_deletion_of_node(message):
+        elif is_deletion_of_node(message):
             self._disconnect(node, "the node was deleted")
         else:
             self._write(node, message)
@@ -193,6 +193,23 @@ class CloudHub(Module):
             for passing in self._upstream.handled(node, count, now):
                 self._pass_on(passing)
 
+    @handles(None, DRAIN)
+    def drain(self, message: Message) -> None:
+        """Ends all connections, spread over the time given, and replies when that is done."""
+        self.announce_not_ready("cloudcore is stopping")
+        seconds = message.content_as(Drain).seconds
+        draining = Draining(self._connections, self.clock.monotonic(), seconds)
+
+        def go_on() -> None:
+            for node in draining.due(list(self._connections), self.clock.monotonic(), self._upstream.is_idle):
+                self._disconnect(node, "cloudcore is stopping", end)
+            if self._connections:
+                self.after(_DRAIN_PERIOD, go_on)
+            else:
+                self.reply(message, seconds)
+
+        go_on()
+
     @handles(None, NODES)
     def report_nodes(self, message: Message) -> None:
         """Replies with the state of all connections."""
@@ -211,7 +228,7 @@ class CloudHub(Module):
 
     def _opened(self, node: str, link: Link) -> None:
         if node in self._connections and self._replaced.note(node, self.clock.monotonic()):
-            _log.warning(_TWO_MACHINES, node)
+            _log.warning(TWO_MACHINES, node)
         self._disconnect(node, "the node has connected again")
         now = self.clock.monotonic()
         connection = Connection(link, now, self.clock.new_id(), opened_at=now)
@@ -224,12 +241,12 @@ class CloudHub(Module):
         if self._is_current(node, link):
             self._disconnect(node, "the connection was closed")
 
-    def _disconnect(self, node: str, reason: str) -> None:
+    def _disconnect(self, node: str, reason: str, close: Callable[[Link], None] = close_now) -> None:
         connection = self._connections.pop(node, None)
         if connection is None:
             return
         _log.info("node %s disconnected: %s", node, reason)
-        connection.link.close()
+        close(connection.link)
         del self._sessions[node]
         self._report_acknowledged()
         self._send_connect_event(node, connection, Operation.DISCONNECTED)
@@ -377,16 +394,3 @@ class CloudHub(Module):
     def _drop(self, reason: str, message: Message) -> None:
         self.counts[reason] += 1
         _log.debug("dropped: %s: %s %s", reason, message.route.operation, message.route.resource)
-
-
-def _node_of(message: Message) -> str:
-    try:
-        resource = Resource.parse(message.route.resource, Side.CLOUD)
-    except ResourceError:
-        return ""
-    return "" if resource.form is Form.NODE else resource.node
-
-
-def _is_deletion_of_node(message: Message) -> bool:
-    resource = Resource.parse(message.route.resource, Side.CLOUD)
-    return resource.type == ResourceType.NODE and message.route.operation == Operation.DELETE

@@ -11,6 +11,12 @@ MANY: Final = 5
 longer each time.
 """
 
+TWO_MACHINES: Final = (
+    "node %s connects again and again while it is connected: two machines seem to have this name; give one of them "
+    "another: `edgecore join --name`, or modules.edged.hostnameOverride"
+)
+"""Warning about such a node, with its name."""
+
 
 class ReplacedConnections:
     """Counts for each node the connections that replaced one which was still there; it keeps nothing of other nodes."""

@@ -8,9 +8,10 @@ calls of dynamiccontroller. The source of a passed message is the node of the co
 import re
 from enum import Enum
 
+from beehive.errors import ResourceError
 from beehive.message import Message
 from beehive.names import Group, ModuleName, Operation, ResourceType
-from beehive.resource import Side, type_of
+from beehive.resource import Form, Resource, Side, type_of
 
 _VOLUME = re.compile(r"^\w[-\w.+]*/volume/\w[-\w.+]*", re.ASCII)
 _TASK_OPERATIONS = ("prepull", "upgrade", Operation.NODE_ACTION_STATUS)
@@ -136,3 +137,18 @@ def on_node(message: Message, node: str) -> Message:
     the source is the node's Kubernetes user, which is no module's name.
     """
     return message.with_route(resource=f"node/{node}/{message.route.resource}", source=f"{_USER}{node}")
+
+
+def node_of(message: Message) -> str:
+    """Return the node to which a controller's message goes; "" when its resource names none."""
+    try:
+        resource = Resource.parse(message.route.resource, Side.CLOUD)
+    except ResourceError:
+        return ""
+    return "" if resource.form is Form.NODE else resource.node
+
+
+def is_deletion_of_node(message: Message) -> bool:
+    """Return whether a message says that a Node was deleted."""
+    resource = Resource.parse(message.route.resource, Side.CLOUD)
+    return resource.type == ResourceType.NODE and message.route.operation == Operation.DELETE

@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 _OVERDUE_PERIOD = 0.5
 """Seconds between two checks for overdue connections."""
 _BACKLOG = 1024
+_ENDING_SECONDS = 2.0
+"""Time in which nodes that were told of the end close their connections."""
 _FULL_PERIOD = 0.005
 """Seconds between two checks whether the controllers' inboxes have room again."""
 
@@ -105,6 +107,7 @@ class WebsocketServer:
         self._waker, self._woken = socket.socketpair()
         self._is_woken = False
         self._stopping = False
+        self._accepts = True
         self._selector = selectors.DefaultSelector()
         self._thread = threading.Thread(target=self._run, name="cloudhub/links", daemon=True)
 
@@ -116,6 +119,13 @@ class WebsocketServer:
     def start(self) -> None:
         """Starts to accept connections."""
         self._thread.start()
+
+    def stop_listening(self) -> None:
+        """Closes the port; callable from any thread. Connections stay, and those that are being closed get a moment in
+        `stop`.
+        """
+        self._accepts = False
+        self._wake()
 
     def stop(self) -> None:
         """Closes all connections and ends the thread; the links' closing is delivered before it returns."""
@@ -147,11 +157,22 @@ class WebsocketServer:
                 if now >= check_at:
                     check_at = now + _OVERDUE_PERIOD
                     self._drop_overdue(now)
+            if not self._accepts:
+                self._await_ends()
         finally:
             self._close_all()
 
+    def _await_ends(self) -> None:
+        """Lets nodes read their close frames, for a short time."""
+        deadline = self._clock.monotonic() + _ENDING_SECONDS
+        while self._connections and self._clock.monotonic() < deadline:
+            self._poll()
+            self._drop_overdue(self._clock.monotonic())
+
     def _poll(self) -> None:
         """Waits for sockets, serves those that are ready, and dispatches received messages."""
+        if not self._accepts and self._listening.fileno() >= 0:
+            self._close_listening()
         wait = _OVERDUE_PERIOD
         if self._incoming:
             wait = _FULL_PERIOD if self._is_full() else 0.0
@@ -164,6 +185,15 @@ class WebsocketServer:
                 self._serve(key.data, happened)
         self._serve_signalled()
         self._incoming.dispatch(self._clock.monotonic(), self._update)
+
+    def _close_listening(self) -> None:
+        if self._listening in self._registered:
+            self._selector.unregister(self._listening)
+        self._listening.close()
+
+    @property
+    def _registered(self) -> Any:
+        return self._selector.get_map()
 
     def _update(self, connection: WebsocketConnection) -> None:
         """Registers a connection for the events it waits for now, and for its share of the dispatching."""
@@ -238,10 +268,20 @@ class WebsocketServer:
                 continue
             if link.is_closed:
                 self._drop(connection, "ended by the cloud")
+            elif link.is_ended:
+                self._end(connection)
             elif connection.has_to_write:
                 self._update(connection)
             else:
                 self._attempt(connection, selectors.EVENT_WRITE)
+
+    def _end(self, connection: WebsocketConnection) -> None:
+        try:
+            connection.end(self._clock.monotonic())
+        except OSError as error:
+            self._drop(connection, str(error))
+        else:
+            self._update(connection)
 
     def _refusal(self, connection: WebsocketConnection, request: "Request") -> Refusal | None:
         """Returns the reason to refuse an upgrade, or None; then the connection counts for its node."""
@@ -290,8 +330,7 @@ class WebsocketServer:
     def _drop_overdue(self, now: float) -> None:
         for connection in [one for one in self._connections.values() if one.is_overdue(now, self._write_timeout)]:
             self._drop(connection, "it was too slow")
-        registered: Any = self._selector.get_map()
-        if self._listening not in registered:
+        if self._accepts and self._listening not in self._registered:
             self._selector.register(self._listening, selectors.EVENT_READ)
 
     def _close_all(self) -> None:

@@ -59,6 +59,10 @@ class UpstreamWindow(Generic[T]):
             self.counts["too many wait"] += 1
         yield from self._go_on(node, now)
 
+    def is_idle(self, node: str) -> bool:
+        """Returns whether no message of a node is unhandled."""
+        return node not in self._nodes
+
     def handled(self, node: str, count: int, now: float) -> Iterator[T]:
         """Counts messages of a node as handled, and yields the messages to pass on now."""
         state = self._nodes.get(node)

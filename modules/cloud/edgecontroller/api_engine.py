@@ -1,5 +1,6 @@
 """The API servers that edgecontroller works with: the embedded one, and that of a cluster."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from modules.cloud.apiserver.object_store import ObjectStore
@@ -37,6 +38,9 @@ class ApiEngine(Protocol):
 
     def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
         """Make a call, of a node with NodeRestriction; "" is edgecontroller itself or an administrator."""
+
+    def claim(self, node: str, then: Callable[[], None]) -> None:
+        """Read the state of a node that has connected, where it is kept in the cluster; `then` goes on in any case."""
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the beginning of a watch."""

@@ -26,6 +26,7 @@ from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, Reques
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
+from modules.cloud.edgecontroller.cluster_state import WRITE_PERIOD, ClusterState
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_reads import shown
@@ -62,6 +63,8 @@ class RemoteCluster(msgspec.Struct, frozen=True):
 
     connect: Callable[[Runtime], KubeTransport]
     """Returns a transport to the API server, at each start of edgecontroller."""
+    keeps_state: bool = False
+    """Whether what nodes have acknowledged is kept in it."""
 
 
 class ClusterApi:
@@ -108,6 +111,8 @@ class ClusterApi:
         """The kinds that are mirrored for the watches of nodes, and whether their lists are complete."""
         self._connections = connections
         self._is_sending = False
+        send = partial(self._send, node="")
+        self._state = ClusterState(send, connections, transactions.begin) if cluster.keeps_state else None
         self._is_loaded = False
         """Whether all objects were there once, and KubeEdge's ObjectSyncs were read if there was need."""
 
@@ -133,6 +138,8 @@ class ClusterApi:
         )
         for name in MIRRORED:
             _mirror(client, kind_named(name), self._told)
+        if self._state is not None:
+            self._module.every(WRITE_PERIOD, self._write_state)
 
     def mirrors(self, kind: str) -> bool:
         """Begin to mirror a kind that nodes watch; return whether all objects of a kind are in the storage."""
@@ -155,14 +162,21 @@ class ClusterApi:
         if known is not None:
             answered(ApiResult(known))
         elif not node:
-            self._send(call, node, answered)
+            self._send(call, answered, node)
         elif not is_write(call):
-            self._send(call, node, lambda result: answered(shown(call, node, result)))
+            self._send(call, lambda result: answered(shown(call, node, result)), node)
         elif kind is not None:
             self._admit(kind, call, node, answered)
         else:
             error = MethodNotAllowedError(f"a node writes no {call.plural[:80]}")
             answered(ApiResult(refusal=error.status()))
+
+    def claim(self, node: str, then: Callable[[], None]) -> None:
+        """Claim a node in the cluster if its state is there."""
+        if self._state is None:
+            then()
+        else:
+            self._state.claim(node, then)
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Refuse: who watches a cluster asks its API server."""
@@ -209,7 +223,7 @@ class ClusterApi:
         read = ApiCall(
             verb="get", api_version=call.api_version, plural=call.plural, namespace=call.namespace, name=call.name
         )
-        self._send(read, "", found)
+        self._send(read, found, "")
 
     def _admit_change(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered) -> None:
         try:
@@ -217,9 +231,9 @@ class ClusterApi:
         except ApiError as error:
             answered(ApiResult(refusal=error.status()))
         else:
-            self._send(write, node, answered)
+            self._send(write, answered, node)
 
-    def _send(self, call: ApiCall, node: str, answered: Answered) -> None:
+    def _send(self, call: ApiCall, answered: Answered, node: str) -> None:
         if self._client is None:
             answered(failure(HTTPStatus.SERVICE_UNAVAILABLE, "edgecontroller has not started"))
             return
@@ -300,6 +314,11 @@ class ClusterApi:
         self._missing |= set(MIRRORED)
         self._module.call_soon(list_all)
 
+    def _write_state(self) -> None:
+        if self._state is not None:
+            self._state.write()
+            self._end_turn()
+
     def _have(self, kind: str) -> None:
         if kind in self._watched:
             self._watched[kind] = True
@@ -308,13 +327,23 @@ class ClusterApi:
             self._import_or_end()
 
     def _import_or_end(self) -> None:
-        """When all objects are there, read KubeEdge's ObjectSyncs if that is wanted, and end the loading."""
+        """When all objects are there, read the state in the cluster or KubeEdge's ObjectSyncs, if wanted, and go on."""
         if self._missing:
             return
-        self._transactions.begin()
-        if self._is_loaded or self._connections.have_state():
-            self._is_loaded = True
+        if self._is_loaded:
             self._loaded()
+            return
+        self._missing.add(_OBJECT_SYNC)
+        if self._state is None:
+            self._import()
+        else:
+            self._state.load(self._import)
+
+    def _import(self) -> None:
+        self._transactions.begin()
+        if self._connections.have_state():
+            self._is_loaded = True
+            self._have(_OBJECT_SYNC)
             return
 
         def done(found: Imported) -> None:
@@ -323,8 +352,7 @@ class ClusterApi:
             self._have(_OBJECT_SYNC)
             self._end_turn()
 
-        self._missing.add(_OBJECT_SYNC)
-        ObjectSyncImport(lambda call, then: self._send(call, "", then), self._mirror.find, done).start()
+        ObjectSyncImport(partial(self._send, node=""), self._mirror.find, done).start()
 
 
 def _mirror(client: KubeClient, kind: Kind, told: Callable[[Kind, News], None]) -> None:

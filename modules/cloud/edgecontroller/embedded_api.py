@@ -97,6 +97,10 @@ class EmbeddedApi:
             result = api_calls.serve(self._cluster, call, knows_all=self.knows_all)
         answered(result)
 
+    def claim(self, node: str, then: Callable[[], None]) -> None:  # noqa: ARG002 - of the protocol
+        """Go on at once: the state is in the database."""
+        then()
+
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the beginning of a watch."""
         return self._history.start(query)

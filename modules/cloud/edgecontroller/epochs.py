@@ -60,6 +60,20 @@ class Epochs:
         """Begins another epoch: a reflector says that versions went back."""
         self._begin(0)
 
+    def resume(self, stored: Epoch) -> None:
+        """Goes on with an epoch that is kept elsewhere, after the first list of pods.
+
+        Args:
+            stored: with the newest version of a pod that a node has acknowledged in it.
+        """
+        listed = self._present.newest
+        if stored.number < self.number:
+            return
+        is_over = listed < stored.newest
+        self._put(Epoch(stored.number + is_over, listed))
+        if is_over:
+            self._ended()
+
     def _begin(self, newest: int) -> None:
         """Begins the next epoch, or goes on in one that another cloudcore has begun."""
         stored = self._database.epoch().number

@@ -177,11 +177,14 @@ class EdgeController(Module):
         connection, and the node connects again.
         """
         node = message.route.resource.partition("/")[2]
-        self._handle(
-            message,
-            lambda: self._connections.connected(message.content_as(ConnectEvent)),
-            lambda _message, _error: self._connections.close(node),
-        )
+
+        def refuse(_: Message, __: ApiError) -> None:
+            self._connections.close(node)
+
+        def connect() -> None:
+            self._handle(message, lambda: self._connections.connected(message.content_as(ConnectEvent)), refuse)
+
+        self._handle(message, lambda: self._api.claim(node, connect), refuse)
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_disconnected(self, message: Message) -> None:

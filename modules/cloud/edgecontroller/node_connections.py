@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.kinds import ObjectKey, kind_named, uid_of
 from modules.cloud.apiserver.object_store import ObjectStore
@@ -44,6 +46,8 @@ class NodeConnections:
         self._object_syncs = object_syncs
         self._downstream = downstream
         self._close = close
+        self._registered_before: set[str] = set()
+        """Nodes that have registered while they were being claimed."""
         self.epochs = Epochs(database, self.close_all)
         """Of the API server's versions."""
         self._suspects: set[str] | None = None
@@ -75,6 +79,29 @@ class NodeConnections:
                 self._database.put_object_sync(node, uid, sync)
             self._database.put_node_state(node, NodeState(self._uid_of(node), self.epochs.number))
 
+    @property
+    def cloudcore(self) -> str:
+        """The name of this cloudcore among others."""
+        return self._database.cloudcore
+
+    def state_of(self, node: str) -> tuple[NodeState, dict[str, ObjectSync]]:
+        """Returns the stored state of a node, connected or not. For a transaction."""
+        found = self._database.node_state_of(node)
+        return msgspec.structs.replace(found, uid=found.uid or self._uid_of(node)), self._database.object_syncs_of(node)
+
+    def take_over_state(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
+        """Replaces the stored state of a node that is not connected. For a transaction."""
+        if node not in self._database.connected:
+            self._database.forget_node(node)
+            self._database.put_node_state(node, state)
+            for uid, sync in syncs.items():
+                self._database.put_object_sync(node, uid, sync)
+
+    def take_changed(self) -> set[str]:
+        """Returns the nodes whose stored state has changed since the last call."""
+        changed, self._database.changed = self._database.changed, set()
+        return changed
+
     def connected(self, event: ConnectEvent) -> None:
         """Claims the node and sends it its unacknowledged objects.
 
@@ -87,6 +114,9 @@ class NodeConnections:
             return
         self._claim(node, event.connection)
         self._load(node)
+        if node in self._registered_before:
+            self._registered_before.discard(node)
+            self._object_syncs.node_restarted(node)
         self._downstream.node_connected(node)
 
     def disconnected(self, event: ConnectEvent) -> None:
@@ -100,6 +130,8 @@ class NodeConnections:
     def registered(self, node: str) -> None:
         """Sends a node everything it needs again: its process has started, perhaps with an empty store."""
         self._downstream.unwatch(node)
+        if not self._object_syncs.is_connected(node):
+            self._registered_before.add(node)
         self._object_syncs.node_restarted(node)
         self._downstream.node_connected(node)
 
@@ -205,6 +237,7 @@ class NodeConnections:
         return uid_of(obj) if obj is not None else ""
 
     def _remove(self, node: str) -> None:
+        self._registered_before.discard(node)
         self._database.connected.pop(node, None)
         self._object_syncs.node_disconnected(node)
         self._downstream.node_disconnected(node)

@@ -7,9 +7,11 @@ those of `cloudcore.config.kubeedge.io/v1alpha1`, where it has the setting.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
+
+_IN_MEMORY: Final = "sqlite://"
 
 
 class TlsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,6 +84,10 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     in_cluster: bool = False
     """Whether cloudcore runs in a pod of that cluster, and uses its service account."""
 
+    state: Literal["database", "cluster"] = "database"
+    """Where it is kept what nodes have acknowledged. In the cluster it is one NodeState for each node, and there is no
+    database then."""
+
     keepalive_interval: Annotated[float, Meta(gt=0)] = 30.0
     """Seconds without a keepalive after which a node is disconnected (`cloudHub.keepaliveInterval`). Twice the edge's
     heartbeat of 15 s."""
@@ -105,5 +111,7 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def database_url(self) -> str:
-        """The path or URL of the database."""
+        """The path or URL of the database; in memory when the state is in the cluster."""
+        if self.state == "cluster":
+            return _IN_MEMORY
         return self.database or str(self.control_socket.with_suffix(".db"))

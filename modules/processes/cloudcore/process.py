@@ -5,6 +5,7 @@ import os
 import resource
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,10 @@ import msgspec
 from beehive.clock import RealClock
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
+from beehive.message import Message
+from beehive.names import ModuleName
 from beehive.runtime import Threads
+from modules.cloud.apiserver import commands
 from modules.cloud.apiserver.authentication.authenticator import Authenticator
 from modules.cloud.apiserver.authentication.token_file import StaticTokens, read_tokens
 from modules.cloud.apiserver.cluster import Cluster
@@ -25,6 +29,7 @@ from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.messages import DRAIN, DRAIN_RESOURCE, Drain
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.control import Control, check_socket
@@ -40,6 +45,9 @@ if TYPE_CHECKING:
 
     from modules.cloud.client.kubeconfig.model import Selected
 
+_DRAIN_SECONDS = 8.0
+"""Time in which the connections of nodes are ended; a kubelet gives a pod 30 s to stop."""
+_DRAIN_MARGIN = 1.0
 _API_CONNECTIONS = 16
 """As many as `DEFAULT_LIMITS` lets calls be in flight."""
 _log = logging.getLogger(__name__)
@@ -74,6 +82,7 @@ def run(options: RunOptions) -> int:
     watch.begin()
     _log.info("stopping: %s", shutdown.wait().name)
     watch.close()
+    cloud.drain()
     return _stop(cloud)
 
 
@@ -113,7 +122,7 @@ class CloudCore:
         self._database = Database(config.database_url, name, stores_objects=selected is None)
         embedded = Cluster(clock, config.default_node or "", int(clock.now()) if self._database.is_new else 1)
         manifests = ManifestDirectory(config.manifests_dir, embedded) if config.manifests_dir else None
-        cluster = embedded if selected is None else _remote(selected)
+        cluster = embedded if selected is None else _remote(selected, keeps_state=config.state == "cluster")
         self._https: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
         ca_pem = self._add_registrar(config.tls) if config.tls else ""
@@ -160,6 +169,23 @@ class CloudCore:
             StartError: a module could not be started; none is left running.
         """
         self.hive.start()
+
+    def drain(self, seconds: float = _DRAIN_SECONDS) -> None:
+        """Accepts no more nodes, and ends the connections of all, a few at a time; cloudcore is not ready meanwhile.
+
+        Requests that wait for their answers are answered first, unless that takes longer.
+
+        Args:
+            seconds: time for that.
+        """
+        for server in self._servers:
+            server.stop_listening()
+        is_done = threading.Event()
+        message = Message.new(
+            self._clock, source=commands.SOURCE, resource=DRAIN_RESOURCE, operation=DRAIN, content=Drain(seconds)
+        )
+        self.hive.request_then(ModuleName.CLOUDHUB, message, seconds + _DRAIN_MARGIN, lambda _: is_done.set())
+        is_done.wait(seconds + 2 * _DRAIN_MARGIN)
 
     def stop(self) -> None:
         """Stops all modules.
@@ -223,11 +249,11 @@ def _selected(config: CloudCoreConfig) -> "Selected | None":
     return reading.load([config.kubeconfig]).select(config.context)
 
 
-def _remote(selected: "Selected") -> RemoteCluster:
+def _remote(selected: "Selected", *, keeps_state: bool) -> RemoteCluster:
     from modules.cloud.client.http.factory import http_transport  # noqa: PLC0415 - for clusters only
 
     agent, connections = f"cloudcore/{VERSION}", _API_CONNECTIONS
-    return RemoteCluster(lambda runtime: http_transport(selected, runtime, agent, connections))
+    return RemoteCluster(lambda runtime: http_transport(selected, runtime, agent, connections), keeps_state)
 
 
 def _host(address: str) -> str:

@@ -116,6 +116,12 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--in-cluster", action="store_true", help="cloudcore runs in a pod of the cluster, as its service account"
     )
+    group.add_argument(
+        "--state",
+        choices=("database", "cluster"),
+        default=_DEFAULTS.state,
+        help="where it is kept what nodes have acknowledged; in the cluster: a NodeState a node (default: %(default)s)",
+    )
 
 
 def _mistake(chosen: argparse.Namespace) -> str:
@@ -128,6 +134,10 @@ def _mistake(chosen: argparse.Namespace) -> str:
         return "--kubeconfig and --in-cluster exclude each other"
     if chosen.context and not chosen.kubeconfig:
         return "--context names a context of a kubeconfig: add --kubeconfig FILE"
+    if chosen.state == "cluster" and not (chosen.kubeconfig or chosen.in_cluster):
+        return "--state cluster needs a cluster: add --kubeconfig FILE or --in-cluster"
+    if chosen.state == "cluster" and chosen.database:
+        return "--state cluster and --database exclude each other: the state is in one place"
     of_embedded = {"--manifests": chosen.manifests, "--secure-port": chosen.secure_port, "--node": chosen.node}
     given = [name for name, value in of_embedded.items() if value is not None]
     if given and (chosen.kubeconfig or chosen.in_cluster):
@@ -176,6 +186,7 @@ def run(chosen: argparse.Namespace) -> int:
         "kubeconfig": chosen.kubeconfig and str(chosen.kubeconfig),
         "context": chosen.context,
         "in_cluster": chosen.in_cluster,
+        "state": chosen.state,
         "control_socket": str(chosen.socket),
         "default_node": chosen.node,
         "database": chosen.database,

@@ -72,6 +72,8 @@ class Database:
         """The nodes that are connected to this cloudcore, and their connection ids."""
         self.unclaimed: set[str] = set()
         """Connected nodes whose claim is not committed yet; it is newer than any claim in the database."""
+        self.changed: set[str] = set()
+        """Nodes whose ObjectSyncs or states have changed, for who keeps a copy of them."""
         try:
             self.is_new = self._prepare()
         except DatabaseError:
@@ -220,6 +222,7 @@ class Database:
                 self._write(connection, version)
                 connection.commit()
                 self._seen = version
+                self.changed |= self._transaction.nodes()
                 self.unclaimed -= self._transaction.sessions.keys()
         except SQLAlchemyError as error:
             raise self._error("commit", error) from error

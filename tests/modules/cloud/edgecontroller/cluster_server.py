@@ -245,6 +245,7 @@ class ClusterController(Controller):
         server: the API server; None for a new one.
         database: of ObjectSyncs; None for one in memory.
         nodes: those that connect at once.
+        keeps_state: whether what nodes have acknowledged is kept in the cluster.
     """
 
     def __init__(
@@ -253,11 +254,13 @@ class ClusterController(Controller):
         server: ClusterServer | None = None,
         database: Database | None = None,
         nodes: tuple[str, ...] = ("n1",),
+        *,
+        keeps_state: bool = False,
     ) -> None:
         self.bee = bee
         self.server = server or ClusterServer(bee.clock)
         self.database = database or Database(IN_MEMORY, "cloudcore", stores_objects=False)
-        bee.add(EdgeController, RemoteCluster(self.server.connect), self.database)
+        bee.add(EdgeController, RemoteCluster(self.server.connect, keeps_state), self.database)
         bee.start()
         self.links = 0
         for each in nodes:

@@ -1,0 +1,192 @@
+"""What nodes have acknowledged, kept in the cluster: one NodeState for each node."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+from modules.cloud.apiserver.kinds import JsonObject, version_of
+from modules.cloud.apiserver.object_sync import Epoch
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.edgecontroller import node_state_objects
+from modules.cloud.edgecontroller.node_connections import NodeConnections
+from modules.cloud.edgecontroller.node_state_objects import API_VERSION, NAMESPACE, PLURAL
+from modules.cloud.edgecontroller.procedure import Answered
+
+_log = logging.getLogger(__name__)
+
+WRITE_PERIOD: Final = 5.0
+"""Seconds between two writes of a node's state."""
+_ATTEMPTS: Final = 4
+_PAGE: Final = 100
+_MAX_PAGES: Final = 10_000
+_COMPARED: Final = ("nodeUID", "epoch", "objects")
+_STALE: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
+
+
+class ClusterState:
+    """Reads the NodeStates at the start, and writes those that have changed.
+
+    The working copy is the database, in memory. A write that is lost costs bytes: objects are sent again. A deletion
+    that a node has not acknowledged is an object of its state that the cluster does not have any more.
+
+    A node that connects is claimed with a write, which needs the resourceVersion that was read last. So the state that
+    it is served with is the newest, and the next write of the cloudcore to which it was connected before is refused;
+    that one then ends its connection.
+
+    Args:
+        send: makes an API call; the answer comes in a turn of the module.
+        connections: of nodes, and what they have acknowledged. All its methods need a transaction.
+        begin: begins a transaction, unless one has begun.
+    """
+
+    def __init__(
+        self, send: Callable[[ApiCall, Answered], None], connections: NodeConnections, begin: Callable[[], None]
+    ) -> None:
+        self._send = send
+        self._connections = connections
+        self._begin = begin
+        self._written_specs: dict[str, int] = {}
+        """By node, a hash of what its NodeState says, to write only what has changed."""
+        self._epoch = Epoch()
+        self._versions: dict[str, str] = {}
+        """By node, the resourceVersion of its NodeState; only of those that are there."""
+        self._busy: set[str] = set()
+        """Nodes of which a write is under way."""
+        self._changed: set[str] = set()
+        self._pages = 0
+
+    def load(self, done: Callable[[], None]) -> None:
+        """Read all NodeStates. Without the right or the definition, nodes are sent everything again."""
+        self._ask_page("", done)
+
+    def claim(self, node: str, then: Callable[[], None]) -> None:
+        """Write that a node is this cloudcore's, and read what others have written. `then` is called in any case."""
+        self._claim(node, then, _ATTEMPTS)
+
+    def write(self) -> None:
+        """Write the states that have changed."""
+        self._begin()
+        self._changed |= self._connections.take_changed()
+        for node in sorted(self._changed - self._busy):
+            self._changed.discard(node)
+            if _hash(self._body_of(node)) != self._written_specs.get(node):
+                self._put(node, partial(self._written, node))
+
+    def _ask_page(self, token: str, done: Callable[[], None]) -> None:
+        self._pages += 1
+        options: JsonObject = {"limit": str(_PAGE), **({"continue": token} if token else {})}
+
+        def answered(result: ApiResult) -> None:
+            if result.object is None:
+                _log.warning("the NodeStates cannot be read: %s", (result.refusal or {}).get("message", ""))
+            page: JsonObject = result.object or {}
+            items = page.get("items")
+            for each in items if isinstance(items, list) else ():
+                if isinstance(each, dict) and isinstance(each.get("metadata"), dict):
+                    self._take(str(each["metadata"].get("name", "")), each)
+            rest = (page.get("metadata") or {}).get("continue")
+            if rest and self._pages < _MAX_PAGES:
+                self._ask_page(str(rest), done)
+            else:
+                self._begin()
+                self._connections.epochs.resume(self._epoch)
+                done()
+
+        self._send(_call("list", options=options), answered)
+
+    def _claim(self, node: str, then: Callable[[], None], attempts: int) -> None:
+        def written(result: ApiResult) -> None:
+            if _code(result) in _STALE and attempts:
+                self._read(node, lambda _: self._claim(node, then, attempts - 1))
+                return
+            self._busy.discard(node)
+            if result.object is None:
+                _log.warning(
+                    "node %s: its state cannot be written: %s", node, (result.refusal or {}).get("message", "")
+                )
+            then()
+
+        self._put(node, written)
+
+    def _read(self, node: str, then: Callable[[str], None]) -> None:
+        """Read a NodeState; `then` takes the cloudcore whose it is, "" if there is none."""
+
+        def answered(result: ApiResult) -> None:
+            if result.object is not None:
+                then(self._take(node, result.object))
+                return
+            if _code(result) == HTTPStatus.NOT_FOUND:
+                self._versions.pop(node, None)
+            then("")
+
+        self._send(_call("get", name=node), answered)
+
+    def _take(self, node: str, obj: JsonObject) -> str:
+        """Take over a NodeState, unless the node is connected here; return the cloudcore whose it is."""
+        self._versions[node] = version_of(obj)
+        stored = node_state_objects.read(obj)
+        if stored is None:
+            _log.warning("the NodeState of node %s cannot be read", node)
+            return ""
+        self._begin()
+        self._written_specs[node] = _hash(obj)
+        self._connections.take_over_state(node, stored.state, stored.syncs)
+        found = Epoch(stored.state.epoch, node_state_objects.newest_pod_version(stored.syncs))
+        if (found.number, found.newest) > (self._epoch.number, self._epoch.newest):
+            self._epoch = found
+        return stored.cloudcore
+
+    def _put(self, node: str, then: Answered) -> None:
+        self._begin()
+        self._busy.add(node)
+        body = self._body_of(node)
+        version = self._versions.get(node)
+        if version is not None:
+            body["metadata"]["resourceVersion"] = version
+
+        def answered(result: ApiResult) -> None:
+            if result.object is not None:
+                self._versions[node] = version_of(result.object)
+                self._written_specs[node] = _hash(body)
+            then(result)
+
+        name = node if version is not None else ""
+        self._send(_call("update" if name else "create", name=name, body=body), answered)
+
+    def _body_of(self, node: str) -> JsonObject:
+        state, syncs = self._connections.state_of(node)
+        return node_state_objects.object_of(node, state, syncs, self._connections.cloudcore)
+
+    def _written(self, node: str, result: ApiResult) -> None:
+        if result.object is not None:
+            self._busy.discard(node)
+            return
+        if _code(result) not in _STALE:
+            self._busy.discard(node)
+            self._changed.add(node)
+            return
+
+        def found(owner: str) -> None:
+            self._busy.discard(node)
+            if owner in ("", self._connections.cloudcore):
+                self._changed.add(node)  # the answer to an earlier write was lost
+            else:
+                self._connections.close(node)
+
+        self._read(node, found)
+
+
+def _call(verb: str, name: str = "", **fields: Any) -> ApiCall:
+    return ApiCall(verb=verb, api_version=API_VERSION, plural=PLURAL, namespace=NAMESPACE, name=name, **fields)
+
+
+def _code(result: ApiResult) -> int:
+    return int((result.refusal or {}).get("code", 0))
+
+
+def _hash(obj: JsonObject) -> int:
+    """Return a hash of what a NodeState says of its node, without the cloudcore."""
+    spec = obj.get("spec")
+    return hash(tuple(str(spec.get(name, "")) for name in _COMPARED) if isinstance(spec, dict) else ())

@@ -1,0 +1,93 @@
+"""The state of a node as an object of the cluster: a NodeState, a custom resource of cloudcore."""
+
+import base64
+import binascii
+import zlib
+from typing import Final
+
+import msgspec
+
+from beehive.decoding import convert, decode_json
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
+from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
+from modules.cloud.edgecontroller.object_syncs import is_storable
+
+API_VERSION: Final = "edgecore.io/v1alpha1"
+PLURAL: Final = "nodestates"
+KIND: Final = "NodeState"
+NAMESPACE: Final = "kubeedge"
+MAX_BYTES: Final = 900_000
+"""Of the packed objects; etcd takes objects of up to 1.5 MB, and the API server's own limit is near."""
+_MAX_UNPACKED: Final = 16 * 1024 * 1024
+_TOO_LARGE: Final = 1 << 63
+_Row = tuple[str, str, str, str, int]
+_POD: Final = kind_named("Pod").key_name
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The spec of a NodeState."""
+
+    cloudcore: str = ""
+    """The cloudcore to which the node has connected last."""
+    node_uid: str = msgspec.field(default="", name="nodeUID")
+    epoch: int = 0
+    objects: str = ""
+    """Packed: deflated JSON in base64; kind, namespace, name, uid and acknowledged version of each object."""
+
+
+class StoredState(msgspec.Struct, frozen=True):
+    """What is read from a NodeState."""
+
+    cloudcore: str
+    state: NodeState
+    syncs: dict[str, ObjectSync]
+    """By uid."""
+
+
+def object_of(node: str, state: NodeState, syncs: dict[str, ObjectSync], cloudcore: str) -> JsonObject:
+    """Return the NodeState of a node. It is owned by the Node object, and garbage is collected with it. When there are
+    too many objects, some that are no pods are left out: the node is sent them again.
+    """
+    metadata: JsonObject = {"name": node, "namespace": NAMESPACE}
+    if state.uid:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": state.uid}
+        metadata["ownerReferences"] = [owner]
+    spec = Spec(cloudcore=cloudcore, node_uid=state.uid, epoch=state.epoch, objects=_packed(syncs))
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
+
+
+def read(obj: JsonObject) -> StoredState | None:
+    """Return what a NodeState says; None for one that cannot be read, as it is only a record of what was sent."""
+    try:
+        spec = convert(obj.get("spec"), Spec)
+        return StoredState(spec.cloudcore, NodeState(spec.node_uid, spec.epoch), _unpacked(spec.objects))
+    except (msgspec.MsgspecError, ValueError, TypeError, zlib.error, RecursionError):
+        return None
+
+
+def newest_pod_version(syncs: dict[str, ObjectSync]) -> int:
+    """Return the newest version of a pod that a node has acknowledged."""
+    return max((sync.version for sync in syncs.values() if sync.key.kind == _POD), default=0)
+
+
+def _packed(syncs: dict[str, ObjectSync]) -> str:
+    rows = [(*sync.key, uid, sync.version) for uid, sync in syncs.items()]
+    rows.sort(key=lambda row: (row[0] != _POD, row))
+    while True:
+        text = base64.b64encode(zlib.compress(msgspec.json.encode(rows))).decode()
+        if len(text) <= MAX_BYTES:
+            return text
+        del rows[len(rows) * MAX_BYTES * 9 // (len(text) * 10) :]
+
+
+def _unpacked(text: str) -> dict[str, ObjectSync]:
+    if not text:
+        return {}
+    try:
+        packed = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from error
+    plain = zlib.decompressobj().decompress(packed, _MAX_UNPACKED)
+    rows = decode_json(plain, list[_Row])
+    found = ((row[3], ObjectSync(ObjectKey(*row[:3]), row[4])) for row in rows)
+    return {uid: sync for uid, sync in found if is_storable(uid, sync.key) and 0 <= sync.version < _TOO_LARGE}

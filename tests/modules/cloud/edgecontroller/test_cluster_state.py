@@ -1,0 +1,264 @@
+"""What nodes have acknowledged, in the cluster and nowhere else."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from beehive.testing import Harness
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.engine import IN_MEMORY
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of, version_of
+from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
+from modules.cloud.edgecontroller import node_state_objects
+from modules.cloud.edgecontroller.node_state_objects import API_VERSION, NAMESPACE, PLURAL, StoredState, object_of, read
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
+from tests.modules.cloud.edgecontroller.controller import WEB
+from tests.modules.cloud.objects import node, pod
+
+N1 = {"kind": "Node", "apiVersion": "v1", **node()}
+INSERT = "insert node/n1/default/pod/web"
+
+
+class NodeStates:
+    """The NodeStates of a cluster, as its API server keeps them; outlives cloudcores."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, JsonObject] = {}
+        self.writes: list[str] = []
+        """The names of those written."""
+        self.loses_answers = False
+        self._version = 0
+
+    def serve(self, exchange: FakeExchange) -> None:
+        """Answers a request for them."""
+        call = exchange.call
+        assert (call.api_version, call.namespace) == (API_VERSION, NAMESPACE)
+        known = self.objects.get(call.name)
+        if call.verb == "list":
+            exchange.answer(200, {"metadata": {"resourceVersion": "1"}, "items": list(self.objects.values())})
+        elif call.verb == "create":
+            self._write(exchange, call.body, is_stale=call.body["metadata"]["name"] in self.objects)
+        elif known is None:
+            exchange.answer(404, {"kind": "Status", "code": 404})
+        elif call.verb == "get":
+            exchange.answer(200, known)
+        else:
+            self._write(exchange, call.body, is_stale=version_of(call.body) != version_of(known))
+
+    def _write(self, exchange: FakeExchange, body: JsonObject, *, is_stale: bool) -> None:
+        if is_stale:
+            exchange.answer(409, {"kind": "Status", "code": 409})
+            return
+        self._version += 1
+        name = body["metadata"]["name"]
+        self.objects[name] = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self._version)}}
+        self.writes.append(name)
+        if self.loses_answers:
+            exchange.break_off()
+        else:
+            exchange.answer(200, self.objects[name])
+
+    def of(self, name: str = "n1") -> StoredState:
+        """What is kept of a node."""
+        found = read(self.objects[name])
+        assert found is not None
+        return found
+
+
+class Site:
+    """A cluster, and the cloudcores that work with it one after the other, or beside each other."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self.states = NodeStates()
+        self.objects: list[JsonObject] = []
+        self._made = 0
+
+    def core(self, *nodes: str) -> ClusterController:
+        """Starts a cloudcore, with nodes that connect at once."""
+        self._made += 1
+        bee = self._stack.enter_context(Harness(self._made))
+        server = ClusterServer(bee.clock)
+        server.restore(self.objects)
+        server.answers[PLURAL] = self.states.serve
+        database = Database(IN_MEMORY, f"cloudcore-{self._made}", stores_objects=False)
+        self._stack.callback(database.close)
+        core = ClusterController(bee, server, database, nodes, keeps_state=True)
+        bee.run_for(1.0)
+        return core
+
+    @contextmanager
+    def first(self, *nodes: str) -> Iterator[ClusterController]:
+        """Runs the first cloudcore; the others have its objects."""
+        core = self.core(*nodes)
+        yield core
+        core.bee.run_for(11.0)
+        self.objects = core.server.objects()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """With a Node and a pod, which the node has acknowledged."""
+    with ExitStack() as stack:
+        made = Site(stack)
+        with made.first("n1") as core:
+            core.server.apply(N1, pod())
+            core.bee.settle()
+            acknowledge(core)
+        yield made
+
+
+def acknowledge(core: ClusterController) -> None:
+    """n1 acknowledges the pod."""
+    live = core.server.cluster.storage.get(WEB)
+    core.acknowledged(uid_of(live), int(version_of(live)))
+    core.bee.settle()
+    core.down()
+
+
+def pods_in(sent: list[str]) -> list[str]:
+    """The messages about pods."""
+    return [each for each in sent if "/pod/" in each]
+
+
+def test_after_a_restart_nothing_is_sent_again(site: Site) -> None:
+    """Nothing is left of the first cloudcore but the NodeState."""
+    core = site.core("n1")
+    core.bee.run_for(60.0)
+    assert pods_in(core.down()) == []
+
+
+def test_a_deletion_is_owed_that_was_made_meanwhile(site: Site) -> None:
+    site.objects = [each for each in site.objects if each["kind"] != "Pod"]
+    core = site.core("n1")
+    assert "delete node/n1/default/pod/web" in core.down()
+
+
+def test_it_belongs_to_the_node_and_is_collected_with_it(site: Site) -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": site.states.of().state.uid}
+    assert site.states.objects["n1"]["metadata"]["ownerReferences"] == [owner]
+    for each in site.objects:
+        if each["kind"] == "Node":
+            each["metadata"]["uid"] = "another"
+    assert INSERT in site.core("n1").down()
+
+
+def test_it_is_written_at_most_every_five_seconds_and_only_when_it_has_changed(site: Site) -> None:
+    core = site.core("n1")
+    core.bee.run_for(60.0)
+    site.states.writes.clear()
+    core.bee.run_for(300.0)
+    assert site.states.writes == []
+    for number in range(20):
+        core.server.apply(pod(f"p{number}"))
+        core.bee.run_for(0.5)
+    core.bee.run_for(5.0)
+    assert 2 <= len(site.states.writes) <= 3
+    assert len(site.states.of().syncs) >= 21
+
+
+def test_a_cloudcore_that_has_lost_a_node_notices_it_with_its_next_write(site: Site) -> None:
+    """The node has connected to another one, which had the newest state; the end comes with the next change."""
+    one, other = site.core("n1"), site.core()
+    one.bee.run_for(10.0)
+    other.connected()
+    other.bee.run_for(1.0)
+    assert pods_in(other.down()) == []
+    assert site.states.of().cloudcore == "cloudcore-3"
+    one.down()
+    one.server.apply(pod("new"))
+    one.bee.run_for(6.0)
+    assert "disconnected node/n1" in one.down()
+    assert site.states.of().cloudcore == "cloudcore-3"
+
+
+def test_who_claims_a_node_reads_what_another_has_written_since(site: Site) -> None:
+    one, other = site.core("n1"), site.core()
+    one.bee.run_for(6.0)
+    one.server.apply(pod("new"))
+    one.bee.settle()
+    one.bee.run_for(11.0)
+    other.connected()
+    other.bee.run_for(1.0)
+    assert "delete node/n1/default/pod/new" in other.down(), "it is not in the objects of the other"
+
+
+def test_a_write_whose_answer_was_lost_ends_no_connection(site: Site) -> None:
+    core = site.core("n1")
+    core.bee.run_for(6.0)
+    core.down()
+    site.states.loses_answers = True
+    core.server.apply(pod("new"))
+    core.bee.run_for(6.0)
+    site.states.loses_answers = False
+    core.bee.run_for(30.0)
+    assert "disconnected node/n1" not in core.down()
+    assert any(sync.key.name == "new" for sync in site.states.of().syncs.values())
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_nodes_are_served_without_the_right_or_the_definition(site: Site, status: int) -> None:
+    core = site.core()
+    core.server.answers[PLURAL] = lambda exchange: exchange.answer(status, {"kind": "Status", "code": status})
+    core.connected()
+    core.bee.run_for(120.0)
+    assert core.server.closed == 0
+    core.server.apply(pod("new"))
+    core.bee.settle()
+    assert "insert node/n1/default/pod/new" in core.down()
+
+
+def test_a_node_that_registers_while_it_is_claimed_gets_everything(site: Site) -> None:
+    """Its store may be new."""
+    core = site.core()
+    held: list[FakeExchange] = []
+    core.server.answers[PLURAL] = held.append
+    core.connected()
+    core.asks("null/node/n1", "insert", node())
+    assert pods_in(core.down()) == []
+    core.server.answers[PLURAL] = site.states.serve
+    for exchange in held:
+        site.states.serve(exchange)
+    core.bee.run_for(1.0)
+    assert INSERT in core.down()
+
+
+def test_after_a_restore_while_cloudcore_was_away_no_version_counts(site: Site) -> None:
+    for each in site.objects:
+        each["metadata"]["resourceVersion"] = "1"
+    core = site.core("n1")
+    core.bee.run_for(1.0)
+    assert INSERT in core.down()
+    core.bee.run_for(10.0)
+    assert site.states.of().state.epoch == 1
+
+
+SYNCS = {f"u{number}": ObjectSync(ObjectKey("Pod", "default", f"p{number}"), number) for number in range(50)}
+
+
+def test_a_state_is_read_as_it_was_written() -> None:
+    stored = read(json.loads(json.dumps(object_of("n1", NodeState("u", 2), SYNCS, "c"))))
+    assert stored == StoredState("c", NodeState("u", 2), SYNCS)
+    assert "ownerReferences" not in object_of("n1", NodeState(), {}, "c")["metadata"]
+
+
+def test_a_state_fits_into_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods stay: the deletion of anything else is repaired by the next change."""
+    monkeypatch.setattr(node_state_objects, "MAX_BYTES", 1000)
+    others = {f"s{number}": ObjectSync(ObjectKey("Secret", "default", f"{hash(number)}" * 9)) for number in range(500)}
+    obj = object_of("n1", NodeState(), {**others, **dict(list(SYNCS.items())[:20])}, "c")
+    stored = read(obj)
+    assert stored is not None
+    assert len(obj["spec"]["objects"]) <= 1000
+    assert {f"u{number}" for number in range(20)} <= stored.syncs.keys()
+
+
+BAD: list[Any] = [None, 7, {"epoch": "x"}, {"objects": "%"}, {"objects": "AAAA"}, {"objects": 7}, {"objects": "eJw="}]
+
+
+@pytest.mark.parametrize("spec", BAD)
+def test_a_state_that_cannot_be_read_is_none(spec: Any) -> None:
+    assert read({"metadata": {"name": "n1"}, "spec": spec}) is None
