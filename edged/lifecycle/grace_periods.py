@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from beehive import Clock
+from beehive import Clock, Timer
 from edged.pods.grace_period import SHORTEST_STOP_SECONDS
 from edged.pods.model import PodUid
 
@@ -71,12 +71,14 @@ class GracePeriod:
     def limiting(self, end: Callable[[], None]) -> Iterator[None]:
         """Call `end` when the grace period is over in this context; on the clock's thread, maybe more than once."""
 
+        timers: list[Timer] = []
+
         def arm() -> None:
             timers.append(self._clock.after(self.remaining, end))
 
-        timers = [self._clock.after(self.remaining, end)]
         try:
             with self.listening(arm):
+                arm()  # after the listener is there: it may be shortened at this moment
                 yield
         finally:
             for timer in timers:

@@ -1,13 +1,13 @@
 """Grace periods that have begun, their end, and how they are shortened. On both runtimes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive import Runtime, Threads
+from beehive import Clock, Runtime, Threads, Timer
 from beehive.simulation import Simulation
 from edged.lifecycle.grace_periods import GracePeriod, GracePeriods
 from edged.lifecycle.termination_ordering import TerminationOrdering
@@ -109,6 +109,35 @@ def test_nobody_waits_longer_than_its_grace_period(actors: Runtime) -> None:
     actors.clock.after(0.02, lambda: departure.shorten(0))
     TerminationOrdering(Waits(actors), {B: frozenset({A})}).wait_for_turn(B, departure)
     assert departure.remaining <= 0
+
+
+class ShortenedMeanwhile:
+    """A clock with which another thread shortens the grace period just before the first timer begins."""
+
+    def __init__(self, clock: Clock, shorten: Callable[[], None]) -> None:
+        self._clock = clock
+        self._shorten: list[Callable[[], None]] = [shorten]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+    def after(self, seconds: float, function: Callable[[], None]) -> Timer:
+        """Begins a timer."""
+        if self._shorten:
+            self._shorten.pop()()
+        return self._clock.after(seconds, function)
+
+
+def test_a_grace_period_is_shortened_while_its_limit_begins() -> None:
+    """Neither the earlier nor the later of two threads may miss it: the wait would last as long as before."""
+    simulation = Simulation(1)
+    ended: list[float] = []
+    clock: Any = ShortenedMeanwhile(simulation.clock, lambda: period.shorten(1))
+    period = GracePeriod(clock, 1000)
+    with period.limiting(lambda: ended.append(simulation.clock.monotonic())):
+        began = simulation.clock.monotonic()
+        simulation.run_for(10)
+    assert [round(at - began) for at in ended] == [1]
 
 
 def test_nobody_waits_when_edged_ends(actors: Runtime) -> None:

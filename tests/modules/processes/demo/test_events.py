@@ -1,6 +1,5 @@
 """Signals, changes and the passing of time, in one queue."""
 
-import os
 import signal
 from collections.abc import Iterator
 
@@ -21,7 +20,7 @@ def events() -> Iterator[Events]:
 
 def test_a_signal_is_an_event(events: Events) -> None:
     """Nothing is raised; the event says which signal it was, and it is counted."""
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
     assert events.next(5) == Ended(signal.SIGTERM)
     assert events.asked_to_end == 1
 
@@ -48,8 +47,8 @@ def test_a_deadline_passes(events: Events) -> None:
 
 def test_a_deadline_passes_when_asked_once_more(events: Events) -> None:
     """The request that is known when it begins does not count, the next one does."""
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
     deadline = Deadline(events, 600)
     assert deadline.is_open()
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
     assert not deadline.is_open()
