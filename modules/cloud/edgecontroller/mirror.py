@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import json_decoder
 from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
 from modules.cloud.apiserver.lister import Revision
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
@@ -14,6 +15,8 @@ from modules.cloud.client.reflector.effects import ObservedObject
 
 _DECODED: Final = 64
 """Objects that are kept decoded: a request looks at its object several times."""
+_MANAGED: Final = b'"managedFields"'
+_PARTS: Final = json_decoder(dict[str, msgspec.Raw])
 _log = logging.getLogger(__name__)
 
 
@@ -150,14 +153,24 @@ class Mirror:
 def compact(kind: Kind, body: bytes) -> tuple[JsonObject, bytes] | None:
     """Return an object without its `managedFields`, decoded and as JSON; None for what is no object."""
     try:
+        if _MANAGED in body:
+            body = _without_managed_fields(body)
         obj = msgspec.json.decode(body) if body else None
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
             return None
-        managed = obj["metadata"].pop("managedFields", None)
-        if managed is None and (obj.get("kind"), obj.get("apiVersion")) == (kind.name, kind.api_version):
+        if (obj.get("kind"), obj.get("apiVersion")) == (kind.name, kind.api_version):
             return obj, body
         obj = {**obj, "kind": kind.name, "apiVersion": kind.api_version}
         return obj, msgspec.json.encode(obj)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         _log.warning("one of the %s cannot be read: %s", kind.plural, error)
         return None
+
+
+def _without_managed_fields(body: bytes) -> bytes:
+    """Return an object's JSON without `metadata.managedFields`; they are often its larger half, and not decoded."""
+    parts = _PARTS.decode(body)
+    metadata = _PARTS.decode(parts.get("metadata", b"{}"))
+    if metadata.pop("managedFields", None) is not None:
+        parts["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
+    return msgspec.json.encode(parts)
