@@ -87,7 +87,7 @@ def _writes(cloud: CloudOfCluster, edge: Edge) -> tuple[float, float]:
 
 def _pods_of(edge: Edge) -> dict[str, str]:
     """Return the uids of the node's pods by name; all are acknowledged."""
-    uids = {}
+    uids: dict[str, str] = {}
     while len(uids) < PODS // NODES:
         message = edge.next()
         edge.acknowledge(message)

@@ -88,12 +88,16 @@ class Mirror:
             self._note(ObjectEvent(change, key, obj, old), _Mirrored(observed.uid, observed.resource_version, body))
             self._keep_decoded(key, obj)
 
-    def remove(self, kind: Kind, observed: ObservedObject) -> None:
-        """Take over that an object is gone; nothing if it is not here."""
-        key = ObjectKey(kind.key_name, observed.namespace, observed.name)
+    def remove(self, key: ObjectKey, version: str = "") -> None:
+        """Take over that an object is gone; nothing if it is not here.
+
+        Args:
+            key: the object.
+            version: the resourceVersion of the deletion; "" leaves the last one.
+        """
         old = self.find(key)
         if old is not None:
-            self._remove(key, old, observed.resource_version)
+            self._remove(key, old, version)
 
     def take_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""

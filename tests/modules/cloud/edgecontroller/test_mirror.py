@@ -55,7 +55,7 @@ class _OfMirror:
 
     def remove(self) -> None:
         self._version += 1
-        self.mirror.remove(_MAP, ObservedObject("default", "settings", "u1", str(self._version)))
+        self.mirror.remove(_KEY, str(self._version))
 
 
 _Made = Callable[[], _OfStorage | _OfMirror]
