@@ -1,4 +1,4 @@
-"""cloudcore at a cluster: memory with 10,000 pods on 200 nodes, start, the way of a write to the edge.
+"""cloudcore at a cluster: memory with 10,000 pods on 200 nodes, start, writes to the edge, statuses from it, idleness.
 
 Three processes: the cluster (a cloudcore's embedded API server over HTTPS, in Python, so slower than a kube-apiserver),
 cloudcore, and this one, which is people and node n1. KubeEdge's values are from `../shared/spec/14`, with its own
@@ -7,6 +7,8 @@ kube-apiserver.
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,15 +17,20 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from beehive.message import Message
 from tests.bench.rows import Goal, Row, Unit
 from tests.end_to_end.test_cluster import CloudOfCluster
 from tests.modules.cloud.objects import node, pod
-from tests.modules.processes.cloudcore.stubs import Edge, edge_at
+from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, edge_at
 
 PODS: Final = 10_000
 NODES: Final = 200
 _WRITES: Final = 100
 _BATCH: Final = 500
+_ROUNDS: Final = 40
+"""Statuses of each pod."""
+_SETTLED_SECONDS: Final = 3.0
+_IDLE_SECONDS: Final = 30.0
 
 
 def measure() -> list[Row]:
@@ -53,9 +60,13 @@ def _rows(cloud: CloudOfCluster) -> Iterator[Row]:
     with _edge(cloud) as edge:
         edge.ask("null/node/n1", "insert", node())
         seconds = time.monotonic() - begin
+        memory = _pss(cloud.core_pid)
+        status = _statuses(cloud, edge, _pods_of(edge))
+        idle = _idle(cloud)
     yield Row(f"start with {PODS:,} pods → first answer", seconds, Unit.SECONDS, None, "8 s", (Goal(2.0),))
-    memory = _pss(cloud.core_pid)
     yield Row(f"memory (PSS), {PODS:,} pods", memory, Unit.MEGABYTES, None, "286–313 MB RSS", (Goal(120.0),))
+    yield Row("processor time for a pod status, with a handshake", status, Unit.MILLISECONDS, None, "", (Goal(0.25),))
+    yield Row("idle, share of one core, one node connected", idle, Unit.PERCENT, None, "3.5 %", (Goal(0.5),))
 
 
 def _writes(cloud: CloudOfCluster, edge: Edge) -> tuple[float, float]:
@@ -72,6 +83,61 @@ def _writes(cloud: CloudOfCluster, edge: Edge) -> tuple[float, float]:
                 break
         frames.append(time.monotonic() - begin)
     return median(frames) * 1000, median(answers) * 1000
+
+
+def _pods_of(edge: Edge) -> dict[str, str]:
+    """Return the uids of the node's pods by name; all are acknowledged."""
+    uids: dict[str, str] = {}
+    while len(uids) < PODS // NODES:
+        message = edge.next()
+        edge.acknowledge(message)
+        if "/pod/p" in message.route.resource:
+            metadata = message.content_as(dict)["metadata"]
+            uids[metadata["name"]] = metadata["uid"]
+    return uids
+
+
+def _statuses(cloud: CloudOfCluster, edge: Edge, pods: dict[str, str]) -> float:
+    """Return cloudcore's processor time for a status in milliseconds, when a node reports those of all its pods.
+
+    It includes a TLS handshake each, as the embedded API server serves one request a connection.
+    """
+    _report(edge, pods, 0)
+    before = _processor_seconds(cloud.core_pid)
+    for number in range(1, _ROUNDS + 1):
+        _report(edge, pods, number)
+    return (_processor_seconds(cloud.core_pid) - before) / (_ROUNDS * len(pods)) * 1000
+
+
+def _report(edge: Edge, pods: dict[str, str], number: int) -> None:
+    waiting = set()
+    for name, uid in pods.items():
+        status = {"phase": "Running", "message": str(number), "podIP": "10.0.0.1", "hostIP": "10.0.0.2"}
+        patch = json.dumps({"metadata": {"uid": uid}, "status": status})
+        message = Message.new(
+            CLOCK, source="edged", group="meta", resource=f"default/podpatch/{name}", operation="patch", content=patch
+        )
+        edge.send(message)
+        waiting.add(message.id)
+    while waiting:
+        message = edge.receive()
+        if message.parent_id:
+            waiting.discard(message.parent_id)
+        else:
+            edge.acknowledge(message)
+
+
+def _idle(cloud: CloudOfCluster) -> float:
+    """Return cloudcore's share of a core, in percent, while nothing happens."""
+    time.sleep(_SETTLED_SECONDS)
+    before = _processor_seconds(cloud.core_pid)
+    time.sleep(_IDLE_SECONDS)
+    return (_processor_seconds(cloud.core_pid) - before) / _IDLE_SECONDS * 100
+
+
+def _processor_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _pod(number: int) -> dict[str, Any]:

@@ -69,8 +69,8 @@ def _named_in_container(container: JsonObject) -> Iterator[tuple[str, str]]:
         yield "ConfigMap", _part(source, "configMapRef").get("name", "")
         yield "Secret", _part(source, "secretRef").get("name", "")
     for variable in container.get("env") or []:
-        value = variable.get("valueFrom")
-        if isinstance(value, dict):
+        if "valueFrom" in variable:
+            value = _part(variable, "valueFrom")
             yield "ConfigMap", _part(value, "configMapKeyRef").get("name", "")
             yield "Secret", _part(value, "secretKeyRef").get("name", "")
 

@@ -56,6 +56,12 @@ class ObjectEvent(msgspec.Struct, frozen=True):
     body: bytes = b""
     """The new object as JSON; empty after a deletion, and after a change by another cloudcore."""
 
+    @property
+    def keeps_spec(self) -> bool:
+        """Whether an object was changed, but not its spec: most changes are of a status."""
+        is_modified = self.type is EventType.MODIFIED and self.old is not None
+        return is_modified and (self.old or {}).get("spec") == self.new.get("spec")
+
 
 class Storage:
     """Objects by key. Each change of any object increases one counter, the resourceVersion.

@@ -15,7 +15,7 @@ from modules.cloud.apiserver.authorization.attributes import user_of
 from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
-from modules.cloud.apiserver.kinds import JsonObject, Kind, key_for, kind_named
+from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, kind_named
 from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
@@ -75,7 +75,7 @@ class ClusterApi:
     Args:
         cluster: the cluster.
         module: edgecontroller.
-        mirror: of its objects; empty.
+        storage: the mirror, empty.
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
         transactions: of edgecontroller.
         end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
@@ -87,7 +87,7 @@ class ClusterApi:
         self,
         cluster: RemoteCluster,
         module: Module,
-        mirror: Mirror,
+        storage: Mirror,
         access_control: AccessControl,
         transactions: Transactions,
         end_turn: Callable[[], None],
@@ -95,7 +95,7 @@ class ClusterApi:
         *,
         connections: NodeConnections,
     ) -> None:
-        self._mirror = mirror
+        self._storage = storage
         self._kinds = ServedKinds({})
         self._epochs = connections.epochs
         self._cluster = cluster
@@ -119,7 +119,7 @@ class ClusterApi:
     @property
     def storage(self) -> Mirror:
         """The objects of the mirrored kinds."""
-        return self._mirror
+        return self._storage
 
     @property
     def knows_all(self) -> bool:
@@ -203,13 +203,13 @@ class ClusterApi:
     def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
         if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
             return None
-        return self._mirror.find(key_for(kind, call.namespace, call.name))
+        return self._storage.find(key_for(kind, call.namespace, call.name))
 
     def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
         """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
         new object from another cloudcore.
         """
-        live = self._mirror.find(key_for(kind, call.namespace, call.name)) if call.name else None
+        live = self._storage.find(key_for(kind, call.namespace, call.name)) if call.name else None
         if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
             self._admit_change(kind, call, node, live, answered)
             return
@@ -276,9 +276,10 @@ class ClusterApi:
                 if self.is_ready:
                     self._restored()
             case Deleted():
-                self._observe(partial(self._mirror.remove, kind, news.object))
+                key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
+                self._observe(partial(self._storage.remove, key, news.object.resource_version))
             case _:
-                self._observe(partial(self._mirror.observe, kind, news.object))
+                self._observe(partial(self._storage.observe, kind, news.object))
 
     def _observe(self, change: Callable[[], None]) -> None:
         """Take over a change in the transaction of the turn. One that cannot be handled is dropped."""

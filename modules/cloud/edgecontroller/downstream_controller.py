@@ -122,7 +122,7 @@ class DownstreamController:
         down = messages_for_event(event, self._holders(event))
         if event.key.kind == _POD.name and event.type is EventType.DELETED:
             self._forget_pod(event.key, event.new)
-        elif event.key.kind == _POD.name:
+        elif event.key.kind == _POD.name and not (event.keeps_spec and self._knows(event.key, event.new)):
             references = self._learn(event.key, event.new)
             refers_anew = event.old is None or references != references_of(event.old)
             for one in down:
@@ -182,6 +182,9 @@ class DownstreamController:
         self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
         self._pods[_node_of(pod)][key] = None
         return self._locations.add_or_update_pod(key, pod)
+
+    def _knows(self, key: ObjectKey, pod: JsonObject) -> bool:
+        return key in self._pods.get(_node_of(pod), ())
 
     def _forget_pod(self, key: ObjectKey, pod: JsonObject) -> None:
         self._pods[_node_of(pod)].pop(key, None)

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import json_decoder
 from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
 from modules.cloud.apiserver.lister import Revision
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
@@ -14,6 +15,8 @@ from modules.cloud.client.reflector.effects import ObservedObject
 
 _DECODED: Final = 64
 """Objects that are kept decoded: a request looks at its object several times."""
+_MANAGED: Final = b'"managedFields"'
+_PARTS: Final = json_decoder(dict[str, msgspec.Raw])
 _log = logging.getLogger(__name__)
 
 
@@ -85,12 +88,16 @@ class Mirror:
             self._note(ObjectEvent(change, key, obj, old), _Mirrored(observed.uid, observed.resource_version, body))
             self._keep_decoded(key, obj)
 
-    def remove(self, kind: Kind, observed: ObservedObject) -> None:
-        """Take over that an object is gone; nothing if it is not here."""
-        key = ObjectKey(kind.key_name, observed.namespace, observed.name)
+    def remove(self, key: ObjectKey, version: str = "") -> None:
+        """Take over that an object is gone; nothing if it is not here.
+
+        Args:
+            key: the object.
+            version: the resourceVersion of the deletion; "" leaves the last one.
+        """
         old = self.find(key)
         if old is not None:
-            self._remove(key, old, observed.resource_version)
+            self._remove(key, old, version)
 
     def take_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""
@@ -150,14 +157,24 @@ class Mirror:
 def compact(kind: Kind, body: bytes) -> tuple[JsonObject, bytes] | None:
     """Return an object without its `managedFields`, decoded and as JSON; None for what is no object."""
     try:
+        if _MANAGED in body:
+            body = _without_managed_fields(body)
         obj = msgspec.json.decode(body) if body else None
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
             return None
-        managed = obj["metadata"].pop("managedFields", None)
-        if managed is None and (obj.get("kind"), obj.get("apiVersion")) == (kind.name, kind.api_version):
+        if (obj.get("kind"), obj.get("apiVersion")) == (kind.name, kind.api_version):
             return obj, body
         obj = {**obj, "kind": kind.name, "apiVersion": kind.api_version}
         return obj, msgspec.json.encode(obj)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         _log.warning("one of the %s cannot be read: %s", kind.plural, error)
         return None
+
+
+def _without_managed_fields(body: bytes) -> bytes:
+    """Return an object's JSON without `metadata.managedFields`; they are often its larger half, and not decoded."""
+    parts = _PARTS.decode(body)
+    metadata = _PARTS.decode(parts.get("metadata", b"{}"))
+    if metadata.pop("managedFields", None) is not None:
+        parts["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
+    return msgspec.json.encode(parts)

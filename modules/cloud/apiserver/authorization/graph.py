@@ -42,7 +42,8 @@ class NodeGraph:
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Updates the graph with a change."""
-        self._put(event.key, None if event.type is EventType.DELETED else event.new)
+        if not (event.keeps_spec and self._references.of(event.key)):
+            self._put(event.key, None if event.type is EventType.DELETED else event.new)
 
     def roll_back(self, event: ObjectEvent) -> None:
         """Undoes a change."""

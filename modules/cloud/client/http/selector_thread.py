@@ -4,7 +4,6 @@ import logging
 import selectors
 import socket
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -37,7 +36,7 @@ class SelectorThread(Generic[K]):
         self._turn = turn
         self._at_end = at_end
         self._lock = threading.Lock()
-        self._posted: deque[Callable[[], None]] = deque()
+        self._posted: list[Callable[[], None]] = []
         self._is_closed = False
         self._thread: threading.Thread | None = None
         self._watched: dict[K, tuple[socket.socket, int]] = {}
@@ -52,11 +51,13 @@ class SelectorThread(Generic[K]):
         with self._lock:
             if self._is_closed:
                 return False
+            is_awaited = bool(self._posted)
             self._posted.append(call)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
-        self._wake()
+        if not is_awaited:  # otherwise the thread has been woken, and has not taken the calls yet
+            self._wake()
         return True
 
     def watch(self, key: K, watched: socket.socket | None, wanted: int) -> None:
@@ -118,8 +119,10 @@ class SelectorThread(Generic[K]):
             _log.exception("the thread %s goes on after a failure", self._name)
 
     def _call_posted(self) -> None:
-        for _ in range(len(self._posted)):
-            self._call(self._posted.popleft())
+        with self._lock:
+            posted, self._posted = self._posted, []
+        for call in posted:
+            self._call(call)
 
     def _clear_waker(self) -> None:
         with suppress(BlockingIOError):

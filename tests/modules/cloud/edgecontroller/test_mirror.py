@@ -55,7 +55,7 @@ class _OfMirror:
 
     def remove(self) -> None:
         self._version += 1
-        self.mirror.remove(_MAP, ObservedObject("default", "settings", "u1", str(self._version)))
+        self.mirror.remove(_KEY, str(self._version))
 
 
 _Made = Callable[[], _OfStorage | _OfMirror]
@@ -155,6 +155,16 @@ def test_managed_fields_are_not_kept() -> None:
     assert obj == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "uid": "u"}, "data": {}}
 
 
+def test_what_only_looks_like_managed_fields_is_kept() -> None:
+    """The word in an annotation, or in another part of the object."""
+    body = (
+        b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c"},"data":{"managedFields":"\\"managedFields\\""}}'
+    )
+    read = compact(_MAP, body)
+    assert read is not None
+    assert read[0] == json.loads(body) == json.loads(read[1])
+
+
 def test_an_object_gets_the_kind_that_was_asked_for() -> None:
     """Whatever the server calls it: edgecontroller finds it by its kind."""
     read = compact(_MAP, b'{"apiVersion":"v2","metadata":{"name":"c"}}')
@@ -163,7 +173,17 @@ def test_an_object_gets_the_kind_that_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"metadata":[]}', b"{", b'"\xff"', b'{"metadata":{},"a":' + b"[" * 5000]
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"metadata":[]}',
+        b'{"metadata":["managedFields"]}',
+        b'{"managedFields":1}',
+        b"{",
+        b'"\xff"',
+        b'{"metadata":{},"a":' + b"[" * 5000,
+    ],
 )
 def test_what_is_no_object_changes_nothing(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """The object that was there stays."""
@@ -216,3 +236,21 @@ def test_objects_in_the_database_of_a_cluster_are_not_taken_over(caplog: pytest.
     assert mirror.find(_KEY) is None
     assert mirror.version == 7
     assert "are not used" in caplog.text
+
+
+@_both
+def test_an_event_says_whether_the_spec_is_another(made: _Made) -> None:
+    """A configmap has none, so a change keeps it; what is new or gone does not."""
+    changes = made()
+    changes.write("a")
+    changes.write("b")
+    changes.remove()
+    assert [event.keeps_spec for event in changes.store.take_events()] == [False, True, False]
+
+
+def test_a_changed_spec_is_not_kept() -> None:
+    """A pod is bound: from then on its node needs what it refers to."""
+    mirror = Mirror()
+    for version, spec in enumerate(({}, {"nodeName": "n1"}, {"nodeName": "n1"}), start=1):
+        mirror.observe(_MAP, _observed(str(version), spec=spec))
+    assert [event.keeps_spec for event in mirror.take_events()] == [False, False, True]

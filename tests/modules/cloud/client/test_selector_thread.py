@@ -1,0 +1,59 @@
+"""The thread of the transport: every call that is posted is made, whoever posts it and when."""
+
+import threading
+
+from modules.cloud.client.http.selector_thread import SelectorThread
+
+_PATIENCE = 60.0
+
+
+def _thread() -> SelectorThread[str]:
+    return SelectorThread("test", lambda _key, _happened: None, lambda: None, lambda: None)
+
+
+def test_calls_of_many_threads_are_all_made() -> None:
+    """A call that finds others waiting wakes nobody, and is made with them."""
+    thread, made, done = _thread(), list[int](), threading.Event()
+
+    def take(number: int) -> None:
+        made.append(number)
+        if len(made) == 4000:
+            done.set()
+
+    def post(first: int) -> None:
+        for number in range(first, first + 1000):
+            thread.post(lambda number=number: take(number))  # type: ignore[misc]
+
+    posters = [threading.Thread(target=post, args=(first,)) for first in range(0, 4000, 1000)]
+    for poster in posters:
+        poster.start()
+    assert done.wait(_PATIENCE)
+    for poster in posters:
+        poster.join()
+    thread.close()
+    for first in range(0, 4000, 1000):
+        assert [number for number in made if first <= number < first + 1000] == list(range(first, first + 1000))
+
+
+def test_a_call_may_post_another_and_fail() -> None:
+    """The next one is made all the same, after those that were there before it."""
+    thread, made, done = _thread(), list[str](), threading.Event()
+
+    def third() -> None:
+        made.append("third")
+        done.set()
+
+    def first() -> None:
+        made.append("first")
+        thread.post(third)
+        raise RuntimeError
+
+    def both() -> None:
+        thread.post(first)
+        thread.post(lambda: made.append("second"))
+
+    thread.post(both)
+    assert done.wait(_PATIENCE)
+    thread.close()
+    assert made == ["first", "second", "third"]
+    assert not thread.post(lambda: None)
