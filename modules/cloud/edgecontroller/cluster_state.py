@@ -22,6 +22,7 @@ _ATTEMPTS: Final = 4
 _PAGE: Final = 100
 _MAX_PAGES: Final = 10_000
 _COMPARED: Final = ("nodeUID", "epoch", "objects")
+_MISSING: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _STALE: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 
 
@@ -55,6 +56,10 @@ class ClusterState:
         self._busy: set[str] = set()
         """Nodes of which a write is under way."""
         self._changed: set[str] = set()
+        self._owned: set[str] = set()
+        """Nodes that were claimed here, and not elsewhere since: no others are written."""
+        self._is_off = False
+        """Whether the right or the definition is missing."""
         self._pages = 0
 
     def load(self, done: Callable[[], None]) -> None:
@@ -63,15 +68,20 @@ class ClusterState:
 
     def claim(self, node: str, then: Callable[[], None]) -> None:
         """Write that a node is this cloudcore's, and read what others have written. `then` is called in any case."""
-        self._claim(node, then, _ATTEMPTS)
+        self._begin()
+        self._owned.add(node)
+        if self._is_off or (node not in self._versions and self._is_empty(node)):
+            then()
+        else:
+            self._claim(node, then, _ATTEMPTS)
 
     def write(self) -> None:
         """Write the states that have changed."""
         self._begin()
-        self._changed |= self._connections.take_changed()
-        for node in sorted(self._changed - self._busy):
+        self._changed = (self._changed | self._connections.take_changed()) & self._owned
+        for node in sorted(self._changed - self._busy) if not self._is_off else ():
             self._changed.discard(node)
-            if _hash(self._body_of(node)) != self._written_specs.get(node):
+            if not self._is_empty(node) and _hash(self._body_of(node)) != self._written_specs.get(node):
                 self._put(node, partial(self._written, node))
 
     def _ask_page(self, token: str, done: Callable[[], None]) -> None:
@@ -81,6 +91,7 @@ class ClusterState:
         def answered(result: ApiResult) -> None:
             if result.object is None:
                 _log.warning("the NodeStates cannot be read: %s", (result.refusal or {}).get("message", ""))
+                self._is_off = _code(result) in _MISSING
             page: JsonObject = result.object or {}
             items = page.get("items")
             for each in items if isinstance(items, list) else ():
@@ -99,7 +110,7 @@ class ClusterState:
     def _claim(self, node: str, then: Callable[[], None], attempts: int) -> None:
         def written(result: ApiResult) -> None:
             if _code(result) in _STALE and attempts:
-                self._read(node, lambda _: self._claim(node, then, attempts - 1))
+                self._read(node, again)
                 return
             self._busy.discard(node)
             if result.object is None:
@@ -108,35 +119,38 @@ class ClusterState:
                 )
             then()
 
+        def again(obj: JsonObject) -> None:
+            if obj:
+                self._take(node, obj)
+            self._claim(node, then, attempts - 1)
+
         self._put(node, written)
 
-    def _read(self, node: str, then: Callable[[str], None]) -> None:
-        """Read a NodeState; `then` takes the cloudcore whose it is, "" if there is none."""
+    def _read(self, node: str, then: Callable[[JsonObject], None]) -> None:
+        """Read a NodeState, and note its version; `then` takes it, without fields if there is none."""
 
         def answered(result: ApiResult) -> None:
             if result.object is not None:
-                then(self._take(node, result.object))
-                return
-            if _code(result) == HTTPStatus.NOT_FOUND:
+                self._versions[node] = version_of(result.object)
+            elif _code(result) == HTTPStatus.NOT_FOUND:
                 self._versions.pop(node, None)
-            then("")
+            then(result.object or {})
 
         self._send(_call("get", name=node), answered)
 
-    def _take(self, node: str, obj: JsonObject) -> str:
-        """Take over a NodeState, unless the node is connected here; return the cloudcore whose it is."""
+    def _take(self, node: str, obj: JsonObject) -> None:
+        """Take over a NodeState, unless the node is connected here."""
         self._versions[node] = version_of(obj)
         stored = node_state_objects.read(obj)
         if stored is None:
             _log.warning("the NodeState of node %s cannot be read", node)
-            return ""
+            return
         self._begin()
         self._written_specs[node] = _hash(obj)
         self._connections.take_over_state(node, stored.state, stored.syncs)
         found = Epoch(stored.state.epoch, node_state_objects.newest_pod_version(stored.syncs))
         if (found.number, found.newest) > (self._epoch.number, self._epoch.newest):
             self._epoch = found
-        return stored.cloudcore
 
     def _put(self, node: str, then: Answered) -> None:
         self._begin()
@@ -159,6 +173,11 @@ class ClusterState:
         state, syncs = self._connections.state_of(node)
         return node_state_objects.object_of(node, state, syncs, self._connections.cloudcore)
 
+    def _is_empty(self, node: str) -> bool:
+        """Return whether there is nothing to say of a node, as before it has registered or after its deletion."""
+        state, syncs = self._connections.state_of(node)
+        return not state.uid and not syncs
+
     def _written(self, node: str, result: ApiResult) -> None:
         if result.object is not None:
             self._busy.discard(node)
@@ -168,12 +187,16 @@ class ClusterState:
             self._changed.add(node)
             return
 
-        def found(owner: str) -> None:
+        def found(obj: JsonObject) -> None:
             self._busy.discard(node)
-            if owner in ("", self._connections.cloudcore):
+            stored = node_state_objects.read(obj) if obj else None
+            if stored is None or stored.cloudcore in ("", self._connections.cloudcore):
                 self._changed.add(node)  # the answer to an earlier write was lost
-            else:
-                self._connections.close(node)
+                return
+            self._begin()
+            self._owned.discard(node)
+            self._connections.close(node)
+            self._take(node, obj)
 
         self._read(node, found)
 

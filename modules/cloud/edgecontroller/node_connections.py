@@ -117,6 +117,7 @@ class NodeConnections:
         if node in self._registered_before:
             self._registered_before.discard(node)
             self._object_syncs.node_restarted(node)
+            self._object_syncs.sending(node, self._uid_of(node), ObjectKey(_NODE, "", node))
         self._downstream.node_connected(node)
 
     def disconnected(self, event: ConnectEvent) -> None:

@@ -172,6 +172,9 @@ def test_a_cloudcore_that_has_lost_a_node_notices_it_with_its_next_write(site: S
     one.server.apply(pod("new"))
     one.bee.run_for(6.0)
     assert "disconnected node/n1" in one.down()
+    one.server.apply(pod("newer"))
+    one.server.remove("node", "n1")
+    one.bee.run_for(30.0)
     assert site.states.of().cloudcore == "cloudcore-3"
 
 
@@ -223,7 +226,7 @@ def test_a_node_that_registers_while_it_is_claimed_gets_everything(site: Site) -
     for exchange in held:
         site.states.serve(exchange)
     core.bee.run_for(1.0)
-    assert INSERT in core.down()
+    assert {INSERT, "update node/n1/null/node/n1"} <= set(core.down())
 
 
 def test_after_a_restore_while_cloudcore_was_away_no_version_counts(site: Site) -> None:
@@ -237,6 +240,17 @@ def test_after_a_restore_while_cloudcore_was_away_no_version_counts(site: Site) 
 
 
 SYNCS = {f"u{number}": ObjectSync(ObjectKey("Pod", "default", f"p{number}"), number) for number in range(50)}
+
+
+def test_of_a_node_that_has_not_registered_or_was_deleted_nothing_is_written(site: Site) -> None:
+    """The cluster has collected its NodeState, and one without an owner would stay."""
+    core = site.core("n1", "n2")
+    core.bee.run_for(6.0)
+    core.server.remove("node", "n1")
+    core.bee.settle()
+    site.states.objects.clear()
+    core.bee.run_for(30.0)
+    assert site.states.objects == {}
 
 
 def test_a_state_is_read_as_it_was_written() -> None:
