@@ -14,7 +14,7 @@ from modules.cloud.apiserver.authorization.access_control import AccessControl
 from modules.cloud.apiserver.authorization.attributes import user_of
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
-from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, kind_named, version_of
+from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, kind_named, uid_of, version_of
 from modules.cloud.apiserver.storage import ObjectEvent, Storage
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
@@ -25,6 +25,8 @@ from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, Reques
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
+from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, deletion_of_unknown
+from modules.cloud.edgecontroller.ended_pods import EndedPods, ended_uid
 from modules.cloud.edgecontroller.node_reads import shown
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
 from modules.cloud.edgecontroller.procedure import Answered
@@ -66,20 +68,22 @@ class ClusterApi:
         cluster: the cluster.
         module: edgecontroller.
         storage: empty.
+        end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
+        send: sends a message to a node.
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
         transactions: of edgecontroller.
-        end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
         loaded: called once, when all objects are there.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - edgecontroller's own parts
         self,
         cluster: RemoteCluster,
         module: Module,
         storage: Storage,
+        end_turn: Callable[[], None],
+        send: Callable[[DownstreamMessage], None],
         access_control: AccessControl,
         transactions: Transactions,
-        end_turn: Callable[[], None],
         loaded: Callable[[], None],
     ) -> None:
         self._storage = storage
@@ -90,6 +94,8 @@ class ClusterApi:
         self._transactions = transactions
         self._end_turn = end_turn
         self._loaded = loaded
+        self._send_down = send
+        self._ended_pods = EndedPods()
         self._missing = set(MIRRORED)
         """Kinds of which no list is complete yet."""
         self._is_sending = False
@@ -136,7 +142,7 @@ class ClusterApi:
         elif not is_write(call):
             self._send(call, node, lambda result: answered(shown(call, node, result)))
         elif kind is not None:
-            self._admit(kind, call, node, answered)
+            self._admit(kind, call, node, self._noting_end(kind, call, node, answered))
         else:
             error = MethodNotAllowedError(f"a node writes no {call.plural[:80]}")
             answered(ApiResult(refusal=error.status()))
@@ -167,6 +173,29 @@ class ClusterApi:
         if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
             return None
         return self._storage.find(key_for(kind, call.namespace, call.name))
+
+    def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
+        """Return what takes the answer to a node's write, and a deletion's at once as what the watch is still to tell:
+        the node waits for the deletion, also of a pod that the mirror has never had.
+        """
+        if kind.name != "Pod" or call.verb != "delete":
+            return answered
+
+        def noted(result: ApiResult) -> None:
+            uid = ended_uid(call, result)
+            if uid:
+                self._observe(lambda: self._pod_ended(key_for(kind, call.namespace, call.name), uid, node))
+            answered(result)
+
+        return noted
+
+    def _pod_ended(self, key: ObjectKey, uid: str, node: str) -> None:
+        self._ended_pods.add(uid)
+        live = self._storage.find(key)
+        if live is not None and uid_of(live) == uid:
+            self._storage.observe(key, None)
+        else:
+            self._send_down(deletion_of_unknown(node, key, uid))
 
     def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
         """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
@@ -236,11 +265,13 @@ class ClusterApi:
                     self._have(kind.name)
             case EpochChanged():
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
+                self._ended_pods.forget()
             case Deleted():
+                self._ended_pods.told(news.object.uid)
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
                 last = _decoded(kind, news.object.body) or self._storage.find(key)
                 self._observe(lambda: self._storage.observe(key, None, version_of(last) if last else ""))
-            case _:
+            case _ if news.object.uid not in self._ended_pods:
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
                 obj = _decoded(kind, news.object.body)
                 if obj is not None:

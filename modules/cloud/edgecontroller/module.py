@@ -100,12 +100,12 @@ class EdgeController(Module):
         self._connections = NodeConnections(database, storage, object_syncs, self._downstream, sender.close_connection)
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         self._manifests = manifests
-        access = self._access_control
-        self._api: ApiEngine = (
-            EmbeddedApi(cluster, database, manifests, access, self._transactions, self._loaded)
+        engine: Callable[..., ApiEngine] = (
+            partial(EmbeddedApi, cluster, database, manifests)
             if isinstance(cluster, Cluster)
-            else ClusterApi(cluster, self, storage, access, self._transactions, self._end_turn_soon, self._loaded)
+            else partial(ClusterApi, cluster, self, storage, self._end_turn_soon, self._downstream.send)
         )
+        self._api = engine(self._access_control, self._transactions, self._loaded)
         self.failures = Failures()
         self._handled: Counter[str] = Counter()
         """Handled messages by node, not yet reported to cloudhub."""

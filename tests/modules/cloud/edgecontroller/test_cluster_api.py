@@ -297,3 +297,35 @@ def test_a_node_deletes_its_lease(core: ClusterController) -> None:
     assert asked(core, "create", "leases", body=lease, **place).created
     assert code(asked(core, "delete", "leases", "n1", **place)) == 0
     assert code(asked(core, "get", "leases", "n1", **place)) == 404
+
+
+@pytest.mark.parametrize("is_mirrored", [True, False])
+def test_a_pod_that_its_node_has_ended_is_deleted_there_at_once(core: ClusterController, is_mirrored: bool) -> None:
+    """Also when the watch is silent, and when the mirror never had the pod: the node waits for the deletion."""
+    if not is_mirrored:
+        core.server.stop_watches()
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.stop_watches()
+    core.down()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    request = core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
+    assert core.answer_to(request).content == "OK"
+    (deletion,) = core.unasked()
+    assert f"{deletion.route.operation} {deletion.route.resource}" == "delete node/n1/default/pod/web"
+    assert deletion.content["metadata"]["uid"] == uid
+
+
+def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_has_ended(core: ClusterController) -> None:
+    """What it tells of the pod is old; a new pod of the name is another one."""
+    core.server.apply(pod())
+    core.bee.settle()
+    watches = core.server.hold_watches()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    core.asks("default/podpatch/web", "patch", RUNNING)
+    core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
+    core.server.apply(pod())
+    core.down()
+    core.server.go_on(watches)
+    core.bee.settle()
+    assert core.down() == ["insert node/n1/default/pod/web"]
