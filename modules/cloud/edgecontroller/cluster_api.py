@@ -25,7 +25,8 @@ from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, Reques
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
-from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, deletion_of_unknown
+from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.downstream_messages import deletion_of_unknown
 from modules.cloud.edgecontroller.ended_pods import EndedPods, ended_uid
 from modules.cloud.edgecontroller.node_reads import shown
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
@@ -69,7 +70,7 @@ class ClusterApi:
         module: edgecontroller.
         storage: empty.
         end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
-        send: sends a message to a node.
+        downstream: sends nodes their objects; told what the mirror knows beyond the objects.
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
         transactions: of edgecontroller.
         loaded: called once, when all objects are there.
@@ -81,7 +82,7 @@ class ClusterApi:
         module: Module,
         storage: Storage,
         end_turn: Callable[[], None],
-        send: Callable[[DownstreamMessage], None],
+        downstream: DownstreamController,
         access_control: AccessControl,
         transactions: Transactions,
         loaded: Callable[[], None],
@@ -94,11 +95,13 @@ class ClusterApi:
         self._transactions = transactions
         self._end_turn = end_turn
         self._loaded = loaded
-        self._send_down = send
+        self._downstream = downstream
         self._ended_pods = EndedPods()
         self._missing = set(MIRRORED)
         """Kinds of which no list is complete yet."""
         self._is_sending = False
+        self._following: dict[str, list[Callable[[], None]]] = {}
+        """By object that is read before a write to it: the writes that came after, and must not overtake it."""
 
     @property
     def storage(self) -> Storage:
@@ -195,23 +198,34 @@ class ClusterApi:
         if live is not None and uid_of(live) == uid:
             self._storage.observe(key, None)
         else:
-            self._send_down(deletion_of_unknown(node, key, uid))
+            self._downstream.send(deletion_of_unknown(node, key, uid))
 
     def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
         """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
         new object from another cloudcore.
         """
+        turn = f"{call.plural} {call.namespace}/{call.name}"
+        if call.name and turn in self._following:
+            self._following[turn].append(partial(self._admit, kind, call, node, answered))
+            return
         live = self._storage.find(key_for(kind, call.namespace, call.name)) if call.name else None
         if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
             self._admit_change(kind, call, node, live, answered)
             return
 
         def found(result: ApiResult) -> None:
-            if result.object is None:
-                answered(result)
-            else:
-                self._admit_change(kind, call, node, result.object, answered)
+            waiting = self._following.pop(turn, ())
+            try:
+                if result.object is None:
+                    answered(result)
+                else:
+                    self._admit_change(kind, call, node, result.object, answered)
+            finally:
+                for each in waiting:
+                    each()
 
+        if call.name:
+            self._following[turn] = []
         read = ApiCall(
             verb="get", api_version=call.api_version, plural=call.plural, namespace=call.namespace, name=call.name
         )
@@ -258,6 +272,7 @@ class ClusterApi:
         self._end_turn()
         match news:
             case Synced():
+                self._downstream.listed(kind.key_name, news.resource_version)
                 self._have(kind.name)
             case Refused():
                 _log.warning("cannot watch %s: %d: %s", kind.plural, news.status, news.message)

@@ -103,7 +103,7 @@ class EdgeController(Module):
         engine: Callable[..., ApiEngine] = (
             partial(EmbeddedApi, cluster, database, manifests)
             if isinstance(cluster, Cluster)
-            else partial(ClusterApi, cluster, self, storage, self._end_turn_soon, self._downstream.send)
+            else partial(ClusterApi, cluster, self, storage, self._end_turn_soon, self._downstream)
         )
         self._api = engine(self._access_control, self._transactions, self._loaded)
         self.failures = Failures()

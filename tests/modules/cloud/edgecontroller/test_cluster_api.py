@@ -329,3 +329,35 @@ def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_has_ended(core: C
     core.server.go_on(watches)
     core.bee.settle()
     assert core.down() == ["insert node/n1/default/pod/web"]
+
+
+def test_writes_to_a_pod_that_the_mirror_does_not_have_keep_their_order(core: ClusterController) -> None:
+    """Each is preceded by a read, of which the later one may be answered first."""
+    core.server.stop_watches()
+    core.server.apply(pod())
+    core.server.hold("pods")
+    patches = [json.dumps({"status": {"phase": phase}}) for phase in ("Running", "Succeeded")]
+    requests = [core.asks("default/podpatch/web", "patch", patch) for patch in patches]
+    core.server.held.reverse()
+    core.server.release()
+    core.bee.settle()
+    assert [core.answer_to(request).content["Err"] for request in requests] == [None, None]
+    assert core.server.cluster.storage.get(WEB)["status"]["phase"] == "Succeeded"
+
+
+def test_what_the_watch_has_not_told_yet_is_not_deleted_on_a_node(core: ClusterController) -> None:
+    """A node gets a new configmap by its query, and connects anew: only a newer state without the object says that it
+    is gone.
+    """
+    core.server.apply(pod(**USES))
+    core.bee.settle()
+    watches = core.server.hold_watches()
+    core.server.apply(configmap(a="1"))
+    assert core.answer_to(core.asks("default/configmap/settings", "query")).content["kind"] == "ConfigMap"
+    core.connected()
+    core.bee.run_for(30.0)
+    assert [one for one in core.down() if one.startswith("delete")] == []
+    core.server.remove("configmap", "settings")
+    core.server.go_on(watches)
+    core.bee.run_for(30.0)
+    assert "delete node/n1/default/configmap/settings" in core.down()
