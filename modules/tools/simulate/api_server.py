@@ -85,9 +85,9 @@ class SimulatedApiServer:
             self._backups = old
             self.world.note("api", f"restored to version {self._held.version}")
 
-    def held_pods(self) -> dict[str, JsonObject]:
-        """Return the pods with which it will start, by uid."""
-        return {pod["metadata"]["uid"]: pod for pod in self._held.objects if pod["kind"] == "Pod"}
+    def held(self) -> list[JsonObject]:
+        """Return the objects with which it will start."""
+        return self._held.objects
 
     def compact(self) -> None:
         """Forget the changes of the past, and end all watches: those of an earlier version must list."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from beehive.errors import BeehiveError
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject, key_of, kind_named, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.tools.simulate.api_network import ApiNetwork
@@ -13,6 +13,12 @@ from modules.tools.simulate.api_server import SimulatedApiServer
 from modules.tools.simulate.cloud import SimulatedCloud
 from modules.tools.simulate.status_watch import StatusWatch
 from modules.tools.simulate.world import Process, World
+
+_BEHIND = 180.0
+"""Seconds for which cloudcore may not know of a change: a reflector lists after 120 s of silence, and retries."""
+
+_RESTART_AFTER = 20.0
+"""Seconds after a restore; meanwhile cloudcore sees that versions went back."""
 
 
 class ClusteredCloud(SimulatedCloud):
@@ -35,6 +41,8 @@ class ClusteredCloud(SimulatedCloud):
         self.restored: list[Callable[[], None]] = []
         """Called when the API server has been restored to an older state."""
         self._is_restored = False
+        self._reverted: list[JsonObject] = []
+        statuses.behind = _BEHIND
 
     @property
     def takes_calls(self) -> bool:
@@ -58,8 +66,7 @@ class ClusteredCloud(SimulatedCloud):
         self.cluster = self.api.cluster
         if self._is_restored:
             self._is_restored = False
-            for restored in self.restored:
-                restored()
+            self._clean_up()
 
     def stop(self) -> None:
         """Kill cloudcore."""
@@ -72,20 +79,54 @@ class ClusteredCloud(SimulatedCloud):
         self.api.stop()
 
     def restore(self, age: float) -> None:
-        """Give the API server, which is stopped, an older state; users apply again what they want."""
-        before = {pod["metadata"]["uid"]: pod for pod in self.pods()}
+        """Give the API server, which is stopped, an older state: versions go back, and newer objects are gone.
+
+        A node takes no older state of an object, nor one again that it was told to delete: so when the server is back,
+        an administrator deletes what is in an older state, before anybody has seen it, and users apply what they want.
+        Later cloudcore is restarted, as Kubernetes asks for after a restore: a watch may go on with a version that the
+        server has reached a second time, and then misses what came before.
+        """
+        present = {uid_of(obj): version_of(obj) for obj in self.api.held()}
         self.api.restore(age)
-        self.came_back |= {uid for uid, pod in self.api.held_pods().items() if _differs(before.get(uid), pod)}
-        self._unsettled.update(self.wanted)
+        self._reverted = [obj for obj in self.api.held() if present.get(uid_of(obj)) != version_of(obj)]
+        self.came_back |= {uid_of(obj) for obj in self._reverted}
         self._is_restored = True
+
+    def _clean_up(self) -> None:
+        """Delete what came back, after a restore."""
+        reverted, self._reverted = self._reverted, []
+        for obj in reverted:
+            kind, key = kind_named(obj["kind"]), key_of(obj)
+            if kind.name == "Node":
+                self._delete_node(key.name)
+            place = key.namespace if kind.namespaced else ""
+            options = {"gracePeriodSeconds": 0}
+            self.api.call(
+                ApiCall(
+                    verb="delete",
+                    api_version=kind.api_version,
+                    plural=kind.plural,
+                    namespace=place,
+                    name=key.name,
+                    options=options,
+                )
+            )
+        self.world.at(self.world.now() + _RESTART_AFTER, self._restart)
+        self._unsettled.update(self.wanted)
+        for restored in self.restored:
+            restored()
+
+    def _restart(self) -> None:
+        if self.process is not None:
+            self.stop()
+            self.start()
+
+    def _delete_node(self, node: str) -> None:
+        super()._delete_node(node)
+        self.endpoint.excused[node] = self.world.now() + _BEHIND
 
     def _make_cluster(self, process: Process) -> Cluster | RemoteCluster:  # noqa: ARG002 - of the other cloud
         return RemoteCluster(self.network.connect)
 
     def _call(self, call: ApiCall, then: Callable[[ApiResult | BeehiveError], None]) -> None:
         then(self.api.call(call))
-
-
-def _differs(before: JsonObject | None, restored: JsonObject) -> bool:
-    """Return whether a restored pod was gone, was being deleted, or had another spec."""
-    return before is None or bool(before["metadata"].get("deletionTimestamp")) or before["spec"] != restored["spec"]

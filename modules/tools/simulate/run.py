@@ -115,6 +115,8 @@ class Simulation:
         self.reports = ReportWatch(world)
         if isinstance(self.cloud, ClusteredCloud):
             self.cloud.restored.append(self._forget)
+            for node in self.nodes:
+                node.wire.lists_are_newer = True
         self._open_since: dict[int, dict[str, float]] = {}
         """Time at which each open request of a node was first seen."""
 
