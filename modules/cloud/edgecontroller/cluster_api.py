@@ -14,7 +14,7 @@ from modules.cloud.apiserver.authorization.access_control import AccessControl
 from modules.cloud.apiserver.authorization.attributes import user_of
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
-from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, kind_named, uid_of, version_of
+from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, key_of, kind_named, uid_of, version_of
 from modules.cloud.apiserver.storage import ObjectEvent, Storage
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
@@ -27,7 +27,7 @@ from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.downstream_messages import deletion_of_unknown
-from modules.cloud.edgecontroller.ended_pods import EndedPods, ended_uid
+from modules.cloud.edgecontroller.ended_pods import EndedPods, ended_uid, missing_pods
 from modules.cloud.edgecontroller.node_reads import shown
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
 from modules.cloud.edgecontroller.procedure import Answered
@@ -40,6 +40,7 @@ MIRRORED: Final = (
 """The kinds that nodes hold (KubeEdge's cloudcore watches the same, whole)."""
 _REQUIRED: Final = frozenset({"Node", "Pod"})
 """Kinds without which no node can be served; the right to another may be missing."""
+_POD: Final = kind_named("Pod")
 _ASSIGNED: Final = "spec.nodeName!="
 _LANES: Final = {
     "leases": RequestLane.LEASE,
@@ -143,7 +144,7 @@ class ClusterApi:
         elif not node:
             self._send(call, node, answered)
         elif not is_write(call):
-            self._send(call, node, lambda result: answered(shown(call, node, result)))
+            self._send(call, node, partial(self._have_read, call, node, answered))
         elif kind is not None:
             self._admit(kind, call, node, self._noting_end(kind, call, node, answered))
         else:
@@ -176,6 +177,14 @@ class ClusterApi:
         if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
             return None
         return self._storage.find(key_for(kind, call.namespace, call.name))
+
+    def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
+        """Take the answer to a node's read. A list of its pods is newer than what a late watch has told: a pod that is
+        missing there must not be sent to the node again.
+        """
+        for pod in list(missing_pods(call, node, result, self._storage.list(_POD))) if call.plural == "pods" else ():
+            self._observe(partial(self._pod_ended, key_of(pod), uid_of(pod), node))
+        answered(shown(call, node, result))
 
     def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
         """Return what takes the answer to a node's write, and a deletion's at once as what the watch is still to tell:

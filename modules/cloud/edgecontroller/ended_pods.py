@@ -1,10 +1,12 @@
 """The pods that nodes have ended, until the watch of pods says so, too."""
 
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from modules.cloud.apiserver.kinds import JsonObject, uid_of
+from modules.cloud.apiserver.kinds import JsonObject, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.reflector.request_state import is_lower
 
 _MOST: Final = 10_000
 """Pods that are remembered; a watch is behind by few."""
@@ -47,6 +49,31 @@ def ended_uid(call: ApiCall, result: ApiResult) -> str:
         return uid if _is_complete(uid, result.object) else ""
     code, message = result.refusal.get("code"), str(result.refusal.get("message"))
     return uid if code == _NOT_FOUND or (code == _CONFLICT and _OTHER_UID in message) else ""
+
+
+def missing_pods(call: ApiCall, node: str, result: ApiResult, known: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Yield the known pods that a node's list of all its pods shows to be gone.
+
+    Args:
+        call: the node's call.
+        node: its name.
+        result: the API server's answer.
+        known: the pods of all nodes, as a watch has told them.
+    """
+    is_of_all = (
+        call.verb == "list" and not call.namespace and call.options == {"fieldSelector": f"spec.nodeName={node}"}
+    )
+    if not is_of_all or call.plural != "pods" or result.object is None:
+        return
+    metadata, items = result.object.get("metadata"), result.object.get("items")
+    if not isinstance(metadata, dict) or not isinstance(items, list) or metadata.get("continue"):
+        return
+    version = str(metadata.get("resourceVersion") or "")
+    there = {uid_of(item) for item in items if isinstance(item, dict) and isinstance(item.get("metadata"), dict)}
+    for pod in known:
+        is_older = is_lower(version_of(pod), version)
+        if is_older and uid_of(pod) not in there and (pod.get("spec") or {}).get("nodeName") == node:
+            yield pod
 
 
 def _is_complete(uid: str, answer: JsonObject | None) -> bool:

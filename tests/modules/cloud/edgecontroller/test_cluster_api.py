@@ -361,3 +361,21 @@ def test_what_the_watch_has_not_told_yet_is_not_deleted_on_a_node(core: ClusterC
     core.server.go_on(watches)
     core.bee.run_for(30.0)
     assert "delete node/n1/default/configmap/settings" in core.down()
+
+
+def test_a_list_tells_of_a_deletion_before_the_watch(core: ClusterController) -> None:
+    """A node that has seen in a list that its pod is gone does not get it once more."""
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.stop_watches()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    core.server.remove("pod", "web")
+    core.down()
+    result = asked(core, "list", "pods", namespace="", options={"fieldSelector": "spec.nodeName=n1"})
+    assert result.object is not None
+    assert result.object["items"] == []
+    (deletion,) = core.unasked()
+    assert deletion.content["metadata"]["uid"] == uid
+    core.bee.forget()
+    core.connected()
+    assert [one for one in core.down() if one.startswith("insert")] == []
