@@ -144,7 +144,7 @@ class WireWatch:
             gone = acknowledged.is_delete or any(one.is_delete for one in later)
             return "" if gone else "there is no such row"
         uid, version = row
-        if any(one.uid == uid for one in later):
+        if any(one.uid in (uid, "") for one in later):
             return ""
         if acknowledged.is_delete:
             return f"its row is there in version {version}" if uid == acknowledged.uid else ""
