@@ -41,6 +41,8 @@ class ClusteredCloud(SimulatedCloud):
         self.restored: list[Callable[[], None]] = []
         """Called when the API server has been restored to an older state."""
         self._is_restored = False
+        self._before: dict[str, str] = {}
+        """Versions before the restore, by uid."""
         self._reverted: list[JsonObject] = []
         statuses.behind = _BEHIND
 
@@ -86,9 +88,10 @@ class ClusteredCloud(SimulatedCloud):
         Later cloudcore is restarted, as Kubernetes asks for after a restore: a watch may go on with a version that the
         server has reached a second time, and then misses what came before.
         """
-        present = {uid_of(obj): version_of(obj) for obj in self.api.held()}
+        if not self._is_restored:
+            self._before = {uid_of(obj): version_of(obj) for obj in self.api.held()}
         self.api.restore(age)
-        self._reverted = [obj for obj in self.api.held() if present.get(uid_of(obj)) != version_of(obj)]
+        self._reverted = [obj for obj in self.api.held() if self._before.get(uid_of(obj)) != version_of(obj)]
         self.came_back |= {uid_of(obj) for obj in self._reverted}
         self._is_restored = True
 
