@@ -80,7 +80,7 @@ def read_request(exchange: ServerExchange, receive: Receive, max_body: int = 0) 
     """
     try:
         head = exchange.read_head(receive)
-        request = _request_from(head, exchange.rest)
+        request = request_from(head, exchange.rest)
         if not max_body or request.header("upgrade"):
             return request
         body_length(head, max_body)
@@ -91,7 +91,16 @@ def read_request(exchange: ServerExchange, receive: Receive, max_body: int = 0) 
         raise RequestError(error.status, attempt, hint=hint) from error
 
 
-def _request_from(head: RequestHead, rest: bytes) -> Request:
+def request_from(head: RequestHead, rest: bytes) -> Request:
+    """Return the request with a head.
+
+    Args:
+        head: the request line and the headers.
+        rest: the bytes after them.
+
+    Raises:
+        RequestError: 400 for a malformed request, 404 for a path with too many parts.
+    """
     if not head.target.startswith("/"):
         raise RequestError(400, "this is an HTTP/1.1 server")
     if not all(value.isprintable() for _, value in head.headers):

@@ -12,7 +12,7 @@ from edged.pods.model import PodRef, PodUid
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.phase import Phase
 from edged.pods.static import is_static
-from metamanager.client import AsyncMetaClient, CallError, NoAnswerError, NotFoundError
+from metamanager.client import AsyncMetaClient, CallError, NoAnswerError, NotFoundError, RejectedError
 
 _log = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ class StatusManager:
         level = logging.DEBUG if error.retryable else logging.WARNING
         _log.log(level, "the cloud did not take what pod %s has to say: %s", entry.ref, error)
         entry.unknown = isinstance(error, NotFoundError)
-        entry.sure = entry.sure and not isinstance(error, NoAnswerError)
+        entry.sure = entry.sure and not _may_be_done(error)
         if again and self._entries.get(entry.ref.uid) is entry:
             self._send(entry)
 
@@ -241,6 +241,13 @@ def _catch_up(entry: _Entry, version: int, status: PodStatus) -> None:
     """
     if version > entry.version or version == entry.version != 0:
         entry.has, entry.version, entry.unknown, entry.of_store = status, version, False, False
+
+
+def _may_be_done(error: CallError) -> bool:
+    """Return whether the cloud may have carried out what was asked: there was no answer, or the cloud had none itself
+    from its API server (5xx).
+    """
+    return isinstance(error, NoAnswerError) or (isinstance(error, RejectedError) and error.status.code >= 500)
 
 
 def _is_news(entry: _Entry, mirror: Pod) -> bool:

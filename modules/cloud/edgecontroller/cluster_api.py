@@ -1,6 +1,5 @@
 """The API server of a cluster, as edgecontroller's engine."""
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
@@ -13,39 +12,27 @@ from beehive.runtime import Runtime
 from modules.cloud.apiserver.authorization.access_control import AccessControl
 from modules.cloud.apiserver.authorization.attributes import user_of
 from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
-from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
-from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for, kind_named
+from modules.cloud.apiserver.kinds import JsonObject, Kind, key_for, key_of, uid_of
 from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
-from modules.cloud.client.call_requests import CallError, collection_path, failure, request_of, result_of
+from modules.cloud.client.call_requests import CallError, failure, request_of, result_of
 from modules.cloud.client.calls import JSON_PATCH, ApiCall, ApiResult
-from modules.cloud.client.kube_client import CallEnd, KubeClient, News
+from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
-from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
-from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, KubeTransport
 from modules.cloud.edgecontroller.cluster_state import WRITE_PERIOD, ClusterState
+from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.ended_pods import ended_uid, missing_pods
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_reads import shown
-from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
 from modules.cloud.edgecontroller.object_sync_import import Imported, ObjectSyncImport
 from modules.cloud.edgecontroller.procedure import Answered
+from modules.cloud.edgecontroller.reflectors import MIRRORED, Reflectors
 
-_log = logging.getLogger(__name__)
-
-MIRRORED: Final = (
-    "Node", "Pod", "ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment", "CSIDriver",
-)  # fmt: skip
-"""The kinds that nodes hold (KubeEdge's cloudcore watches the same, whole)."""
-_REQUIRED: Final = frozenset({"Node", "Pod"})
-"""Kinds without which no node can be served; the right to another may be missing."""
-_MIRRORED_FOR_WATCHES: Final = frozenset(SENT_BY_WATCH)
-"""The kinds that are mirrored from the first time on that a node watches them, or has objects of them."""
-_ASSIGNED: Final = "spec.nodeName!="
 _LANES: Final = {
     "leases": RequestLane.LEASE,
     "nodes": RequestLane.NODE,
@@ -54,7 +41,6 @@ _LANES: Final = {
 }
 _REPEATABLE: Final = ("get", "list", "patch", "delete")
 """Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
-_OBJECT_SYNC: Final = "ObjectSync"
 _SIGNING_REQUESTS: Final = "certificatesigningrequests"
 
 
@@ -75,11 +61,12 @@ class ClusterApi:
     Args:
         cluster: the cluster.
         module: edgecontroller.
-        storage: the mirror, empty.
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
         transactions: of edgecontroller.
-        end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
         loaded: called when all objects are there; again when they were listed again after a restore of etcd.
+        mirror: of the cluster's objects; empty.
+        end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
+        downstream: sends nodes their objects; told what the mirror knows beyond the objects.
         connections: take over KubeEdge's ObjectSyncs, and end with an epoch.
     """
 
@@ -87,17 +74,17 @@ class ClusterApi:
         self,
         cluster: RemoteCluster,
         module: Module,
-        storage: Mirror,
         access_control: AccessControl,
         transactions: Transactions,
-        end_turn: Callable[[], None],
         loaded: Callable[[], None],
         *,
+        mirror: Mirror,
+        end_turn: Callable[[], None],
+        downstream: DownstreamController,
         connections: NodeConnections,
     ) -> None:
-        self._storage = storage
+        self._mirror = mirror
         self._kinds = ServedKinds({})
-        self._epochs = connections.epochs
         self._cluster = cluster
         self._module = module
         self._client: KubeClient | None = None
@@ -105,21 +92,22 @@ class ClusterApi:
         self._transactions = transactions
         self._end_turn = end_turn
         self._loaded = loaded
-        self._missing = set(MIRRORED)
-        """Kinds of which no list is complete yet, and without which no node is served."""
-        self._watched: dict[str, bool] = {}
-        """The kinds that are mirrored for the watches of nodes, and whether their lists are complete."""
+        self._downstream = downstream
         self._connections = connections
+        self._reflectors = Reflectors(mirror, module, transactions, end_turn, downstream, connections, self._all_listed)
         self._is_sending = False
         send = partial(self._send, node="")
         self._state = ClusterState(send, connections, transactions.begin) if cluster.keeps_state else None
+        self._is_loading = False
         self._is_loaded = False
-        """Whether all objects were there once, and KubeEdge's ObjectSyncs were read if there was need."""
+        """Whether all objects were there once, and the state or KubeEdge's ObjectSyncs were read if there was need."""
+        self._following: dict[str, list[Callable[[], None]]] = {}
+        """By object that is read before a write to it: the writes that came after, and must not overtake it."""
 
     @property
     def storage(self) -> Mirror:
         """The objects of the mirrored kinds."""
-        return self._storage
+        return self._mirror
 
     @property
     def knows_all(self) -> bool:
@@ -129,26 +117,20 @@ class ClusterApi:
     @property
     def is_ready(self) -> bool:
         """Whether all objects are there."""
-        return not self._missing
+        return self._is_loaded and self._reflectors.are_complete
 
     def start(self) -> None:
         """Begin to list and watch the mirrored kinds."""
         client = self._client = KubeClient(
             self._cluster.connect(self._module.runtime), self._module, self._module.clock.random
         )
-        for name in MIRRORED:
-            _mirror(client, kind_named(name), self._told)
+        self._reflectors.start(client)
         if self._state is not None:
             self._module.every(WRITE_PERIOD, self._write_state)
 
     def mirrors(self, kind: str) -> bool:
         """Begin to mirror a kind that nodes watch; return whether all objects of a kind are in the storage."""
-        if kind not in _MIRRORED_FOR_WATCHES:
-            return True
-        if kind not in self._watched and self._client is not None:
-            self._watched[kind] = False
-            _mirror(self._client, kind_named(kind), self._told)
-        return self._watched.get(kind, False)
+        return self._reflectors.mirrors(kind)
 
     def stop(self) -> None:
         """End all requests."""
@@ -164,9 +146,9 @@ class ClusterApi:
         elif not node:
             self._send(call, answered, node)
         elif not is_write(call):
-            self._send(call, lambda result: answered(shown(call, node, result)), node)
+            self._send(call, partial(self._have_read, call, node, answered), node)
         elif kind is not None:
-            self._admit(kind, call, node, answered)
+            self._admit(kind, call, node, self._noting_end(kind, call, node, answered))
         else:
             error = MethodNotAllowedError(f"a node writes no {call.plural[:80]}")
             answered(ApiResult(refusal=error.status()))
@@ -203,23 +185,58 @@ class ClusterApi:
     def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
         if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
             return None
-        return self._storage.find(key_for(kind, call.namespace, call.name))
+        return self._mirror.find(key_for(kind, call.namespace, call.name))
+
+    def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
+        """Take the answer to a node's read. A list of its pods is newer than what a late watch has told: a pod that is
+        missing there must not be sent to the node again.
+        """
+        known = (self._mirror.find(key) for key in self._downstream.pods_of(node))
+        for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
+            self._reflectors.note_end(key_of(pod), uid_of(pod), node)
+        answered(shown(call, node, result))
+
+    def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
+        """Return what takes the answer to a node's write, and a deletion's at once as what the watch is still to tell:
+        the node waits for the deletion, also of a pod that the mirror has never had.
+        """
+        if kind.name != "Pod" or call.verb != "delete":
+            return answered
+
+        def noted(result: ApiResult) -> None:
+            uid = ended_uid(call, result)
+            if uid:
+                self._reflectors.note_end(key_for(kind, call.namespace, call.name), uid, node)
+            answered(result)
+
+        return noted
 
     def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
         """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
         new object from another cloudcore.
         """
-        live = self._storage.find(key_for(kind, call.namespace, call.name)) if call.name else None
+        turn = f"{call.plural} {call.namespace}/{call.name}"
+        if call.name and turn in self._following:
+            self._following[turn].append(partial(self._admit, kind, call, node, answered))
+            return
+        live = self._mirror.find(key_for(kind, call.namespace, call.name)) if call.name else None
         if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
             self._admit_change(kind, call, node, live, answered)
             return
 
         def found(result: ApiResult) -> None:
-            if result.object is None:
-                answered(result)
-            else:
-                self._admit_change(kind, call, node, result.object, answered)
+            waiting = self._following.pop(turn, ())
+            try:
+                if result.object is None:
+                    answered(result)
+                else:
+                    self._admit_change(kind, call, node, result.object, answered)
+            finally:
+                for each in waiting:
+                    each()
 
+        if call.name:
+            self._following[turn] = []
         read = ApiCall(
             verb="get", api_version=call.api_version, plural=call.plural, namespace=call.namespace, name=call.name
         )
@@ -262,104 +279,39 @@ class ClusterApi:
         answered(_result(end))
         self._end_turn()
 
-    def _told(self, kind: Kind, news: News) -> None:
-        self._end_turn()
-        match news:
-            case Synced():
-                self._listed(kind, news.resource_version)
-            case Refused():
-                _log.warning("cannot watch %s: %d: %s", kind.plural, news.status, news.message)
-                if kind.name not in _REQUIRED | _MIRRORED_FOR_WATCHES:
-                    self._have(kind.name)
-            case EpochChanged():
-                _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
-                if self.is_ready:
-                    self._restored()
-            case Deleted():
-                key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
-                self._observe(partial(self._storage.remove, key, news.object.resource_version))
-            case _:
-                self._observe(partial(self._storage.observe, kind, news.object))
-
-    def _observe(self, change: Callable[[], None]) -> None:
-        """Take over a change in the transaction of the turn. One that cannot be handled is dropped."""
-        try:
-            self._transactions.attempt(change)
-        except DatabaseError:
-            raise
-        except Exception:  # noqa: BLE001 - one object must not stop the module for all
-            _log.exception("a change of an object cannot be handled")
-
-    def _listed(self, kind: Kind, version: str) -> None:
-        self._transactions.begin()
-        if kind.name == "Pod" and self._epochs.listed(version):
-            _log.warning("%s: the API server was restored to an older state", kind.plural)
-            self._list_again()
-        else:
-            self._have(kind.name)
-
-    def _restored(self) -> None:
-        self._transactions.begin()
-        self._epochs.went_back()
-        self._list_again()
-
-    def _list_again(self) -> None:
-        """List all kinds again: until then nodes are not served, as the mirror is partly older than the restore."""
-
-        def list_all() -> None:
-            self._missing |= set(MIRRORED)
-            self._watched = dict.fromkeys(self._watched, False)
-            if self._client is not None:
-                self._client.list_again()
-
-        self._missing |= set(MIRRORED)
-        self._module.call_soon(list_all)
-
     def _write_state(self) -> None:
         if self._state is not None:
             self._state.write()
             self._end_turn()
 
-    def _have(self, kind: str) -> None:
-        if kind in self._watched:
-            self._watched[kind] = True
-        if kind in self._missing:
-            self._missing.discard(kind)
-            self._import_or_end()
-
-    def _import_or_end(self) -> None:
+    def _all_listed(self) -> None:
         """When all objects are there, read the state in the cluster or KubeEdge's ObjectSyncs, if wanted, and go on."""
-        if self._missing:
-            return
         if self._is_loaded:
             self._loaded()
-            return
-        self._missing.add(_OBJECT_SYNC)
-        if self._state is None:
-            self._import()
-        else:
-            self._state.load(self._import)
+        elif not self._is_loading:
+            self._is_loading = True
+            if self._state is None:
+                self._import()
+            else:
+                self._state.load(self._import)
 
     def _import(self) -> None:
         self._transactions.begin()
         if self._connections.have_state():
-            self._is_loaded = True
-            self._have(_OBJECT_SYNC)
+            self._have_state()
             return
 
         def done(found: Imported) -> None:
-            self._is_loaded = True
-            self._observe(lambda: self._connections.take_over(found))
-            self._have(_OBJECT_SYNC)
+            self._reflectors.observe(lambda: self._connections.take_over(found))
+            self._have_state()
             self._end_turn()
 
         ObjectSyncImport(partial(self._send, node=""), self._mirror.find, done).start()
 
-
-def _mirror(client: KubeClient, kind: Kind, told: Callable[[Kind, News], None]) -> None:
-    selector = _ASSIGNED if kind.name == "Pod" else ""
-    path = collection_path(kind.api_version, kind.plural)
-    client.watch(Selection(path=path, field_selector=selector), partial(told, kind))
+    def _have_state(self) -> None:
+        self._is_loaded = True
+        if self._reflectors.are_complete:
+            self._loaded()
 
 
 def _result(end: CallEnd) -> ApiResult:

@@ -25,6 +25,7 @@ from modules.cloud.edgecontroller.downstream_messages import (
     object_message,
 )
 from modules.cloud.edgecontroller.location_cache import LocationCache
+from modules.cloud.edgecontroller.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.node_watches import NodeWatch, NodeWatches
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
@@ -68,6 +69,7 @@ class DownstreamController:
         self._locations = LocationCache()
         self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         """The pods of each node, in order."""
+        self._newest = NewestVersions()
         self._unacknowledged: dict[str, set[str]] = {}
         """By node, the uids that were unacknowledged at the last resending."""
 
@@ -115,10 +117,22 @@ class DownstreamController:
     def note_response(self, node: str, content: object) -> None:
         """Records the object in a response as held by the node."""
         if isinstance(content, dict) and "kind" in content and uid_of(content):
-            self._object_syncs.sending(node, uid_of(content), key_of(content))
+            key, uid = key_of(content), uid_of(content)
+            self._object_syncs.sending(node, uid, key)
+            if self._live(key, uid) is None:
+                self._newest.ahead(key.kind, uid, version_of(content))
+
+    def pods_of(self, node: str) -> list[ObjectKey]:
+        """Returns the pods of a node."""
+        return list(self._pods.get(node, ()))
+
+    def listed(self, kind: str, version: str) -> None:
+        """Notes that all objects of a kind have been listed in a version."""
+        self._newest.listed(kind, version)
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Sends a change of an object to the connected nodes that need it."""
+        self._newest.told(event.key.kind, uid_of(event.new), version_of(event.new))
         down = messages_for_event(event, self._holders(event))
         if event.key.kind == _POD.name and event.type is EventType.DELETED:
             self._forget_pod(event.key, event.new)
@@ -200,7 +214,9 @@ class DownstreamController:
         if not self._mirrors(sync.key.kind):
             return False
         live = self._live(sync.key, uid)
-        return live is None or self._object_syncs.is_needed(node, uid, int(live.version))
+        if live is None:
+            return not self._newest.is_ahead(uid)
+        return self._object_syncs.is_needed(node, uid, int(live.version))
 
     def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
         """Sends unacknowledged and wanted objects to a node, pods last, so that it need not query what they need."""

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Any, ClassVar
 
 from beehive.delivery import OverflowPolicy
@@ -42,8 +41,8 @@ from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.procedure import Answered, Procedure
-from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, status_error
-from modules.cloud.edgecontroller.upstream import forbidden_responses, handler_of, handles_requests
+from modules.cloud.edgecontroller.responses import UpstreamResponse
+from modules.cloud.edgecontroller.upstream import handler_of, handles_requests, refusal_responses
 from modules.cloud.edgecontroller.upstream_attributes import attributes_of
 from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamRequest, UpstreamResult
 from modules.cloud.messages import ACKNOWLEDGED, HANDLED, HANDLED_RESOURCE, Acknowledged, ConnectEvent
@@ -101,12 +100,20 @@ class EdgeController(Module):
         self._connections = NodeConnections(database, storage, object_syncs, self._downstream, sender.close_connection)
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         self._manifests = manifests
-        access, turns, soon = self._access_control, self._transactions, self._end_turn_soon
-        self._api: ApiEngine = (
-            EmbeddedApi(cluster, database, manifests, access, turns, self._loaded)
+        engine: Callable[..., ApiEngine] = (
+            partial(EmbeddedApi, cluster, database, manifests)
             if isinstance(cluster, Cluster)
-            else ClusterApi(cluster, self, mirror, access, turns, soon, self._loaded, connections=self._connections)
+            else partial(
+                ClusterApi,
+                cluster,
+                self,
+                mirror=mirror,
+                end_turn=self._end_turn_soon,
+                downstream=self._downstream,
+                connections=self._connections,
+            )
         )
+        self._api = engine(self._access_control, self._transactions, self._loaded)
         self.failures = Failures()
         self._handled: Counter[str] = Counter()
         """Handled messages by node, not yet reported to cloudhub."""
@@ -300,7 +307,7 @@ class EdgeController(Module):
             self._handle(message, rest, refused)
 
         def refused(_: Message, error: ApiError) -> None:
-            self._refuse(message, error)
+            self._send_results(message, refusal_responses(message, error))
             self._count(message)
 
         self._handle(message, begin, refused)
@@ -314,16 +321,6 @@ class EdgeController(Module):
                 self._send_response(message, result)
             else:
                 self._downstream.send(result)
-
-    def _refuse(self, message: Message, error: ApiError) -> None:
-        """Sends an error. To a query it has a lister's form: an edge would store the bare error as the object, as
-        KubeEdge's metamanager does.
-        """
-        if error.code == HTTPStatus.FORBIDDEN:
-            self._send_results(message, forbidden_responses(message, error))
-            return
-        is_query = message.route.operation == Operation.QUERY and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
-        self._send_response(message, error_response(error) if is_query else status_error(error))
 
     def _transact(self, work: Callable[[], None]) -> None:
         """Does work in a transaction of its own, or in the one that has begun."""

@@ -1,6 +1,7 @@
 """The handlers of nodes' messages (docs/protocol.md, "Upstream"), except registration, which the module handles."""
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TypeVar
 
 from beehive.handlers import handles
@@ -75,7 +76,17 @@ _NOT_ANSWERED = frozenset(
 )
 
 
-def forbidden_responses(request: Message, error: ApiError) -> list[UpstreamResult]:
+def refusal_responses(request: Message, error: ApiError) -> list[UpstreamResult]:
+    """Return the responses to a request that is refused. To a query an error has a lister's form: an edge would store
+    the bare error as the object, as KubeEdge's metamanager does.
+    """
+    if error.code == HTTPStatus.FORBIDDEN:
+        return _forbidden(request, error)
+    is_query = request.route.operation == Operation.QUERY and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return [error_response(error) if is_query else status_error(error)]
+
+
+def _forbidden(request: Message, error: ApiError) -> list[UpstreamResult]:
     """Return the responses to a forbidden request, in KubeEdge's form for its type."""
     resource_type, operation = type_of(request.route.resource, Side.CLOUD), request.route.operation
     if (resource_type, operation) in _NOT_ANSWERED:

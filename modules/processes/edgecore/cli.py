@@ -55,7 +55,7 @@ CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 _LEAST: Final = 1 << 20
 """Smallest limit of a recording, in bytes."""
 
-FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "all")
+FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "api", "all")
 """Values of `modules.tools.simulate.draw.FaultProfile`, repeated here to save its import."""
 
 
@@ -211,6 +211,12 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
         "--hostile-node", dest="hostile", action="store_true", help="a node beside them that means harm"
     )
     parser.add_argument("--faults", choices=FAULT_PROFILES, default="all", help="which faults are drawn (default all)")
+    parser.add_argument(
+        "--cloud",
+        choices=("embedded", "cluster"),
+        default="embedded",
+        help="the API server in cloudcore (default), or that of a cluster beside it, as always with --faults api",
+    )
     parser.add_argument("--cores", type=int, default=0, metavar="N", help="processes (default: one for each core)")
     parser.add_argument("--plan", type=Path, metavar="FILE", help="run a plan that a failure left, and nothing else")
     parser.add_argument(

@@ -22,6 +22,7 @@ from modules.cloud.cloudhub.link import LinkEvent
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.tools.simulate.cloud_store import ObservedStore
 from modules.tools.simulate.network import CloudEndpoint, CloudListener
@@ -53,6 +54,8 @@ class SimulatedCloud:
         self.endpoint = CloudEndpoint()
         self.wanted: dict[Key, JsonObject | None] = {}
         """Manifests of the objects that users want, by kind and name; None for an object to be deleted."""
+        self.came_back: set[str] = set()
+        """Uids of pods that a restore of the objects has brought back to an earlier state: nodes may be ending them."""
         self._forgotten: set[str] = set()
         self._forgotten_with_nodes: set[str] = set()
         self._unsettled: set[Key] = set()
@@ -72,19 +75,37 @@ class SimulatedCloud:
         """Start the process."""
         self._starts += 1
         process = self.process = Process(self.world, "cloud", self._wall, self._starts)
-        clock = process.clock
-        self.cluster = Cluster(clock)
-        self.cluster.storage = ObservedStore(clock, self._next_version(clock), self._statuses.stored)
-        self._database = Database(str(self._path), f"cloud-{self._starts}", durable=False, shared=False)
+        cluster = self._make_cluster(process)
+        stores_objects = isinstance(cluster, Cluster)
+        self._database = Database(
+            str(self._path), f"cloud-{self._starts}", durable=False, shared=False, stores_objects=stores_objects
+        )
         if not self._database.is_new:
             self._forgotten_with_nodes.clear()
         hive = self.hive = Hive(process)
         self._deliveries = {}
         hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_listener(process, deliver), self._deliveries)
-        hive.add(EdgeController, self.cluster, self._database)
+        hive.add(EdgeController, cluster, self._database)
         hive.add(DynamicController)
         self.world.note("cloud", f"life {self._starts} begins")
         process.run(hive.start)
+
+    def _make_cluster(self, process: Process) -> Cluster | RemoteCluster:
+        """Return the API server with which edgecontroller works."""
+        clock = process.clock
+        self.cluster = Cluster(clock)
+        self.cluster.storage = ObservedStore(clock, self._next_version(clock), self._statuses.stored)
+        return self.cluster
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether the API server runs."""
+        return self.hive is not None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether all its processes run."""
+        return self.process is not None
 
     def _next_version(self, clock: Clock) -> int:
         """Return the first resourceVersion. A cloud that has lost its objects counts on above the versions that nodes
@@ -94,23 +115,15 @@ class SimulatedCloud:
 
     def write(self, write: Write) -> None:
         """Let another writer change a pod or a Node object; the answer is ignored."""
-        process, hive = self.process, self.hive
         kind, namespace = ("Node", "") if write.writer in OF_NODES else ("Pod", "default")
-        obj = self.find(kind, namespace, write.name) if hive is not None else None
-        if process is None or hive is None or obj is None:
+        obj = self.find(kind, namespace, write.name) if self.takes_calls else None
+        if obj is None:
             return
         if write.writer in OF_STATUS:
             self._statuses.others_wrote(obj)
         if write.writer is Writer.NODE_DELETED:
             self._delete_node(write.name)
-        message = Message.new(
-            process.clock,
-            source=commands.SOURCE,
-            resource=commands.RESOURCE,
-            operation=Verb.CALL,
-            content=call_of(write),
-        )
-        hive.request_then(ModuleName.EDGECONTROLLER, message, _ANSWER_WITHIN, lambda _answer: None)
+        self._call(call_of(write), lambda _answer: None)
 
     def _delete_node(self, node: str) -> None:
         """Forget a node's pods (KubeEdge's ObjectSyncs go with their node) and allow its connection to end. The node
@@ -125,6 +138,13 @@ class SimulatedCloud:
         """Kill the process."""
         if self.process is not None and self._first_version:
             self._first_version = self.cluster.storage.version
+        self._kill()
+
+    def close(self) -> None:
+        """End everything, at the end of the run."""
+        self.stop()
+
+    def _kill(self) -> None:
         process, self.process, self.hive = self.process, None, None
         if process is not None:
             process.kill()
@@ -198,35 +218,41 @@ class SimulatedCloud:
         return {pod["metadata"]["uid"] for pod in self.cluster.list(_POD)}
 
     def _ask(self, key: Key) -> None:
-        if self.hive is None:
+        if not self.takes_calls:
             return
         kind, name = key
         document = self.wanted[key]
-        message = self._command(kind, name, document)
         self._asked.add(key)
-        self.hive.request_then(
-            ModuleName.EDGECONTROLLER, message, _ANSWER_WITHIN, lambda answer: self._answered(key, document, answer)
+        self._call(self._command(kind, name, document), lambda answer: self._answered(key, document, answer))
+
+    def _call(self, call: ApiCall, then: Callable[[ApiResult | BeehiveError], None]) -> None:
+        """Make a call of a user or another writer."""
+        assert self.process is not None  # noqa: S101 - `takes_calls`
+        assert self.hive is not None  # noqa: S101 - as above
+        message = Message.new(
+            self.process.clock, source=commands.SOURCE, resource=commands.RESOURCE, operation=Verb.CALL, content=call
         )
 
-    def _command(self, kind: str, name: str, document: JsonObject | None) -> Message:
+        def answered(answer: Message | BeehiveError) -> None:
+            then(answer if isinstance(answer, BeehiveError) else answer.content_as(ApiResult))
+
+        self.hive.request_then(ModuleName.EDGECONTROLLER, message, _ANSWER_WITHIN, answered)
+
+    @staticmethod
+    def _command(kind: str, name: str, document: JsonObject | None) -> ApiCall:
         known = kind_named(kind)
         of: dict[str, Any] = {"api_version": known.api_version, "plural": known.plural, "name": name}
         if known.namespaced:
             of["namespace"] = "default" if document is None else document["metadata"].get("namespace", "default")
         if document is None:
-            call = ApiCall(verb="delete", **of)
-        else:
-            call = ApiCall(verb="patch", patch_type=APPLY, body=document, **of)
-        assert self.process is not None  # noqa: S101 - the caller has seen the hive
-        return Message.new(
-            self.process.clock, source=commands.SOURCE, resource=commands.RESOURCE, operation=Verb.CALL, content=call
-        )
+            return ApiCall(verb="delete", **of)
+        return ApiCall(verb="patch", patch_type=APPLY, body=document, **of)
 
-    def _answered(self, key: Key, document: JsonObject | None, answer: Message | BeehiveError) -> None:
+    def _answered(self, key: Key, document: JsonObject | None, answer: ApiResult | BeehiveError) -> None:
         self._asked.discard(key)
         if isinstance(answer, BeehiveError) or self.wanted[key] is not document:
             return
-        refusal = answer.content_as(ApiResult).refusal
+        refusal = answer.refusal
         if refusal is None or (document is None and refusal.get("code") == HTTPStatus.NOT_FOUND):
             self._unsettled.discard(key)
 

@@ -36,6 +36,7 @@ def simulate(chosen: argparse.Namespace) -> int:
         profile=FaultProfile(chosen.faults),
         pods=chosen.pods,
         hostile=_HOSTILE if chosen.hostile else 0.0,
+        cluster=chosen.cloud == "cluster",
     )
     failed = _campaign(range(chosen.seed, chosen.seed + chosen.seeds), settings, chosen.cores)
     for outcome in failed[:3]:

@@ -24,7 +24,7 @@ def disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]:
     """Yield each disagreement as a line; nothing if node, store, runtime and cloud agree."""
     if not cloud.settled():
         yield "the cloud has not taken all that is wanted"
-    if node.process is None or cloud.process is None:
+    if node.process is None or not cloud.is_running:
         yield "a process is not running"
         return
     if cloud.unacknowledged(node.name):

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from enum import StrEnum
 
-from modules.tools.simulate import draw_more, draw_scenes
+from modules.tools.simulate import draw_api, draw_more, draw_scenes
 from modules.tools.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
 
 _LINK = (
@@ -44,6 +44,7 @@ class FaultProfile(StrEnum):
     DISK = "disk"
     RUNTIME = "runtime"
     CLOUD = "cloud"
+    API = "api"
     ALL = "all"
 
 
@@ -54,6 +55,7 @@ _KINDS: Mapping[FaultProfile, tuple[FaultKind, ...]] = {
     FaultProfile.DISK: _DISK,
     FaultProfile.RUNTIME: _RUNTIME,
     FaultProfile.CLOUD: _CLOUD + _LINK,
+    FaultProfile.API: draw_api.API,
     FaultProfile.ALL: _LINK + _CLOUD + _PROCESS + _DISK + _RUNTIME + _CLOCK,
 }
 _SHAPES = (
@@ -80,6 +82,7 @@ _AMOUNTS: Mapping[FaultKind, tuple[float, ...]] = {
     FaultKind.EVENTS_LATE: (0.1, 3.0, 30.0),
     FaultKind.EVENTS_TWICE: (0.3, 1.0),
     FaultKind.CLOCK_JUMP: (-3600.0, -30.0, -1.0, 1.0, 30.0, 3600.0),
+    **draw_api.AMOUNTS,
 }
 """Possible values of `Fault.amount`."""
 
@@ -111,6 +114,7 @@ def draw_plan(
     profile: FaultProfile = FaultProfile.ALL,
     pods: int = 5,
     hostile: float = 0.0,
+    cluster: bool = False,
 ) -> Plan:
     """Return the plan of a seed; it depends only on the arguments.
 
@@ -121,6 +125,7 @@ def draw_plan(
         profile: faults that are drawn.
         pods: number of pods of each node.
         hostile: seconds between two messages of a hostile node; 0 for no such node.
+        cluster: whether cloudcore works with the API server of a cluster; always with the profile `api`.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
     steps: list[WorkloadStep] = []
@@ -156,6 +161,7 @@ def draw_plan(
         writes=tuple(sorted(writes, key=lambda write: write.at)),
         first_version=first_version,
         hostile=hostile,
+        cluster=cluster or profile is FaultProfile.API,
     )
 
 

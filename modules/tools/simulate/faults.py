@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 
+from modules.tools.simulate.api_faults import API_FAULTS
 from modules.tools.simulate.cloud import SimulatedCloud
+from modules.tools.simulate.clustered_cloud import ClusteredCloud
 from modules.tools.simulate.node import SimulatedNode
 from modules.tools.simulate.plan import Fault, FaultKind
+from modules.tools.simulate.undo import Undo, add, nothing, raised
 from modules.tools.simulate.world import World
-
-Undo = Callable[[], None]
-
-
-def _nothing() -> None:
-    """Do nothing, at the end of a fault without duration."""
 
 
 class Faults:
@@ -36,9 +33,16 @@ class Faults:
 
     def _begin(self, fault: Fault) -> None:
         self._world.note("fault", str(fault))
-        end = _BEGIN[fault.kind](self, self._nodes[fault.node % len(self._nodes)], fault)
+        end = self._started(fault)
         self.open += 1
         self._world.at(self._world.now() + fault.seconds, lambda: self._end(fault, end))
+
+    def _started(self, fault: Fault) -> Undo:
+        """Start a fault, and return what ends it; one of an API server that the plan does not have is nothing."""
+        if fault.kind in API_FAULTS:
+            cloud = self._cloud
+            return API_FAULTS[fault.kind](cloud, fault) if isinstance(cloud, ClusteredCloud) else nothing
+        return _BEGIN[fault.kind](self, self._nodes[fault.node % len(self._nodes)], fault)
 
     def _end(self, fault: Fault, end: Undo) -> None:
         self.open -= 1
@@ -49,7 +53,7 @@ class Faults:
     def _cut(self, node: SimulatedNode, _fault: Fault) -> Undo:
         node.line.cut += 1
         node.line.break_connection()
-        return lambda: _add(node.line, "cut", -1)
+        return lambda: add(node.line, "cut", -1)
 
     def _half_open(self, node: SimulatedNode, _fault: Fault) -> Undo:
         return self._stall(node, "no_way_up", "no_way_down")
@@ -62,23 +66,23 @@ class Faults:
 
     def _stall(self, node: SimulatedNode, *directions: str) -> Undo:
         for direction in directions:
-            _add(node.line, direction, 1)
+            add(node.line, direction, 1)
         node.line.stall()
 
         def end() -> None:
             for direction in directions:
-                _add(node.line, direction, -1)
+                add(node.line, direction, -1)
             node.line.resume()
 
         return end
 
     def _roam(self, node: SimulatedNode, fault: Fault) -> Undo:
         node.line.roam(fault.amount)
-        return _nothing
+        return nothing
 
     def _duplicate(self, node: SimulatedNode, fault: Fault) -> Undo:
         node.line.duplicates += int(fault.amount)
-        return _nothing
+        return nothing
 
     def _cloud_restart(self, _node: SimulatedNode, _fault: Fault) -> Undo:
         return self._stop_cloud(forget=False)
@@ -101,66 +105,56 @@ class Faults:
 
     def _kill(self, node: SimulatedNode, fault: Fault) -> Undo:
         node.doom(int(fault.amount))
-        return _nothing
+        return nothing
 
     def _restart(self, node: SimulatedNode, _fault: Fault) -> Undo:
         node.restart()
-        return _nothing
+        return nothing
 
     def _reboot(self, node: SimulatedNode, _fault: Fault) -> Undo:
         node.reboot()
-        return _nothing
+        return nothing
 
     def _store_lost(self, node: SimulatedNode, _fault: Fault) -> Undo:
         node.lose_store()
-        return _nothing
+        return nothing
 
     def _events_cut(self, node: SimulatedNode, _fault: Fault) -> Undo:
         node.machine.cut_events()
-        return _raise(node.machine, "no_events", 1)
+        return raised(node.machine, "no_events", 1)
 
     def _container_dies(self, node: SimulatedNode, fault: Fault) -> Undo:
         live = node.machine.live_containers()
         if live:
             node.machine.container_died(live[int(fault.amount) % len(live)], 139)
-        return _nothing
+        return nothing
 
     def _sandbox_dies(self, node: SimulatedNode, fault: Fault) -> Undo:
         live = [one for one in node.machine.sandboxes if one not in node.machine.watch.foreign]
         if live:
             node.machine.sandbox_died(live[int(fault.amount) % len(live)])
-        return _nothing
+        return nothing
 
     def _images_missing(self, node: SimulatedNode, _fault: Fault) -> Undo:
         node.machine.images_lost()
-        return _raise(node.machine, "no_pulls", 1)
+        return raised(node.machine, "no_pulls", 1)
 
     def _clock_jump(self, node: SimulatedNode, fault: Fault) -> Undo:
         node.machine.wall.offset += fault.amount
-        return _nothing
+        return nothing
 
 
 Begin = Callable[[Faults, SimulatedNode, Fault], Undo]
 
 
-def _add(thing: object, attribute: str, amount: float) -> None:
-    setattr(thing, attribute, getattr(thing, attribute) + amount)
-
-
-def _raise(thing: object, attribute: str, amount: float) -> Undo:
-    """Add to a number while a fault lasts. Faults of one kind may overlap, so each subtracts its own amount."""
-    _add(thing, attribute, amount)
-    return lambda: _add(thing, attribute, -amount)
-
-
 def _once(part: str, attribute: str) -> Begin:
     """Add one to a number of a part of the node while the fault lasts."""
-    return lambda _, node, __: _raise(getattr(node, part), attribute, 1)
+    return lambda _, node, __: raised(getattr(node, part), attribute, 1)
 
 
 def _by_amount(part: str, attribute: str) -> Begin:
     """Add the fault's amount to a number of a part of the node while the fault lasts."""
-    return lambda _, node, fault: _raise(getattr(node, part), attribute, fault.amount)
+    return lambda _, node, fault: raised(getattr(node, part), attribute, fault.amount)
 
 
 _BEGIN: dict[FaultKind, Begin] = {

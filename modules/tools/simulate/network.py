@@ -92,13 +92,15 @@ class CloudEndpoint:
 
     def __init__(self) -> None:
         self.listener: CloudListener | None = None
+        self.excused: dict[str, float] = {}
+        """By node, until when the cloud has a reason to end its connections."""
 
 
 class CloudListener:
     """Transport of a cloudhub: accepts connections while its process lives."""
 
     def __init__(self, cloud: CloudEndpoint, process: Process, deliver: Callable[[LinkEvent], None]) -> None:
-        self._cloud = cloud
+        self.cloud = cloud
         self.process = process
         self.deliver = deliver
         self.connections: list[SimulatedConnection] = []
@@ -106,16 +108,16 @@ class CloudListener:
     @property
     def is_open(self) -> bool:
         """Whether the process lives and accepts connections."""
-        return self.process.alive and self._cloud.listener is self
+        return self.process.alive and self.cloud.listener is self
 
     def start(self) -> None:
         """Begin to accept."""
-        self._cloud.listener = self
+        self.cloud.listener = self
 
     def stop(self) -> None:
         """End all connections."""
-        if self._cloud.listener is self:
-            self._cloud.listener = None
+        if self.cloud.listener is self:
+            self.cloud.listener = None
         for connection in list(self.connections):
             connection.close_from_cloud()
 
@@ -241,7 +243,8 @@ class SimulatedConnection:
         return not (self._cloud_has_it and self._listener.is_open)
 
     def _ended_by(self, who: str) -> None:
-        if self._is_healthy:
+        excused_until = self._listener.cloud.excused.get(self.line.node, -1.0)
+        if self._is_healthy and self._world.now() > excused_until:
             text = f"the connection of {self.line.node} was ended by {who}"
             self._world.violated("no healthy connection is ended", text)
 

@@ -48,6 +48,20 @@ class FaultKind(StrEnum):
     SANDBOX_DIES = "a sandbox dies"
     IMAGES_MISSING = "images are gone and cannot be pulled"
     CLOCK_JUMP = "the wall clock jumps"
+    API_AWAY = "the API server refuses connections"
+    API_UNREACHABLE = "the API server does not answer"
+    API_SLOW = "slow API server"
+    API_CUT = "connections to the API server break before a request"
+    API_LOSES_ANSWERS = "the API server carries out writes, and the connections break"
+    API_BUSY = "the API server answers 429"
+    API_FAILS = "the API server answers 500"
+    WATCH_CUT = "watches break within an event"
+    WATCH_SILENT = "watches become silent"
+    """Their connections stay open, and nothing comes any more, also after the fault."""
+    API_COMPACTS = "the API server forgets old versions"
+    """Watches of them, and continue tokens, are answered with 410."""
+    API_RESTART = "the API server restarts with its objects"
+    API_RESTORED = "the API server restarts with older objects and versions"
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -141,5 +155,7 @@ class Plan(msgspec.Struct, frozen=True):
     writes: tuple[Write, ...] = ()
     first_version: int = 0
     """Version of the cloud's first object; 0 for the seconds since 1970, whose number of digits no run changes."""
+    cluster: bool = False
+    """Whether cloudcore works with the API server of a cluster, a process of its own."""
     hostile: float = 0.0
     """Seconds between two messages of a hostile node; 0 for no such node."""

@@ -17,6 +17,11 @@ class ReportWatch:
         self._restarts: dict[tuple[str, str], int] = {}
         """Highest restart count of each container, by uid and name."""
 
+    def forget(self) -> None:
+        """Forget all statuses: the cloud has older ones again."""
+        self._ended.clear()
+        self._restarts.clear()
+
     def check(self, pods: list[JsonObject]) -> None:
         """Compare the cloud's pods with their former states."""
         for pod in pods:

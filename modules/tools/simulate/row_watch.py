@@ -42,6 +42,11 @@ class RowWatch:
         self._deleted.clear()
         self.begin()
 
+    def forget_deletions(self) -> None:
+        """Forget what was deleted for good: the cloud may have it again."""
+        self._deleted.clear()
+        self._deleted_now.clear()
+
     def put(self, row: Row, *, taken: bool) -> None:
         """Check an offered object; `taken` if the store accepted it."""
         if not (row.uid and row.resource_version and any(kind in row.key for kind in _OBJECTS)):

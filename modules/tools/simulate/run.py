@@ -13,6 +13,7 @@ import msgspec
 from beehive.delivery import DropReason
 from beehive.files.removal import remove_tree
 from modules.tools.simulate.cloud import SimulatedCloud
+from modules.tools.simulate.clustered_cloud import ClusteredCloud
 from modules.tools.simulate.convergence import disagreements
 from modules.tools.simulate.documents import document_of, kind_of
 from modules.tools.simulate.faults import Faults
@@ -102,7 +103,8 @@ class Simulation:
         self.world = world
         self.plan = plan
         self.statuses = StatusWatch(world)
-        self.cloud = SimulatedCloud(world, root / "cloud", self.statuses, plan.first_version)
+        make = ClusteredCloud if plan.cluster else SimulatedCloud
+        self.cloud = make(world, root / "cloud", self.statuses, plan.first_version)
         self.nodes = [
             SimulatedNode(world, number, root / f"node-{number}", self.cloud.endpoint, self.statuses, record=record)
             for number in range(plan.nodes)
@@ -111,6 +113,10 @@ class Simulation:
 
         self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
         self.reports = ReportWatch(world)
+        if isinstance(self.cloud, ClusteredCloud):
+            self.cloud.restored.append(self._forget)
+            for node in self.nodes:
+                node.wire.lists_are_newer = True
         self._open_since: dict[int, dict[str, float]] = {}
         """Time at which each open request of a node was first seen."""
 
@@ -133,6 +139,13 @@ class Simulation:
             self.hostile.start()
         while self.world.now() < self.plan.seconds and not self.world.violations:
             self._go_on()
+
+    def _forget(self) -> None:
+        """Forget what the cloud has told: it has an older state again."""
+        self.reports.forget()
+        for node in self.nodes:
+            node.wire.forget()
+            node.rows.forget_deletions()
 
     def _upload(self) -> None:
         """Let each node send an upload, and again later."""
@@ -158,7 +171,7 @@ class Simulation:
 
     def close(self) -> None:
         """Close files."""
-        self.cloud.stop()
+        self.cloud.close()
         for node in self.nodes:
             node.close()
 
@@ -198,6 +211,7 @@ class Simulation:
         pod = self.cloud.pods_of(node.name).get(uid)
         return (
             pod is not None
+            and uid not in self.cloud.came_back
             and not pod["metadata"].get("deletionTimestamp")
             and pod["metadata"].get("generation", 1) == 1
             and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")

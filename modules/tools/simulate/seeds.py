@@ -23,11 +23,11 @@ class SeedSettings(msgspec.Struct, frozen=True):
     profile: FaultProfile = FaultProfile.ALL
     pods: int = 5
     hostile: float = 0.0
+    cluster: bool = False
 
     def plan(self, seed: int) -> Plan:
         """Return the plan of a seed."""
-        wanted = {"nodes": self.nodes, "pods": self.pods}
-        return draw_plan(seed, **wanted, seconds=self.seconds, profile=self.profile, hostile=self.hostile)
+        return draw_plan(seed, **msgspec.structs.asdict(self))
 
 
 class SeedOutcome(msgspec.Struct, frozen=True):

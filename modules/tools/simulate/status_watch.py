@@ -28,8 +28,10 @@ class StatusWatch:
         """Statuses that a node has found, in their order, by uid."""
         self._at: dict[str, int] = {}
         """Index of the last of them that the cloud has."""
-        self._others: set[str] = set()
-        """Uids of pods whose status another writer has changed."""
+        self._others: dict[str, float] = {}
+        """Uids of pods whose status another writer has changed, and until when that may show."""
+        self.behind = 0.0
+        """Seconds for which the cloud may not know of another writer's change: a watch of a cluster is silent."""
 
     def found(self, pods: tuple[Pod, ...]) -> None:
         """Note the statuses of a node's pods."""
@@ -41,7 +43,7 @@ class StatusWatch:
 
     def others_wrote(self, pod: JsonObject) -> None:
         """Note that another writer is about to change a pod's status."""
-        self._others.add(runs_as(pod))
+        self._others[runs_as(pod)] = self._world.now() + self.behind
 
     def stored(self, old: JsonObject, new: JsonObject) -> None:
         """Check a changed pod in the cloud."""
@@ -54,7 +56,8 @@ class StatusWatch:
         at = next((number for number in range(begin, len(known)) if known[number] == status), None)
         if at is not None:
             self._at[uid] = at
-            self._others.discard(uid)
+            if self._others.get(uid, 0.0) <= self._world.now():
+                self._others.pop(uid, None)
         elif uid not in self._others:
             older = status in known
             invariant = "no older state over a newer one" if older else "the cloud has what the node found"

@@ -19,6 +19,8 @@ from protos.cri.v1 import api_pb2 as pb
 
 _OBJECTS = ("/pod/", "/configmap/", "/secret/")
 _CHANGES = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
+_LISTED = Operation.APPLICATION_RESPONSE
+"""Operation of the answer to a node's list, in which metamanager asks for all its pods."""
 _REMEMBERED = 2000
 
 
@@ -64,6 +66,10 @@ class WireWatch:
         self._node = node
         self._ended = ended
         self._containers = containers
+        self.lists_are_newer = False
+        """Whether the answer to a node's list may be newer than what it is sent, as with a cluster: a pod that is
+        missing there is gone.
+        """
         self._numbers = 0
         self._open: OrderedDict[str, ReceivedChange] = OrderedDict()
         """Changes that may still be acknowledged, by message id."""
@@ -77,6 +83,8 @@ class WireWatch:
         message = decode(frame)
         route = message.route
         self._world.note(self._node, f"<- {route.operation} {route.resource} {message.id[:8]}")
+        if self.lists_are_newer and route.operation == _LISTED:
+            self._note_list()
         if route.operation not in _CHANGES or not any(kind in route.resource for kind in _OBJECTS):
             return
         metadata = message.content_as(_Head).metadata
@@ -87,6 +95,13 @@ class WireWatch:
         self._later.setdefault(came.key, []).append(came)
         if len(self._open) > _REMEMBERED:
             self._open.popitem(last=False)
+
+    def _note_list(self) -> None:
+        """Note that any pod may have gone by a list."""
+        self._numbers += 1
+        for key, changes in self._later.items():
+            if "/pod/" in key:
+                changes.append(ReceivedChange(self._numbers, key, "", 0, is_delete=True))
 
     def sent_up(self, frame: bytes) -> None:
         """Note a frame of the node."""
@@ -129,7 +144,7 @@ class WireWatch:
             gone = acknowledged.is_delete or any(one.is_delete for one in later)
             return "" if gone else "there is no such row"
         uid, version = row
-        if any(one.uid == uid for one in later):
+        if any(one.uid in (uid, "") for one in later):
             return ""
         if acknowledged.is_delete:
             return f"its row is there in version {version}" if uid == acknowledged.uid else ""

@@ -98,10 +98,15 @@ def test_what_was_refused_is_sent_again_with_the_next_period(
     assert requests.open[0].value["status"]["phase"] == "Running"
 
 
-def test_after_a_lost_answer_everything_is_said(requests: MetaRequests, reporter: StatusManager) -> None:
-    """The cloud may have RUNNING by now; a difference to what it had before would leave the address there."""
+@pytest.mark.parametrize("error", [LOST, rejected(503)])
+def test_after_a_lost_answer_everything_is_said(
+    requests: MetaRequests, reporter: StatusManager, error: Exception
+) -> None:
+    """The cloud may have RUNNING by now, also when it is the one that got no answer, from its API server; a difference
+    to what it had before would leave the address there.
+    """
     reporter.set_pod_status(UID, RUNNING)
-    requests.answer(LOST)
+    requests.answer(error)
     reporter.set_pod_status(UID, PENDING)
     requests.run(PENDING_DELAY)
     assert requests.open[0].value["status"]["phase"] == "Pending"

@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from modules.cloud.apiserver.watch_history import ObjectChanged
@@ -19,6 +20,8 @@ class Subscription:
         self.kind = kind
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         """Readable when there are changes, or the subscription has ended."""
+        self.woken: Callable[[], None] = lambda: None
+        """Called when there are changes, for a watch that waits for no descriptor; it must not wait."""
         self._lock = threading.Lock()
         self._waiting: deque[ObjectChanged] = deque()
         self._ended = False
@@ -59,6 +62,7 @@ class Subscription:
     def _wake(self) -> None:
         if not self._closed:
             os.eventfd_write(self.descriptor, 1)
+            self.woken()
 
 
 class Subscriptions:
@@ -81,6 +85,18 @@ class Subscriptions:
             self._all.discard(subscription)
         subscription.close()
 
+    @contextlib.contextmanager
+    def calling(self, descriptor: int | None, woken: Callable[[], None]) -> Iterator[None]:
+        """Call a function when the subscription of a descriptor has changes, until the end of the block."""
+        with self._lock:
+            found = next((each for each in self._all if each.descriptor == descriptor), None)
+        if found is None:
+            yield
+            return
+        found.woken = woken
+        yield
+        found.woken = lambda: None
+
     def publish(self, changed: ObjectChanged) -> None:
         """Passes a change to the subscriptions of its kind."""
         kind = changed.kind
@@ -88,6 +104,13 @@ class Subscriptions:
             for subscription in self._all:
                 if subscription.kind == kind:
                     subscription.put(changed)
+
+    def close(self) -> None:
+        """Closes all subscriptions, whoever waits for them."""
+        with self._lock:
+            subscriptions, self._all = list(self._all), set()
+        for subscription in subscriptions:
+            subscription.close()
 
     def end_all(self) -> None:
         """Ends all subscriptions."""

@@ -156,6 +156,18 @@ class ClusterServer:
         """Tells of no change any more, as when the mirror is behind."""
         self._watches.clear()
 
+    def hold_watches(self) -> list[FakeExchange]:
+        """Tells the watches of no change until `go_on`, and returns them."""
+        held, self._watches = self._watches, []
+        return held
+
+    def go_on(self, watches: list[FakeExchange]) -> None:
+        """Tells watches what has changed since they began."""
+        for watch in watches:
+            for type_, obj in self._log:
+                watch.tell(type_, obj)
+        self._watches = watches
+
     def release(self) -> None:
         """Answers what was held."""
         self.answers.clear()

@@ -299,3 +299,85 @@ def test_a_node_deletes_its_lease(core: ClusterController) -> None:
     assert asked(core, "create", "leases", body=lease, **place).created
     assert code(asked(core, "delete", "leases", "n1", **place)) == 0
     assert code(asked(core, "get", "leases", "n1", **place)) == 404
+
+
+@pytest.mark.parametrize("is_mirrored", [True, False])
+def test_a_pod_that_its_node_has_ended_is_deleted_there_at_once(core: ClusterController, is_mirrored: bool) -> None:
+    """Also when the watch is silent, and when the mirror never had the pod: the node waits for the deletion."""
+    if not is_mirrored:
+        core.server.stop_watches()
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.stop_watches()
+    core.down()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    request = core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
+    assert core.answer_to(request).content == "OK"
+    (deletion,) = core.unasked()
+    assert f"{deletion.route.operation} {deletion.route.resource}" == "delete node/n1/default/pod/web"
+    assert deletion.content["metadata"]["uid"] == uid
+
+
+def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_has_ended(core: ClusterController) -> None:
+    """What it tells of the pod is old; a new pod of the name is another one."""
+    core.server.apply(pod())
+    core.bee.settle()
+    watches = core.server.hold_watches()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    core.asks("default/podpatch/web", "patch", RUNNING)
+    core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
+    core.server.apply(pod())
+    core.down()
+    core.server.go_on(watches)
+    core.bee.settle()
+    assert core.down() == ["insert node/n1/default/pod/web"]
+
+
+def test_writes_to_a_pod_that_the_mirror_does_not_have_keep_their_order(core: ClusterController) -> None:
+    """Each is preceded by a read, of which the later one may be answered first."""
+    core.server.stop_watches()
+    core.server.apply(pod())
+    core.server.hold("pods")
+    patches = [json.dumps({"status": {"phase": phase}}) for phase in ("Running", "Succeeded")]
+    requests = [core.asks("default/podpatch/web", "patch", patch) for patch in patches]
+    core.server.held.reverse()
+    core.server.release()
+    core.bee.settle()
+    assert [core.answer_to(request).content["Err"] for request in requests] == [None, None]
+    assert core.server.cluster.storage.get(WEB)["status"]["phase"] == "Succeeded"
+
+
+def test_what_the_watch_has_not_told_yet_is_not_deleted_on_a_node(core: ClusterController) -> None:
+    """A node gets a new configmap by its query, and connects anew: only a newer state without the object says that it
+    is gone.
+    """
+    core.server.apply(pod(**USES))
+    core.bee.settle()
+    watches = core.server.hold_watches()
+    core.server.apply(configmap(a="1"))
+    assert core.answer_to(core.asks("default/configmap/settings", "query")).content["kind"] == "ConfigMap"
+    core.connected()
+    core.bee.run_for(30.0)
+    assert [one for one in core.down() if one.startswith("delete")] == []
+    core.server.remove("configmap", "settings")
+    core.server.go_on(watches)
+    core.bee.run_for(30.0)
+    assert "delete node/n1/default/configmap/settings" in core.down()
+
+
+def test_a_list_tells_of_a_deletion_before_the_watch(core: ClusterController) -> None:
+    """A node that has seen in a list that its pod is gone does not get it once more."""
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.stop_watches()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    core.server.remove("pod", "web")
+    core.down()
+    result = asked(core, "list", "pods", namespace="", options={"fieldSelector": "spec.nodeName=n1"})
+    assert result.object is not None
+    assert result.object["items"] == []
+    (deletion,) = core.unasked()
+    assert deletion.content["metadata"]["uid"] == uid
+    core.bee.forget()
+    core.connected()
+    assert [one for one in core.down() if one.startswith("insert")] == []

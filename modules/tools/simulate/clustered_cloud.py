@@ -1,0 +1,135 @@
+"""The simulated cloud in two parts: the API server of a cluster, and a cloudcore that is its client."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from beehive.errors import BeehiveError
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.kinds import JsonObject, key_of, kind_named, uid_of, version_of
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.edgecontroller.cluster_api import RemoteCluster
+from modules.tools.simulate.api_network import ApiNetwork
+from modules.tools.simulate.api_server import SimulatedApiServer
+from modules.tools.simulate.cloud import SimulatedCloud
+from modules.tools.simulate.status_watch import StatusWatch
+from modules.tools.simulate.world import Process, World
+
+_BEHIND = 180.0
+"""Seconds for which cloudcore may not know of a change: a reflector lists after 120 s of silence, and retries."""
+
+_RESTART_AFTER = 20.0
+"""Seconds after a restore; meanwhile cloudcore sees that versions went back."""
+
+
+class ClusteredCloud(SimulatedCloud):
+    """A cloudcore between the API server of a cluster and the nodes; each of the two can be stopped on its own.
+
+    Users and other writers call the API server without faults.
+
+    Args:
+        world: as for `SimulatedCloud`, and so are the others.
+        root: a directory of its own.
+        statuses: receives the changes of pods' statuses.
+        first_version: see `Plan.first_version`.
+    """
+
+    def __init__(self, world: World, root: Path, statuses: StatusWatch, first_version: int = 0) -> None:
+        super().__init__(world, root, statuses)
+        first = first_version or int(world.scheduler.clock.now())
+        self.api = SimulatedApiServer(world, statuses.stored, first)
+        self.network = ApiNetwork(world, self.api)
+        self.restored: list[Callable[[], None]] = []
+        """Called when the API server has been restored to an older state."""
+        self._is_restored = False
+        self._before: dict[str, str] = {}
+        """Versions before the restore, by uid."""
+        self._reverted: list[JsonObject] = []
+        statuses.behind = _BEHIND
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether the API server runs."""
+        return self.api.process is not None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether cloudcore and the API server run."""
+        return self.process is not None and self.api.process is not None
+
+    def start(self) -> None:
+        """Start cloudcore, and at first the API server."""
+        if not hasattr(self.api, "cluster"):
+            self.start_api()
+        super().start()
+
+    def start_api(self) -> None:
+        """Start the API server with what it holds."""
+        self.api.start()
+        self.cluster = self.api.cluster
+        if self._is_restored:
+            self._is_restored = False
+            self._clean_up()
+
+    def stop(self) -> None:
+        """Kill cloudcore."""
+        self._kill()
+        self.network.end_all()
+
+    def close(self) -> None:
+        """End everything, at the end of the run."""
+        self.stop()
+        self.api.stop()
+
+    def restore(self, age: float) -> None:
+        """Give the API server, which is stopped, an older state: versions go back, and newer objects are gone.
+
+        A node takes no older state of an object, nor one again that it was told to delete: so when the server is back,
+        an administrator deletes what is in an older state, before anybody has seen it, and users apply what they want.
+        Later cloudcore is restarted, as Kubernetes asks for after a restore: a watch may go on with a version that the
+        server has reached a second time, and then misses what came before.
+        """
+        if not self._is_restored:
+            self._before = {uid_of(obj): version_of(obj) for obj in self.api.held()}
+        self.api.restore(age)
+        self._reverted = [obj for obj in self.api.held() if self._before.get(uid_of(obj)) != version_of(obj)]
+        self.came_back |= {uid_of(obj) for obj in self._reverted}
+        self._is_restored = True
+
+    def _clean_up(self) -> None:
+        """Delete what came back, after a restore."""
+        reverted, self._reverted = self._reverted, []
+        for obj in reverted:
+            kind, key = kind_named(obj["kind"]), key_of(obj)
+            if kind.name == "Node":
+                self._delete_node(key.name)
+            place = key.namespace if kind.namespaced else ""
+            options = {"gracePeriodSeconds": 0}
+            self.api.call(
+                ApiCall(
+                    verb="delete",
+                    api_version=kind.api_version,
+                    plural=kind.plural,
+                    namespace=place,
+                    name=key.name,
+                    options=options,
+                )
+            )
+        self.world.at(self.world.now() + _RESTART_AFTER, self._restart)
+        self._unsettled.update(self.wanted)
+        for restored in self.restored:
+            restored()
+
+    def _restart(self) -> None:
+        if self.process is not None:
+            self.stop()
+            self.start()
+
+    def _delete_node(self, node: str) -> None:
+        super()._delete_node(node)
+        self.endpoint.excused[node] = self.world.now() + _BEHIND
+
+    def _make_cluster(self, process: Process) -> Cluster | RemoteCluster:  # noqa: ARG002 - of the other cloud
+        return RemoteCluster(self.network.connect)
+
+    def _call(self, call: ApiCall, then: Callable[[ApiResult | BeehiveError], None]) -> None:
+        then(self.api.call(call))
