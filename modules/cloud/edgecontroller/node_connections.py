@@ -182,10 +182,13 @@ class NodeConnections:
                 the node is connected here.
         """
         node, uid = event.key.name, uid_of(event.new)
-        is_connected, found = self._object_syncs.is_connected(node), self._database.node_state_of(node)
-        if event.type is EventType.ADDED and is_connected and not found.uid:
+        is_connected = self._object_syncs.is_connected(node)
+        if not is_connected and (elsewhere or event.type is not EventType.DELETED):
+            return
+        found = self._database.node_state_of(node)
+        if event.type is EventType.ADDED and not found.uid:
             self._database.put_node_state(node, NodeState(uid, self.epochs.number))
-        elif event.type is EventType.DELETED and found.uid in ("", uid) and (is_connected or not elsewhere):
+        elif event.type is EventType.DELETED and found.uid in ("", uid):
             self._object_syncs.forget(node)
             self._database.forget_node(node)
 
