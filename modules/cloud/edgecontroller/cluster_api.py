@@ -49,6 +49,8 @@ _LANES: Final = {
 }
 _REPEATABLE: Final = ("get", "list", "patch", "delete")
 """Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
+_WRITE_DELAY: Final = 0.1
+"""Seconds in which the states of nodes that disconnect are collected."""
 _OBJECT_SYNC: Final = "ObjectSync"
 _SIGNING_REQUESTS: Final = "certificatesigningrequests"
 
@@ -106,6 +108,7 @@ class ClusterApi:
         self._is_sending = False
         send = partial(self._send, node="")
         self._state = ClusterState(send, connections, transactions.begin) if cluster.keeps_state else None
+        self._writes_soon = False
         self._is_loaded = False
         """Whether all objects were there once, and KubeEdge's ObjectSyncs were read if there was need."""
 
@@ -137,6 +140,7 @@ class ClusterApi:
 
         if self._state is not None:
             self._module.every(WRITE_PERIOD, self._write_state)
+            self._connections.released = self._write_soon
 
     def stop(self) -> None:
         """End all requests."""
@@ -306,7 +310,14 @@ class ClusterApi:
         self._missing |= set(MIRRORED)
         self._module.call_soon(list_all)
 
+    def _write_soon(self) -> None:
+        """Write the states when nodes have disconnected, all at once: perhaps cloudcore stops."""
+        if not self._writes_soon:
+            self._writes_soon = True
+            self._module.after(_WRITE_DELAY, self._write_state)
+
     def _write_state(self) -> None:
+        self._writes_soon = False
         if self._state is not None:
             self._state.write()
             self._end_turn()

@@ -45,6 +45,8 @@ class NodeConnections:
         self._object_syncs = object_syncs
         self._downstream = downstream
         self._close = close
+        self.released: Callable[[], None] = lambda: None
+        """Called when a node has disconnected."""
         self._registered_before: set[str] = set()
         """Nodes that have registered while they were being claimed."""
         self.epochs = Epochs(database, self.close_all)
@@ -124,6 +126,7 @@ class NodeConnections:
         node = event.client_id
         if self._database.connected.get(node) == event.connection:
             self._remove(node)
+            self.released()
         else:
             self._ended[node] = event.connection
 
