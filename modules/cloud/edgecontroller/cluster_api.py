@@ -41,6 +41,8 @@ _LANES: Final = {
 }
 _REPEATABLE: Final = ("get", "list", "patch", "delete")
 """Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
+_WRITE_DELAY: Final = 0.1
+"""Seconds in which the states of nodes that disconnect are collected."""
 _SIGNING_REQUESTS: Final = "certificatesigningrequests"
 
 
@@ -99,6 +101,7 @@ class ClusterApi:
         send = partial(self._send, node="")
         self._state = ClusterState(send, connections, transactions.begin) if cluster.keeps_state else None
         self._is_loading = False
+        self._writes_soon = False
         self._is_loaded = False
         """Whether all objects were there once, and the state or KubeEdge's ObjectSyncs were read if there was need."""
         self._following: dict[str, list[Callable[[], None]]] = {}
@@ -127,6 +130,7 @@ class ClusterApi:
         self._reflectors.start(client)
         if self._state is not None:
             self._module.every(WRITE_PERIOD, self._write_state)
+            self._connections.released = self._write_soon
 
     def mirrors(self, kind: str) -> bool:
         """Begin to mirror a kind that nodes watch; return whether all objects of a kind are in the storage."""
@@ -279,7 +283,14 @@ class ClusterApi:
         answered(_result(end))
         self._end_turn()
 
+    def _write_soon(self) -> None:
+        """Write the states when nodes have disconnected, all at once: perhaps cloudcore stops."""
+        if not self._writes_soon:
+            self._writes_soon = True
+            self._module.after(_WRITE_DELAY, self._write_state)
+
     def _write_state(self) -> None:
+        self._writes_soon = False
         if self._state is not None:
             self._state.write()
             self._end_turn()

@@ -46,6 +46,8 @@ class NodeConnections:
         self._object_syncs = object_syncs
         self._downstream = downstream
         self._close = close
+        self.released: Callable[[], None] = lambda: None
+        """Called when a node has disconnected."""
         self._registered_before: set[str] = set()
         """Nodes that have registered while they were being claimed."""
         self.epochs = Epochs(database, self.close_all)
@@ -125,6 +127,7 @@ class NodeConnections:
         node = event.client_id
         if self._database.connected.get(node) == event.connection:
             self._remove(node)
+            self.released()
         else:
             self._ended[node] = event.connection
 
@@ -186,10 +189,13 @@ class NodeConnections:
         node, uid = event.key.name, uid_of(event.new)
         if event.type is EventType.DELETED:
             self._downstream.unwatch(node)
-        is_connected, found = self._object_syncs.is_connected(node), self._database.node_state_of(node)
-        if event.type is EventType.ADDED and is_connected and not found.uid:
+        is_connected = self._object_syncs.is_connected(node)
+        if not is_connected and (elsewhere or event.type is not EventType.DELETED):
+            return
+        found = self._database.node_state_of(node)
+        if event.type is EventType.ADDED and not found.uid:
             self._database.put_node_state(node, NodeState(uid, self.epochs.number))
-        elif event.type is EventType.DELETED and found.uid in ("", uid) and (is_connected or not elsewhere):
+        elif event.type is EventType.DELETED and found.uid in ("", uid):
             self._object_syncs.forget(node)
             self._database.forget_node(node)
 

@@ -160,6 +160,19 @@ def test_it_is_written_at_most_every_five_seconds_and_only_when_it_has_changed(s
     assert len(site.states.of().syncs) >= 21
 
 
+def test_it_is_written_when_a_node_disconnects(site: Site) -> None:
+    """cloudcore may be stopping; what was acknowledged last would be sent again by the next one."""
+    core = site.core("n1")
+    core.bee.run_for(6.0)
+    core.server.apply(pod("new"))
+    core.bee.settle()
+    new = core.server.cluster.storage.get(ObjectKey("Pod", "default", "new"))
+    core.acknowledged(uid_of(new), int(version_of(new)))
+    core.of_link("disconnected", core.links)
+    core.bee.run_for(0.3)
+    assert site.states.of().syncs[uid_of(new)].version == int(version_of(new))
+
+
 def test_a_cloudcore_that_has_lost_a_node_notices_it_with_its_next_write(site: Site) -> None:
     """The node has connected to another one, which had the newest state; the end comes with the next change."""
     one, other = site.core("n1"), site.core()
