@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from modules.cloud.client.reflector.effects import Added, Change, Deleted, Modified, ObservedObject
+from modules.cloud.client.reflector.request_state import is_lower
 
 
 class KnownObjects:
@@ -17,6 +18,15 @@ class KnownObjects:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def has_newer(self, observed: ObservedObject) -> bool:
+        """Return whether a list had the object of a name in a newer version than an event has.
+
+        So it is when the pages of a list have later objects than its version says, as those of a server without
+        snapshots: the watch from that version tells what was before them.
+        """
+        known = self._known.get((observed.namespace, observed.name))
+        return known is not None and is_lower(observed.resource_version, known[1])
 
     def begin_list(self) -> None:
         """Note that a list begins; the observations until `end_list` are its entries."""

@@ -249,6 +249,8 @@ class Reflector:
             self.dropped += 1
             return
         self._advance(observed.resource_version, now)
+        if self._known.has_newer(observed):
+            return
         yield from self._known.remove(observed) if event.type == "DELETED" else self._known.observe(observed)
 
     def _advance(self, version: str, now: float) -> None:

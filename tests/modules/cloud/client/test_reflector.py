@@ -81,6 +81,17 @@ def test_events_become_changes_and_advance_the_version() -> None:
     assert _query(reflection.path)["resourceVersion"] == "9"
 
 
+def test_events_of_before_an_object_in_a_list_tell_nothing_of_it() -> None:
+    """The last page of a list without a snapshot has an object that was made after the list's version; the watch from
+    that version tells of the one that had the name before, and then of this one.
+    """
+    reflection = Reflection().synced("5", ("a", "new", "9"))
+    reflection.data(event("ADDED", ("a", "old", "6")), event("DELETED", ("a", "old", "7")))
+    reflection.data(event("ADDED", ("a", "new", "8")), event("ADDED", ("a", "new", "9")))
+    reflection.data(event("MODIFIED", ("a", "new", "10")))
+    assert reflection.index.log == ["Added a new 9", "Modified a new 10"]
+
+
 def test_objects_keep_all_their_bytes() -> None:
     """Fields that no type names survive; entries of lists get the kind of their list, as they have none."""
     reflection = Reflection()
