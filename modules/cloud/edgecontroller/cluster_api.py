@@ -201,8 +201,8 @@ class ClusterApi:
         answered(shown(call, node, result))
 
     def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
-        """Return what takes the answer to a node's write, and a deletion's at once as what the watch is still to tell:
-        the node waits for the deletion, also of a pod that the mirror has never had.
+        """Return what takes the answer to a node's write, and a deletion's as what the watch is still to tell: the node
+        waits for the deletion, also of a pod that the mirror has never had.
         """
         if kind.name != "Pod" or call.verb != "delete":
             return answered
@@ -210,7 +210,7 @@ class ClusterApi:
         def noted(result: ApiResult) -> None:
             uid = ended_uid(call, result)
             if uid:
-                self._reflectors.note_end(key_for(kind, call.namespace, call.name), uid, node)
+                self._reflectors.note_deletion(key_for(kind, call.namespace, call.name), uid, node)
             answered(result)
 
         return noted

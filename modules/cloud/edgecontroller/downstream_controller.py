@@ -122,6 +122,13 @@ class DownstreamController:
             if self._live(key, uid) is None:
                 self._newest.ahead(key.kind, uid, version_of(content))
 
+    def delete_unknown(self, node: str, key: ObjectKey, uid: str) -> None:
+        """Sends a node the deletion of an object that is not here, unless that was sent, and waits for its
+        acknowledgement.
+        """
+        if uid not in self._object_syncs.of(node):
+            self.send(deletion_of_unknown(node, key, uid))
+
     def pods_of(self, node: str) -> list[ObjectKey]:
         """Returns the pods of a node."""
         return list(self._pods.get(node, ()))

@@ -14,7 +14,6 @@ from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.downstream_messages import deletion_of_unknown
 from modules.cloud.edgecontroller.ended_pods import EndedPods
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
@@ -30,6 +29,8 @@ _REQUIRED: Final = frozenset({"Node", "Pod"})
 """Kinds without which no node can be served; the right to another may be missing."""
 _FOR_WATCHES: Final = frozenset(SENT_BY_WATCH)
 """The kinds that are mirrored from the first time on that a node watches them, or has objects of them."""
+_WATCH_SECONDS: Final = 2.0
+"""Seconds in which the watch of pods tells a deletion that the API server has answered, unless something is wrong."""
 _POD: Final = "Pod"
 _ASSIGNED: Final = "spec.nodeName!="
 
@@ -91,6 +92,15 @@ class Reflectors:
             self._watch(self._client, kind_named(kind))
         return self._for_watches.get(kind, False)
 
+    def note_deletion(self, key: ObjectKey, uid: str, node: str) -> None:
+        """Take over that the API server has deleted a pod for its node. If the mirror has the pod, its watch is given
+        time to tell it first, with what else has happened to the pod.
+        """
+        if self._mirrors_pod(key, uid):
+            self._module.after(_WATCH_SECONDS, partial(self._note_late, key, uid, node))
+        else:
+            self.note_end(key, uid, node)
+
     def note_end(self, key: ObjectKey, uid: str, node: str) -> None:
         """Take over that the API server has deleted a pod of a node, before the watch tells it."""
         self.observe(partial(self._pod_ended, key, uid, node))
@@ -137,13 +147,21 @@ class Reflectors:
             case _ if news.object.uid not in self._ended_pods:
                 self.observe(partial(self._mirror.observe, kind, news.object))
 
+    def _note_late(self, key: ObjectKey, uid: str, node: str) -> None:
+        if self._mirrors_pod(key, uid):
+            self.note_end(key, uid, node)
+            self._end_turn()
+
+    def _mirrors_pod(self, key: ObjectKey, uid: str) -> bool:
+        live = self._mirror.revision_of(key)
+        return live is not None and live.uid == uid
+
     def _pod_ended(self, key: ObjectKey, uid: str, node: str) -> None:
         self._ended_pods.add(uid)
-        live = self._mirror.revision_of(key)
-        if live is not None and live.uid == uid:
+        if self._mirrors_pod(key, uid):
             self._mirror.remove(key)
         else:
-            self._downstream.send(deletion_of_unknown(node, key, uid))
+            self._downstream.delete_unknown(node, key, uid)
 
     def _listed(self, kind: Kind, version: str) -> None:
         self._transactions.begin()

@@ -302,7 +302,7 @@ def test_a_node_deletes_its_lease(core: ClusterController) -> None:
 
 
 @pytest.mark.parametrize("is_mirrored", [True, False])
-def test_a_pod_that_its_node_has_ended_is_deleted_there_at_once(core: ClusterController, is_mirrored: bool) -> None:
+def test_a_pod_that_its_node_has_ended_is_deleted_there_soon(core: ClusterController, is_mirrored: bool) -> None:
     """Also when the watch is silent, and when the mirror never had the pod: the node waits for the deletion."""
     if not is_mirrored:
         core.server.stop_watches()
@@ -313,6 +313,7 @@ def test_a_pod_that_its_node_has_ended_is_deleted_there_at_once(core: ClusterCon
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     request = core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
     assert core.answer_to(request).content == "OK"
+    core.bee.run_for(3.0)
     (deletion,) = core.unasked()
     assert f"{deletion.route.operation} {deletion.route.resource}" == "delete node/n1/default/pod/web"
     assert deletion.content["metadata"]["uid"] == uid
@@ -327,6 +328,7 @@ def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_has_ended(core: C
     core.asks("default/podpatch/web", "patch", RUNNING)
     core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
     core.server.apply(pod())
+    core.bee.run_for(3.0)
     core.down()
     core.server.go_on(watches)
     core.bee.settle()
@@ -381,3 +383,18 @@ def test_a_list_tells_of_a_deletion_before_the_watch(core: ClusterController) ->
     core.bee.forget()
     core.connected()
     assert [one for one in core.down() if one.startswith("insert")] == []
+
+
+def test_a_node_hears_of_a_deletion_from_the_watch(core: ClusterController) -> None:
+    """With what came before, as from KubeEdge's cloud, and once."""
+    core.server.apply(pod())
+    core.bee.settle()
+    core.down()
+    core.server.call(core.server.call_for("delete", kind_named("Pod"), "web"))
+    core.bee.settle()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
+    core.bee.run_for(3.0)
+    *updates, deletion = core.down()
+    assert set(updates) == {"update node/n1/default/pod/web"}
+    assert deletion == "delete node/n1/default/pod/web"
