@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from beehive.decoding import convert, decode_json
 from edged.errors import EdgedError
 
 T = TypeVar("T")
@@ -23,6 +22,8 @@ def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Ra
 
     Raises DecodeError with the path of the wrong value (`$.spec.containers[0].name`).
     """
+    from beehive.decoding import decode_json  # noqa: PLC0415 - commands that read a configuration need no bus
+
     try:
         try:
             return decode_json(raw, kind)
@@ -34,6 +35,8 @@ def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Ra
 
 def from_value(kind: type[T], value: Any) -> T:
     """Convert a decoded JSON value to an object of type `kind`. Rules and errors as for `decode`."""
+    from beehive.decoding import convert  # noqa: PLC0415 - as in `decode`
+
     try:
         return convert(_without_nulls(value), kind)
     except msgspec.ValidationError as error:
