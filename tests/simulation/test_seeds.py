@@ -1,4 +1,4 @@
-"""The product under faults: a hundred and twenty-eight seeds, and every plan that ever failed."""
+"""The product under faults: seventy-eight seeds, and every plan that ever failed; `make simulate` plays thousands."""
 
 import pytest
 
@@ -10,10 +10,10 @@ from tests.simulation.regressions import plans
 
 _BATCH = 5
 _SEEDS = (
-    (SeedSettings(), range(75)),
-    (SeedSettings(profile=FaultProfile.LINK), range(1000, 1010)),
-    (SeedSettings(profile=FaultProfile.CLOUD), range(2000, 2010)),
-    (SeedSettings(profile=FaultProfile.PROCESS), range(3000, 3010)),
+    (SeedSettings(), range(40)),
+    (SeedSettings(profile=FaultProfile.LINK), range(1000, 1005)),
+    (SeedSettings(profile=FaultProfile.CLOUD), range(2000, 2005)),
+    (SeedSettings(profile=FaultProfile.PROCESS), range(3000, 3005)),
     (SeedSettings(profile=FaultProfile.DISK), range(4000, 4005)),
     (SeedSettings(profile=FaultProfile.RUNTIME), range(5000, 5005)),
     (SeedSettings(nodes=3, seconds=120), range(6000, 6005)),
@@ -38,4 +38,4 @@ def test_what_failed_once_does_not_fail_again(plan: Plan) -> None:
 
 
 def test_there_are_enough_seeds() -> None:
-    assert sum(len(seeds) for _, seeds in _SEEDS) >= 128
+    assert sum(len(seeds) for _, seeds in _SEEDS) >= 78
