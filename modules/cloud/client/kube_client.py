@@ -3,7 +3,6 @@
 import logging
 import random
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Final, Protocol
 
 from beehive.clock import Clock, Timer
@@ -35,6 +34,7 @@ from modules.cloud.client.reflector.effects import (
 )
 from modules.cloud.client.reflector.reflector import Reflector
 from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.client.response_collector import ResponseCollector
 from modules.cloud.client.transport import ApiRequest, ApiResponse, Exchange, KubeTransport, ResponseHead
 
 _log = logging.getLogger(__name__)
@@ -134,8 +134,7 @@ class KubeClient:
         for effect in effects:
             match effect:
                 case SendCall():
-                    listener = _CallListener(self._thread, effect.number, self._responded, self._failed)
-                    self._sent[effect.number] = self._transport.start(effect.request, listener)
+                    self._sent[effect.number] = self._transport.start(effect.request, self._listener(effect.number))
                 case CancelCall():
                     self._sent.pop(effect.number).cancel()
                 case WakeLanesAt():
@@ -145,13 +144,17 @@ class KubeClient:
                     if then is not None:
                         then(effect)
 
-    def _responded(self, number: int, response: ApiResponse) -> None:
-        if self._sent.pop(number, None) is not None and not self._is_closed:
-            self._carry_out(self._lanes.on_response(number, response, self._now()))
+    def _listener(self, number: int) -> ResponseCollector:
+        """Return what hands the end of a call from the transport's thread to the module's."""
+        return ResponseCollector(lambda end: self._thread.call_soon(lambda: self._ended(number, end)))
 
-    def _failed(self, number: int, error: Exception) -> None:
-        if self._sent.pop(number, None) is not None and not self._is_closed:
-            self._carry_out(self._lanes.on_error(number, error, self._now()))
+    def _ended(self, number: int, end: ApiResponse | Exception) -> None:
+        if self._sent.pop(number, None) is None or self._is_closed:
+            return
+        if isinstance(end, Exception):
+            self._carry_out(self._lanes.on_error(number, end, self._now()))
+        else:
+            self._carry_out(self._lanes.on_response(number, end, self._now()))
 
     def _wake_at(self, time: float) -> None:
         if self._timer is not None:
@@ -161,42 +164,6 @@ class KubeClient:
     def _woken(self) -> None:
         if not self._is_closed:
             self._carry_out(self._lanes.on_wake(self._now()))
-
-
-class _CallListener:
-    """Collects a response on the transport's thread, and hands it to the module's."""
-
-    def __init__(
-        self,
-        thread: ModuleThread,
-        number: int,
-        responded: Callable[[int, ApiResponse], None],
-        failed: Callable[[int, Exception], None],
-    ) -> None:
-        self._thread = thread
-        self._number = number
-        self._responded = responded
-        self._failed = failed
-        self._head = ResponseHead(0)
-        self._body: list[bytes] = []
-
-    def on_head(self, head: ResponseHead) -> None:
-        """Keep the beginning."""
-        self._head = head
-        self._body.clear()
-
-    def on_data(self, data: bytes) -> None:
-        """Keep a piece."""
-        self._body.append(data)
-
-    def on_end(self) -> None:
-        """Hand the response over."""
-        response = ApiResponse(self._head, b"".join(self._body))
-        self._thread.call_soon(lambda: self._responded(self._number, response))
-
-    def on_error(self, error: Exception) -> None:
-        """Hand the error over."""
-        self._thread.call_soon(lambda: self._failed(self._number, error))
 
 
 class _Watch:
@@ -301,5 +268,4 @@ class _WatchListener:
             self.exchange.resume()
 
     def _post(self, step: Callable[[Reflector, float], list[ReflectorEffect] | None]) -> None:
-        with suppress(RuntimeError):  # the module has ended
-            self._thread.call_soon(lambda: self._watch.take(step))
+        self._thread.call_soon(lambda: self._watch.take(step))

@@ -67,7 +67,7 @@ class ClusterApi:
         transactions: of edgecontroller.
         loaded: called when all objects are there; again when they were listed again after a restore of etcd.
         mirror: of the cluster's objects; empty.
-        end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
+        end_turn: ends the turn soon: news of the API server come outside the batches of messages.
         downstream: sends nodes their objects; told what the mirror knows beyond the objects.
         connections: take over KubeEdge's ObjectSyncs, and end with an epoch.
     """

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from modules.cloud.apiserver.kinds import JsonObject, version_of
-from modules.cloud.apiserver.object_sync import Epoch
+from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.edgecontroller.node_connections import NodeConnections
@@ -70,7 +70,7 @@ class ClusterState:
         """Write that a node is this cloudcore's, and read what others have written. `then` is called in any case."""
         self._begin()
         self._owned.add(node)
-        if self._is_off or (node not in self._versions and self._is_empty(node)):
+        if self._is_off or (node not in self._versions and self._body_of(node) is None):
             then()
         else:
             self._claim(node, then, _ATTEMPTS)
@@ -81,8 +81,9 @@ class ClusterState:
         self._changed = (self._changed | self._connections.take_changed()) & self._owned
         for node in sorted(self._changed - self._busy) if not self._is_off else ():
             self._changed.discard(node)
-            if not self._is_empty(node) and _hash(self._body_of(node)) != self._written_specs.get(node):
-                self._put(node, partial(self._written, node))
+            body = self._body_of(node)
+            if body is not None and _hash(body) != self._written_specs.get(node):
+                self._put(node, body, partial(self._written, node))
 
     def _ask_page(self, token: str, done: Callable[[], None]) -> None:
         self._pages += 1
@@ -124,7 +125,8 @@ class ClusterState:
                 self._take(node, obj)
             self._claim(node, then, attempts - 1)
 
-        self._put(node, written)
+        self._begin()
+        self._put(node, self._body_of(node) or self._object_of(node, NodeState(), {}), written)
 
     def _read(self, node: str, then: Callable[[JsonObject], None]) -> None:
         """Read a NodeState, and note its version; `then` takes it, without fields if there is none."""
@@ -152,10 +154,8 @@ class ClusterState:
         if (found.number, found.newest) > (self._epoch.number, self._epoch.newest):
             self._epoch = found
 
-    def _put(self, node: str, then: Answered) -> None:
-        self._begin()
+    def _put(self, node: str, body: JsonObject, then: Answered) -> None:
         self._busy.add(node)
-        body = self._body_of(node)
         version = self._versions.get(node)
         if version is not None:
             body["metadata"]["resourceVersion"] = version
@@ -169,14 +169,15 @@ class ClusterState:
         name = node if version is not None else ""
         self._send(_call("update" if name else "create", name=name, body=body), answered)
 
-    def _body_of(self, node: str) -> JsonObject:
+    def _body_of(self, node: str) -> JsonObject | None:
+        """Return the NodeState of a node; None when there is nothing to say, as before the node has registered or after
+        its deletion.
+        """
         state, syncs = self._connections.state_of(node)
-        return node_state_objects.object_of(node, state, syncs, self._connections.cloudcore)
+        return self._object_of(node, state, syncs) if state.uid or syncs else None
 
-    def _is_empty(self, node: str) -> bool:
-        """Return whether there is nothing to say of a node, as before it has registered or after its deletion."""
-        state, syncs = self._connections.state_of(node)
-        return not state.uid and not syncs
+    def _object_of(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> JsonObject:
+        return node_state_objects.object_of(node, state, syncs, self._connections.cloudcore)
 
     def _written(self, node: str, result: ApiResult) -> None:
         if result.object is not None:

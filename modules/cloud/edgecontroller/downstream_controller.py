@@ -140,6 +140,8 @@ class DownstreamController:
     def handle_event(self, event: ObjectEvent) -> None:
         """Sends a change of an object to the connected nodes that need it."""
         self._newest.told(event.key.kind, uid_of(event.new), version_of(event.new))
+        for node in self._watches.nodes_that_watch(event.key.kind, event.new):
+            self._locations.add(event.key, node)
         down = messages_for_event(event, self._holders(event))
         if event.key.kind == _POD.name and event.type is EventType.DELETED:
             self._forget_pod(event.key, event.new)
@@ -273,8 +275,6 @@ class DownstreamController:
         """
         if event.key.kind == _DRIVER.name:
             return [node["metadata"]["name"] for node in self._lister.list(_NODE)]
-        for node in self._watches.nodes_that_watch(event.key.kind, event.new):
-            self._locations.add(event.key, node)
         holders = dict.fromkeys(self._locations.nodes_of(event.key))
         if event.type is EventType.DELETED:
             return [*(holders | dict.fromkeys(self._object_syncs.holders(uid_of(event.new))))]

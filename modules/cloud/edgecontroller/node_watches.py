@@ -32,7 +32,7 @@ class NodeWatch(msgspec.Struct, frozen=True):
         return self.namespace in ("", namespace) and self.selector.selects(obj)
 
 
-def watch_of(kind: Kind, call: ApiCall) -> NodeWatch:
+def _watch_of(kind: Kind, call: ApiCall) -> NodeWatch:
     """Return what a watch selects.
 
     Raises:
@@ -55,7 +55,7 @@ class NodeWatches:
         """By node, and by what says whether two watches are equal."""
 
     def add(self, call: ApiCall) -> NodeWatch | None:
-        """Add a node's watch, and return it; None for a kind of which a node gets what it may have without a watch.
+        """Add a node's watch, and return it; None for a kind that is sent to nodes without a watch.
 
         Raises:
             UnknownKindError: there is no such kind.
@@ -63,7 +63,7 @@ class NodeWatches:
             TooManyRequestsError: the node has too many watches.
         """
         kind = self._kinds.at(call.api_version, call.plural)
-        watch = watch_of(kind, call)
+        watch = _watch_of(kind, call)
         if kind.name not in SENT_BY_WATCH:
             return None
         options = call.options

@@ -42,7 +42,7 @@ class Reflectors:
         mirror: of the objects; empty.
         module: edgecontroller.
         transactions: of edgecontroller.
-        end_turn: ends the turn soon: what comes from the API server is in no batch of messages.
+        end_turn: ends the turn soon: news of the API server come outside the batches of messages.
         downstream: sends nodes their objects; told what the mirror knows beyond the objects.
         connections: have the epochs.
         all_listed: called when all objects are there; again when they were listed again after a restore of etcd.

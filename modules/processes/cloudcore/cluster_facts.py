@@ -16,7 +16,8 @@ from modules.cloud.client.call_requests import collection_path, request_of, resu
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.http.factory import http_transport
 from modules.cloud.client.kubeconfig import reading
-from modules.cloud.client.transport import ApiRequest, ApiResponse, KubeTransport, ResponseHead
+from modules.cloud.client.response_collector import ResponseCollector
+from modules.cloud.client.transport import ApiRequest, ApiResponse, KubeTransport
 from modules.processes.cloudcore.cluster_checks import ClusterFacts
 from modules.processes.cloudcore.cluster_rights import Right, needed
 from modules.processes.edgecore.version import VERSION
@@ -30,31 +31,6 @@ _SECONDS: Final = 15.0
 """For each response."""
 _EDGE: Final = "node-role.kubernetes.io/edge"
 _REVIEWS: Final = collection_path("authorization.k8s.io/v1", "selfsubjectaccessreviews")
-
-
-class _Listener:
-    """Hands a response to the thread that waits for it."""
-
-    def __init__(self) -> None:
-        self.ends: queue.SimpleQueue[ApiResponse | Exception] = queue.SimpleQueue()
-        self._head = ResponseHead(0)
-        self._body: list[bytes] = []
-
-    def on_head(self, head: ResponseHead) -> None:
-        """Keep the beginning."""
-        self._head = head
-
-    def on_data(self, data: bytes) -> None:
-        """Keep a piece."""
-        self._body.append(data)
-
-    def on_end(self) -> None:
-        """Hand the response over."""
-        self.ends.put(ApiResponse(self._head, b"".join(self._body)))
-
-    def on_error(self, error: Exception) -> None:
-        """Hand the error over."""
-        self.ends.put(error)
 
 
 def cluster_facts(kubeconfig: Path | None, context: str) -> ClusterFacts:
@@ -103,9 +79,9 @@ def _ask(transport: KubeTransport, request: ApiRequest) -> ApiResponse:
     Raises:
         KubeTransportError: there is none.
     """
-    listener = _Listener()
-    transport.start(request, listener)
-    end = listener.ends.get()
+    ends: queue.SimpleQueue[ApiResponse | Exception] = queue.SimpleQueue()
+    transport.start(request, ResponseCollector(ends.put))
+    end = ends.get()
     if isinstance(end, Exception):
         raise end
     return end

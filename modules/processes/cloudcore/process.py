@@ -5,7 +5,6 @@ import os
 import resource
 import socket
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -180,12 +179,13 @@ class CloudCore:
         """
         for server in self._servers:
             server.stop_listening()
-        is_done = threading.Event()
         message = Message.new(
             self._clock, source=commands.SOURCE, resource=DRAIN_RESOURCE, operation=DRAIN, content=Drain(seconds)
         )
-        self.hive.request_then(ModuleName.CLOUDHUB, message, seconds + _DRAIN_MARGIN, lambda _: is_done.set())
-        is_done.wait(seconds + 2 * _DRAIN_MARGIN)
+        try:
+            self.hive.request(ModuleName.CLOUDHUB, message, seconds + _DRAIN_MARGIN).get()
+        except BeehiveError as error:
+            _log.warning("the connections of nodes are cut: %s", error)
 
     def stop(self) -> None:
         """Stops all modules.

@@ -59,8 +59,14 @@ class Database:
     """
 
     def __init__(
-        self, url: str, cloudcore: str, *, durable: bool = True, shared: bool | None = None,
-                 stores_objects: bool = True) -> None:  # fmt: skip
+        self,
+        url: str,
+        cloudcore: str,
+        *,
+        durable: bool = True,
+        shared: bool | None = None,
+        stores_objects: bool = True,
+    ) -> None:
         self.cloudcore = cloudcore
         self._stores_objects = stores_objects
         parsed = url_of(url)
