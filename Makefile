@@ -7,19 +7,20 @@ PIP_INSTALL := $(BIN)/pip install --quiet --progress-bar on --disable-pip-versio
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: chaos docs pictures fuzz mutants planted simulate help install run test check format bench
+.PHONY: slow chaos docs pictures fuzz mutants planted simulate help install run test check format bench
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run        cloudcore, edgecore and a few pods on this machine, with a live table (ARGS=--once: until all are up)"
-	@echo "make test       all tests; those of what this machine lacks are skipped with the reason"
+	@echo "make test       all tests but those of make slow; those of what this machine lacks are skipped with the reason"
+	@echo "make slow       tests that take long: all end-to-end tests on all runtimes, and more"
 	@echo "make check      ruff, mypy, import layers, generated files"
 	@echo "make docs       the documentation as a site, in site/"
 	@echo "make bench      figures with the floor beside them"
 	@echo "make mutants    small changes of the code that decides: which does no test notice (ARGS='--sample 200 --only edged/pods')"
 	@echo "make planted    bugs that are put into the product: which seed of the simulation finds each (ARGS='--seeds 300 --keep')"
 	@echo "make simulate   many seeds of whole nodes with faults, on all cores (ARGS='--seed 1000 --seeds 5000 --faults link')"
-	@echo "make chaos      real processes and links under load, hurt 500 times and killed 300 times, and its memory; forty minutes"
+	@echo "make chaos      real processes and links under load, hurt 500 times and killed 1,550 times, and its memory; hours"
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make pictures   the pictures in docs/pictures, from a node with the pods of the demo and a browser without a window"
@@ -43,8 +44,14 @@ install: .venv/installed
 run: .venv/product
 	@$(BIN)/python -m modules.processes.demo $(ARGS)
 
+# Tests start hundreds of processes: without bytecode on the disk each compiles edgecore anew, half of the time of its start
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n logical
+
 test: install
-	$(BIN)/python -m pytest -n logical $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+slow: install
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=slow $(ARGS)
 
 check: install
 	$(BIN)/ruff check .

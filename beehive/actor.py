@@ -37,7 +37,7 @@ class Actor(pykka.Actor):
     """
 
     runtime: ClassVar["Runtime"]
-    """Set by `Runtime.start`: what the actor runs on."""
+    """Set by `Runtime.start`: the runtime of the actor."""
 
     ended: ClassVar["Future[None]"]
     """Set by `Runtime.start`: settled when the loop has ended."""

@@ -5,7 +5,6 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-import pykka
 
 from beehive.message import Message
 from beehive.trace_context import current_context
@@ -164,7 +163,3 @@ class Continuation:
         context = current_context()
         self.span = context.span
         self.trace = context.trace
-
-
-Item = Delivery | Continuation | pykka._envelope.Envelope[Any]
-"""An item of an inbox."""

@@ -1,7 +1,6 @@
 """`Hive`: the registry and router of the modules of one process."""
 
 import contextlib
-import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +22,7 @@ from beehive.errors import InboxFullError, NotStartedError, StartError, StopErro
 from beehive.inbox import Inbox
 from beehive.message import Message
 from beehive.module import Module
+from beehive.observed import Observed
 from beehive.printable import clipped
 from beehive.requests import PendingRequests, settle, undeliverable
 from beehive.runtime import Future, RunningActor, Runtime
@@ -37,11 +37,11 @@ _STOP_SECONDS = 10.0
 _DETAIL = 1024
 """Characters of an exception's text that a dead letter keeps: the text may quote the message."""
 
-_SEND, _REQUEST, _COMMAND, _HANDLED = DeliveryMode.SEND, DeliveryMode.REQUEST, OverflowPolicy.COMMAND, Outcome.HANDLED
+_SEND, _REQUEST, _COMMAND = DeliveryMode.SEND, DeliveryMode.REQUEST, OverflowPolicy.COMMAND
 """Looked up once: a member of an enum costs as much as a call."""
 
 
-class Hive:
+class Hive(Observed):
     """The registry and router of the modules of one process.
 
         hive = Hive(Threads())
@@ -69,15 +69,9 @@ class Hive:
         put_timeout: float = 5.0,
         outside: Callable[[str, Message, DeliveryMode], bool] | None = None,
     ) -> None:
+        super().__init__(runtime.clock.monotonic, taps)
         self.runtime = runtime
         self.clock = runtime.clock
-        self._monotonic = runtime.clock.monotonic
-        self.taps: list[Tap] = list(taps)
-        self.watchers: list[Callable[[Any], None]] = []
-        """Called with events other than deliveries: `beehive.delivery.HiveEvent`, and events of modules. Without
-        watchers, timers are not observed."""
-        self.next_span: Callable[[], int] = itertools.count(1).__next__
-        """Draws the number of a new span, see `beehive.trace_context`."""
         self.put_timeout = put_timeout
         self.dead_letters = DeadLetters()
         self.pending_requests = PendingRequests(runtime.clock)
@@ -104,8 +98,11 @@ class Hive:
     def start(self, seconds: float = 30.0) -> None:
         """Start the modules in the order in which they were added, each after the one before has started.
 
+        Args:
+            seconds: time for that; a module that reports progress has as long again, see `Module.announce_progress`.
+
         Raises:
-            StartError: a module failed, or did not start within `seconds`; the modules before it are stopped again.
+            StartError: a module failed, or did not start in time; the modules before it are stopped again.
         """
         if self._began:
             raise StartError("cannot start a hive", hint="it was started before; make a new one")
@@ -114,7 +111,7 @@ class Hive:
         deadline = self.clock.monotonic() + seconds
         for name, slot in self._slots.items():
             try:
-                slot.start().get(timeout=max(0.0, deadline - self.clock.monotonic()))
+                deadline = self._start(slot, seconds, deadline)
             except pykka.Timeout as error:
                 self._abandon(seconds)
                 hint = "see its log; a module must not wait for others while it starts"
@@ -186,7 +183,8 @@ class Hive:
 
     def request_then(self, destination: str, message: Message, seconds: float, done: Callable[[Any], None]) -> None:
         """Send a request, and call `done` once with the answer or the error, on the answering or the clock's thread."""
-        message = message.as_request()
+        if not message.header.sync:
+            message = message.as_request()
         if self.pending_requests.register(message, seconds, done, asked=(destination,)):
             self._deliver(destination, message, _REQUEST)
 
@@ -220,41 +218,6 @@ class Hive:
             _log.debug("%s: %s %s", reason, message.route.resource, message.parent_id)
         return reason is None
 
-    def handled(self, module: str, delivery: Delivery, begin: float) -> None:
-        """Report a handled delivery to the taps; `begin` is the start of its handler, in monotonic seconds."""
-        waited = begin - delivery.enqueued if delivery.enqueued >= 0 else 0.0
-        seconds = self._monotonic() - begin
-        message, mode, depth = delivery.message, delivery.mode, delivery.depth
-        record = DeliveryRecord(
-            begin + seconds, module, message, mode, _HANDLED, None, depth, waited, seconds,
-            delivery.sender, delivery.span, delivery.cause, delivery.trace,
-        )  # fmt: skip
-        for tap in self.taps:
-            try:
-                tap.delivered(record)
-            except Exception:  # noqa: BLE001 - an observer must not fail a module
-                _tap_failed(tap)
-
-    def report(self, module: str, delivery: Delivery, outcome: Outcome, reason: DropReason | None) -> None:
-        """Report a delivery that has ended without being handled to the taps."""
-        if self.taps:
-            now = self._monotonic()
-            waited = now - delivery.enqueued if delivery.enqueued >= 0 else 0.0
-            message, mode, depth = delivery.message, delivery.mode, delivery.depth
-            if not delivery.span:
-                self._trace(delivery)
-            record = DeliveryRecord(
-                now, module, message, mode, outcome, reason, depth, waited, 0.0,
-                delivery.sender, delivery.span, delivery.cause, delivery.trace,
-            )  # fmt: skip
-            self._call_taps(record)
-
-    def _trace(self, delivery: Delivery) -> None:
-        """Give a span and a cause to a delivery that never reached an inbox."""
-        context = current_context()
-        delivery.span = span = self.next_span()
-        delivery.sender, delivery.cause, delivery.trace = context.actor, context.span, context.trace or span
-
     def dead_letter(self, module: str, delivery: Delivery, reason: DropReason, detail: str = "") -> None:
         """Make a delivery a dead letter, at the hive's end without a warning; a request gets `UndeliverableError`."""
         message = delivery.message
@@ -285,6 +248,23 @@ class Hive:
             return self._slots[name]
         except KeyError:
             raise NotStartedError("no such module", name, f"this hive has {', '.join(self._slots)}") from None
+
+    def _start(self, slot: Slot, seconds: float, deadline: float) -> float:
+        """Start a module, and return the deadline for those after it.
+
+        Raises:
+            pykka.Timeout: it has not started by the deadline, nor `seconds` after its last progress.
+        """
+        start = slot.start()
+        while True:
+            try:
+                start.get(timeout=max(0.0, deadline - self.clock.monotonic()))
+            except pykka.Timeout:
+                if slot.progressed_at + seconds <= deadline:
+                    raise
+                deadline = slot.progressed_at + seconds
+            else:
+                return max(deadline, slot.progressed_at + seconds)
 
     def _restart(self, name: str) -> None:
         self._slots[name].restart()
@@ -353,7 +333,9 @@ class Hive:
         return False
 
     def _abandon(self, seconds: float) -> None:
-        """Stop the modules after a failed start, whose error matters more than that of the stop."""
+        """Stop the modules after a failed start; an error of the stop is only logged, because the caller gets that of
+        the start.
+        """
         try:
             self.stop(min(seconds, _STOP_SECONDS))
         except StopError:
@@ -375,25 +357,6 @@ class Hive:
             DeliveryRecord(now, requester, message, mode, outcome, reason, 0, 0.0, 0.0, sender, span, cause, trace)
         )
         return reason
-
-    def notify_watchers(self, event: Any) -> None:
-        """Call the watchers with an event."""
-        for watcher in self.watchers:
-            try:
-                watcher(event)
-            except Exception:  # noqa: BLE001 - an observer must not fail a module
-                _log.exception("a watcher failed")
-
-    def _call_taps(self, record: DeliveryRecord) -> None:
-        for tap in self.taps:
-            try:
-                tap.delivered(record)
-            except Exception:  # noqa: BLE001 - as above
-                _tap_failed(tap)
-
-
-def _tap_failed(tap: Tap) -> None:
-    _log.exception("tap %s failed", type(tap).__name__)
 
 
 def _no_handler(_module: Any, _message: Message) -> None:

@@ -1,4 +1,4 @@
-"""Unpredictable ids: UUIDs of the operating system's randomness, made many at a time.
+"""Unpredictable ids: UUIDs from the operating system's randomness, made in batches.
 
 A module that knows a message's id may answer it. Ids drawn from a Mersenne Twister can be computed after a few hundred
 of them have been seen; these are drawn by the kernel. One system call serves 256 ids, so an id costs no more.

@@ -195,7 +195,9 @@ def _message_of(record: logging.LogRecord) -> tuple[str, _ExcInfo | None]:
 
 
 def machine_problem(error: BaseException | None) -> str | None:
-    """Return what the machine refuses, if that is the cause of an exception: room on a disk, writing, files, memory."""
+    """Return which resource the machine has refused, if that caused an exception: disk space, write access, open files
+    or memory.
+    """
     for _ in range(_LONGEST_CHAIN):
         if error is None:
             return None

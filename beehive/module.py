@@ -61,6 +61,8 @@ class Module(Actor):
     """Whether it calls `announce_ready` itself; otherwise it is ready once it has started."""
     batch_limit: ClassVar[int] = 256
     """Messages after which `on_batch_end` is called even if more are waiting."""
+    batch_seconds: ClassVar[float] = 0.0
+    """Seconds after which it is called all the same; 0: no limit."""
     inbox_capacity: ClassVar[int] = COMMAND_CAPACITY
     """Commands that may wait in its inbox."""
     handlers: ClassVar[HandlerTable]
@@ -81,6 +83,8 @@ class Module(Actor):
         self.__sweep_at = _FIRST_SWEEP
         self.__timers = ModuleTimers()
         self.__batch: list[Delivery] = []
+        self.__batch_ends_at = 0.0
+        """Monotonic seconds at which `batch_seconds` are over."""
         self.__ending_batch = False
         self.__failure: BaseException | None = None
 
@@ -88,6 +92,12 @@ class Module(Actor):
         """Called after messages were handled: when the inbox is empty, after `batch_limit` messages, and before the
         module stops. Override it for a group commit. If it raises, all these messages are tried again.
         """
+
+    def is_batch_full(self) -> bool:
+        """Return whether `on_batch_end` is to be called although more messages wait; asked after each item of the
+        inbox. Override it for a group commit that grows by what the messages change, and not by their number.
+        """
+        return False
 
     def message(self, resource: str, operation: str, content: Any = None, **fields: Any) -> Message:
         """Make a message from this module; `fields` as in `Message.new`."""
@@ -155,6 +165,10 @@ class Module(Actor):
         """Report this module as not ready."""
         self.slot.set_not_ready(reason)
 
+    def announce_progress(self) -> None:
+        """Report that a part of a long start is done: the hive waits as long again for the rest."""
+        self.slot.note_progress()
+
     def __begin(
         self, function: Callable[[], None], begin: Callable[[Callable[[], None]], Timer], seconds: float, *, once: bool
     ) -> ModuleTimer:
@@ -210,7 +224,7 @@ class Module(Actor):
                     take(item)
                 else:
                     self.__take_other(item)
-                if self.__batch and (len(self.__batch) >= self.batch_limit or inbox.empty()):
+                if self.is_batch_full() or (self.__batch and (inbox.empty() or self.__is_long_batch())):
                     self.__end_batch()
             except FAILURES as error:
                 self.__fail(error, item)
@@ -227,8 +241,15 @@ class Module(Actor):
         hive.handled(self.name, delivery, begin)
 
     def __take_batched(self, delivery: Delivery) -> None:
+        if not self.__batch and self.batch_seconds:
+            self.__batch_ends_at = self.__monotonic() + self.batch_seconds
         self.__take(delivery)
         self.__batch.append(delivery)
+
+    def __is_long_batch(self) -> bool:
+        if len(self.__batch) >= self.batch_limit:
+            return True
+        return self.batch_seconds > 0 and self.__monotonic() >= self.__batch_ends_at
 
     def __take_other(self, item: Any) -> None:
         context = self.__context

@@ -17,20 +17,23 @@ class TokenBucket:
         self._tokens = self._burst
         self._seen: float | None = None
 
-    def take(self, now: float, *, only_if_full: bool = False) -> float:
+    def take(self, now: float, *, only_top: int = 0) -> float:
         """Take a token and return 0, or return the seconds until the next token.
 
         Args:
             now: in monotonic seconds.
-            only_if_full: take it from a full bucket only, so that whoever comes next finds the whole burst but one.
+            only_top: when positive, take only one of so many tokens at the top of a full bucket, so that another caller
+                finds the whole burst less these. When they are taken, the bucket has to be full again: such a caller
+                waits once for several tokens.
         """
         if self._rate <= 0:
             return 0.0
         if self._seen is not None and now > self._seen:
             self._tokens = min(self._burst, self._tokens + (now - self._seen) * self._rate)
         self._seen = now
-        needed = self._burst if only_if_full else 1.0
-        if self._tokens >= needed - 1e-9:
+        needed = self._burst - only_top + 1.0 if only_top > 0 else 1.0
+        if self._tokens >= max(1.0, needed) - 1e-9:
             self._tokens -= 1.0
             return 0.0
-        return (needed - self._tokens) / self._rate
+        wanted = self._burst if only_top > 0 else 1.0
+        return (wanted - self._tokens) / self._rate

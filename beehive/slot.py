@@ -1,5 +1,6 @@
 """`Slot`: a module's place in a hive, which stays when the module is started again."""
 
+import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,8 @@ class Slot:
         """The present instance, or the last one; set by the module before its loop begins."""
         self.readiness = Readiness(State.ADDED)
         self.restarts = 0
+        self.progressed_at = -math.inf
+        """Monotonic seconds of the last progress that the module has reported of its start."""
         self._start: Future[None] = hive.runtime.future()
         self._stopping = False
         self._stop_deadline = 0.0
@@ -119,6 +122,10 @@ class Slot:
     def set_not_ready(self, reason: str) -> None:
         """Called by the module when it is not ready."""
         self.readiness = Readiness(State.NOT_READY, reason)
+
+    def note_progress(self) -> None:
+        """Called by the module when a part of a long start is done."""
+        self.progressed_at = self._hive.runtime.clock.monotonic()
 
     def stop_deadline(self) -> float:
         """Return the deadline for the module's actors to end, in monotonic seconds."""

@@ -1,4 +1,4 @@
-"""What edged uses of the machine that it runs on."""
+"""The interfaces through which edged uses its machine."""
 
 from collections.abc import Callable
 

@@ -10,7 +10,8 @@ import msgspec
 from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, handles
 from beehive.errors import NotStartedError
 from beehive.names import CLOUD_CONNECTED
-from edged.assembly import Assembly, Dependencies
+from edged.assembly import Assembly
+from edged.assembly_parts import Dependencies
 from edged.cri.contract import ContainerRuntime
 from edged.errors import EdgedError
 from edged.host import Host
@@ -107,7 +108,9 @@ class Edged(Module):
 
     @handles(ResourceType.POD, Operation.INSERT, Operation.UPDATE)
     def on_pod(self, message: Message) -> None:
-        """Take a pod that is added or changed."""
+        """Take a pod that is added or changed. A change that ends it and that metamanager could not store comes in its
+        name, and later once more.
+        """
         try:
             read = read_pod if message.route.source == FILE else read_cloud_pod
             pod = read(message.content_bytes(), message.route.resource)
@@ -115,18 +118,22 @@ class Edged(Module):
             _log.error("pod %s is left out: %s", message.route.resource, error)
             return
         if pod is not None and belongs_to(pod, self._dependencies.settings.node_name):
-            self.assembly.sync_loop.handle_pod_update(pod)
+            is_stored = message.route.source != ModuleName.METAMANAGER
+            self.assembly.sync_loop.handle_pod_update(pod, is_stored=is_stored)
         elif pod is not None:
             self.assembly.sync_loop.handle_pod_remove(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
     @handles(ResourceType.POD, Operation.DELETE)
     def on_pod_delete(self, message: Message) -> None:
-        """Remove a pod that the cloud has deleted."""
+        """Remove a pod that the cloud has deleted. A deletion that metamanager could not store comes in its name, and
+        later once more.
+        """
         resource = Resource.parse(message.route.resource)
         identity = _identity_in(message)
         if not self.assembly.static_pods.is_mirror_deletion(message, resource.namespace, resource.name, identity.uid):
+            is_stored = message.route.source != ModuleName.METAMANAGER
             self.assembly.sync_loop.handle_pod_remove(
-                resource.namespace, resource.name, identity.uid, identity.grace_period
+                resource.namespace, resource.name, identity.uid, identity.grace_period, is_stored=is_stored
             )
             self.assembly.static_pods.sync_mirrors()
 

@@ -20,7 +20,7 @@ class NodeRecheck:
 
     Args:
         pods: keeps the pods that are held.
-        admitter: the labels and taints that a new pod is measured by.
+        admitter: checks a pod against the node's labels and taints.
         node_reporter: requests the Node object.
         channel: takes a pod when the cloud has answered, or does not.
     """

@@ -1,4 +1,4 @@
-"""Orphans: pods on the node that nobody accounts for."""
+"""Orphans: pods on the node that belong to no known pod."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
@@ -7,8 +7,8 @@ from edged.pods.model import PodRef, PodUid
 
 
 class Orphans:
-    """Finds sandboxes, containers and files that belong to no pod: an agent that was killed has left them, or their pod
-    was deleted while the agent was away.
+    """Finds sandboxes, containers and files that belong to no pod: a killed agent has left them, or their pod was
+    deleted while the agent was not running.
 
     Only sandboxes with this agent's own mark are orphans, and only after every source has sent its pods; while the
     store may lack pods, only those that the cloud has disowned (`PodRecovery`). A data structure without effects.
@@ -30,7 +30,7 @@ class Orphans:
         Args:
             directories: pods that have files on the node: an agent that was killed during a removal may have left
                 nothing else of them.
-            is_disowned: tells of a pod that is not known whether it is an orphan, while pods may be missing.
+            is_disowned: returns whether an unknown pod is an orphan, while some pods of the node may still be unknown.
         """
         self._may_look = True
         self._is_disowned = is_disowned

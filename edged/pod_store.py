@@ -24,7 +24,7 @@ _AGAIN: Final = 1.0
 
 
 class LocalPods(NamedTuple):
-    """Which pods belong to this node, and which have left something on it."""
+    """Finds the pods that belong to this node, and those that have left files or devices on it."""
 
     node_name: str
     static_pods: StaticPodManager
@@ -32,7 +32,7 @@ class LocalPods(NamedTuple):
     devices: DeviceManager
 
     def is_mine(self, pod: Pod) -> bool:
-        """Return whether a pod of the store or the cloud is run here. A mirror pod is not."""
+        """Return whether this node runs a pod of the store or the cloud. It does not run mirror pods."""
         return belongs_to(pod, self.node_name) and not self.static_pods.is_mirror(pod)
 
     def with_files(self) -> set[PodUid]:
@@ -72,7 +72,7 @@ class PodStore:
 
     @property
     def recovers(self) -> bool:
-        """Whether the cloud is asked about pods that run here: each relist of the runtime continues that."""
+        """Whether the cloud is being asked about pods that run here; each relist of the runtime continues that."""
         return self._recovery is not None
 
     def list_pods(self) -> None:

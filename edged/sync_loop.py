@@ -3,8 +3,6 @@
 import logging
 from collections.abc import Iterable, Mapping
 
-from msgspec.structs import replace
-
 from beehive import ModuleContext
 from edged.admission.admitter import was_admitted
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
@@ -15,9 +13,9 @@ from edged.events.pods import PodEvents
 from edged.node.status import NodeReport
 from edged.pleg.messages import PodInspected, PodInspection, Relisted, WorkerInspection
 from edged.pod_workers.job import Done
-from edged.pod_workers.work_queue import Queue
+from edged.pod_workers.work_queue import Queue, queue_of
 from edged.pods.labels import ref_of
-from edged.pods.manager import PodRecord, terminated_by_cloud
+from edged.pods.manager import PodRecord, same_spec, terminated_by_cloud
 from edged.pods.model import PodUid
 from edged.pods.pod_status.status import NodeView, crash_loop
 from edged.pods.state import PodState
@@ -38,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class SyncLoop:
-    """Brings together what the cloud wants, what the runtime has and what this node decides.
+    """Reconciles the pods that the cloud wants with those that the runtime has, and with this node's own decisions.
 
     Handlers are called by the module with messages of the bus, and by the channel with events of the parts below. Each
     updates the pod's record, has its status generated, and queues the pod for the workers. Lives on the edged module's
@@ -112,15 +110,17 @@ class SyncLoop:
 
     # pods of the cloud, the store and the files
 
-    def handle_pod_update(self, pod: Pod) -> None:
+    def handle_pod_update(self, pod: Pod, *, is_stored: bool = True) -> None:
         """Take a pod that a message adds or changes. A mirror pod is not run: it stands for a static pod."""
         if self._sources.static_pods.is_mirror(pod):
             return
-        self._update_pod(pod)
+        self._update_pod(pod, is_stored=is_stored)
         self._sources.static_pods.pod_added(pod)
         self._check_sources()
 
-    def handle_pod_remove(self, namespace: str, name: str, uid: str, grace_period: int | None = None) -> None:
+    def handle_pod_remove(
+        self, namespace: str, name: str, uid: str, grace_period: int | None = None, *, is_stored: bool = True
+    ) -> None:
         """Remove a pod that the cloud has deleted for good.
 
         Args:
@@ -128,12 +128,14 @@ class SyncLoop:
             name: of the pod.
             uid: of the pod; empty for every pod of that name.
             grace_period: of the deletion, in seconds, if it states one: 0 of a forced deletion.
+            is_stored: whether the deletion is in the store. If not, it comes again; until then the store has the pod.
         """
-        self._note_message(PodUid(uid))
+        if is_stored:
+            self._note_message(PodUid(uid))
         self._pods.drop_held(namespace, name, uid)
         for record in self._pods.by_name(namespace, name):
             if uid in ("", record.ref.uid):
-                self._remove(record, grace_period)
+                self._remove(record, grace_period, is_stored=is_stored)
 
     def handle_stored_pods(self, pods: Iterable[Pod]) -> None:
         """Take the pods that the store has listed, except those that messages have named meanwhile."""
@@ -147,7 +149,7 @@ class SyncLoop:
         self._check_sources()
 
     def handle_released_pod(self, pod: Pod) -> None:
-        """Take a pod that was held back, or asked for, until the cloud answered, unless a newer one has come since."""
+        """Take a pod that was held back or requested until the cloud answered, unless a newer one has arrived."""
         known = self._pods.get(ref_of(pod).uid)
         version = version_number(pod.metadata.resource_version)
         if known is None or version >= version_number(known.pod.metadata.resource_version):
@@ -167,8 +169,8 @@ class SyncLoop:
     # what the runtime, the probes and the workers report
 
     def handle_pleg_event(self, inspection: PodInspection) -> None:
-        """Take the facts of a pod that the PLEG has read. While a worker has the pod most changes are its own: the pod
-        is not queued then, for it is looked at when the job is done.
+        """Take the facts of a pod that the PLEG has read. While a worker has the pod most changes are the worker's own,
+        so the pod is not queued: it is checked again when the job is done.
         """
         record = self._pods.get(inspection.facts.ref.uid)
         if record is not None and record.observe(inspection.facts, inspection.at):
@@ -247,14 +249,14 @@ class SyncLoop:
         self.retry_failed_pods()
 
     def handle_cloud_connected(self) -> None:
-        """Send what the cloud has not acknowledged, and retry the pods that failed while it was away."""
+        """Send the statuses that the cloud has not acknowledged, and retry the pods that failed meanwhile."""
         self._node.reporter.connected()
         self._status_manager.connected()
         self.retry_failed_pods()
         self._sources.store.connected()
 
     def handle_status_period(self) -> None:
-        """Send again what the cloud has not acknowledged; every status period."""
+        """Send unacknowledged statuses again; called every status period."""
         self._node.reporter.sync_node_status()
         self._sources.static_pods.sync_mirrors()
         self._status_manager.sync_all()
@@ -266,16 +268,19 @@ class SyncLoop:
             if record is not None:
                 self._workers.update_pod(record)
 
-    def _update_pod(self, pod: Pod) -> None:
-        """Take a pod as it is wanted now. The echo of a status that was reported changes nothing (kubelet's reconcile).
+    def _update_pod(self, pod: Pod, *, is_stored: bool = True) -> None:
+        """Take the desired state of a pod. The echo of a reported status changes nothing (kubelet's reconcile) but the
+        conditions of others.
 
-        A pod that comes again while it is being removed begins when the removal is done, as with a kubelet.
+        A pod that arrives again during its removal is started after the removal, as in a kubelet.
         """
         uid = ref_of(pod).uid
         self._note_message(uid)
         known = self._pods.get(uid)
         if (known is not None and known.deleted) or self._orphans.get(uid) is not None:
             self._pods.hold(pod)
+            if known is not None and not known.deletion_stored:
+                self._workers.update_pod(known)
             return
         predecessor = self._static_predecessor(pod)
         if predecessor is not None:
@@ -285,9 +290,10 @@ class SyncLoop:
         if known is None and not was_admitted(pod) and self._recheck.holds_back(pod):
             return
         ended = known is not None and terminated_by_cloud(known.pod, pod)
-        echo = known is not None and not ended and _same_spec(known.pod, pod)
+        echo = known is not None and not ended and same_spec(known.pod, pod)
+        before = known.pod.status if known is not None else None
         record = self._pods.put(pod)
-        if known is None:
+        if known is None and is_stored:
             self._remove_namesakes(record)
         self._status_manager.add_pod(record.ref, pod)
         if ended:
@@ -296,13 +302,16 @@ class SyncLoop:
             rejection = self._admitter.rejection(record, is_new=known is None)
             if rejection is not None:
                 self._killer.reject_pod(record, rejection)
+        if echo and record.pod.status == before:
+            self._status_generator.publish()
+            return
         self._status_generator.regenerate(record)
         if not echo:
             self._workers.update_pod(record)
 
     def _static_predecessor(self, pod: Pod) -> PodRecord | None:
-        """Return the pod that still runs of a static pod whose file has changed. It is removed first, as with a
-        kubelet: both use the same ports and directories of the node.
+        """Return the still running predecessor of a static pod whose file has changed. It is removed first, as in a
+        kubelet, because both use the same ports and directories of the node.
         """
         if not is_static(pod):
             return None
@@ -310,20 +319,20 @@ class SyncLoop:
         return next((other for other in others if other.ref.uid != pod.metadata.uid), None)
 
     def _remove_namesakes(self, record: PodRecord) -> None:
-        """Remove the pods that had the name of a new one: a cluster has one pod of a name.
-
-        A cloud that lost its objects makes new ones, and never deletes the old ones.
+        """Remove the pods that had the name of a new one, whose place in the store it has taken: a cluster has one pod
+        of a name. A cloud that lost its objects makes new ones, and never deletes the old ones.
         """
         ref, created = record.ref, record.pod.metadata.creation_timestamp or ""
         self._pods.drop_held(ref.namespace, ref.name)
         for other in self._pods.by_name(ref.namespace, ref.name):
-            if other is not record and not other.deleted and (other.pod.metadata.creation_timestamp or "") <= created:
+            is_older = (other.pod.metadata.creation_timestamp or "") <= created
+            if other is not record and not other.deletion_stored and is_older:
                 _log.info("pod %s: another of its name has come", other.ref)
                 self._remove(other)
 
-    def _remove(self, record: PodRecord, grace_period: int | None = None) -> None:
+    def _remove(self, record: PodRecord, grace_period: int | None = None, *, is_stored: bool = True) -> None:
         """Remove a pod from the node. Its status is not reported any more."""
-        record.delete(grace_period)
+        record.delete(grace_period, is_stored=is_stored)
         self._status_generator.stop(record)
         self._workers.update_pod(record)
 
@@ -347,14 +356,18 @@ class SyncLoop:
         return reasons
 
     def _continue(self, record: PodRecord | None, done: Done) -> None:
-        """Queue a pod again after a job without error. A job that only waits for something does not show whether the
-        last failure is over: the retry delay goes on growing then.
+        """Queue a pod again after a job without error. A job that only waits does not show whether the cause of the
+        last failure is gone, so the retry delay keeps growing.
         """
         uid = done.job.ref.uid
         if not done.pending:
             self._requeue.reset(uid)
         if done.job.state is PodState.TERMINATED:
-            self.handle_pod_removed(record, uid)
+            if record is not None and done.job.keeps_last and not self._pods.is_held(uid):
+                record.end()
+                self._status_generator.publish()
+            else:
+                self.handle_pod_removed(record, uid)
         elif record is None:
             return
         elif done.job.state is PodState.TERMINATING:
@@ -369,7 +382,7 @@ class SyncLoop:
 
     def _retry(self, record: PodRecord | None, done: Done) -> None:
         delay = self._requeue.after_failure(record, done)
-        queue = Queue.ADDITION if done.job.state is PodState.SYNC else Queue.DELETION
+        queue = Queue.ADDITION if done.job.state is PodState.SYNC else queue_of(done.job.state)
         level = logging.DEBUG if isinstance(done.error, UnavailableError) else logging.WARNING
         _log.log(level, "pod %s: %s; again in %.0f s", done.job.ref, done.error, delay)
         self._workers.update_pod_after(done.job.ref.uid, queue, delay)
@@ -385,9 +398,3 @@ class SyncLoop:
             self._sources.store.sources_ready()
             self._node.runtime_watch.relist_soon()
             self._sources.static_pods.cloud_pods_listed()
-
-
-def _same_spec(known: Pod, pod: Pod) -> bool:
-    """Return whether two versions of a pod have the same spec and metadata."""
-    meta = replace(pod.metadata, resource_version=known.metadata.resource_version)
-    return known.spec == pod.spec and known.metadata == meta

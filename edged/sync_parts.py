@@ -1,4 +1,4 @@
-"""What the sync loop calls: all of it is below the loop, and bundled by what belongs together."""
+"""The parts that the sync loop calls, in groups. All of them are in the layers below it."""
 
 from msgspec import Struct
 
@@ -28,7 +28,7 @@ class PodSources(Struct, frozen=True):
 
 
 class PodParts(Struct, frozen=True):
-    """The pods of this node, and the parts that change what runs of them."""
+    """The pods of this node, and the parts that start and stop their containers."""
 
     manager: PodManager
     orphans: Orphans

@@ -60,7 +60,7 @@ class VolumeManager:
         self.volumes = PodVolumes(paths, mounts, memory, csi=self.csi, node=self._here)
 
     def start(self, **handlers: PluginHandler) -> None:
-        """Look for plug-ins; `handlers` take those that are no storage drivers, by plug-in type."""
+        """Start to look for plug-ins; `handlers` take those other than storage drivers, by plug-in type."""
         plugins = {"CSIPlugin": self.drivers, **handlers}
         self._context.start_actor(PluginWatcher, self._settings.root / REGISTRY, plugins)
 

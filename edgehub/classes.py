@@ -1,11 +1,11 @@
 """The class of each message to the cloud. Pure."""
 
 from collections.abc import Hashable
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
-from beehive import Message, Operation, ResourceType
+from beehive import Message, ModuleName, Operation, ResourceType
 from beehive.resource import Side, type_of
 
 _STATES = frozenset(
@@ -23,15 +23,17 @@ _WHOLE = frozenset({Operation.INSERT, Operation.UPDATE})
 _EVENT_OPERATIONS = _WHOLE | {Operation.PATCH}
 
 
-class MessageClass(Enum):
+class MessageClass(StrEnum):
     """Decides how long a message to the cloud is kept.
 
     | class | meaning | kept in the outbox | without room |
     |---|---|---|---|
     | REQUEST | its sender waits for the answer | no: the sender repeats it if need be | refused |
     | ANSWER | an acknowledgement or error | no: the cloud repeats the unanswered message | refused |
+    | RESPONSE | of an application to a caller in the cloud | no: the caller waits no longer than the link | refused |
     | STATE | the state of an object, without a waiting sender | the newest of each object | refused |
     | EVENT | a Kubernetes event | yes, in order; of each event the newest state | the oldest event is dropped |
+    | TWIN | a device's values, which devicetwin repeats until they are confirmed | no: devicetwin has it | refused |
     | UPLOAD | all others | yes, in order | refused |
     | KEEPALIVE | `keepalive` of the node | no | |
 
@@ -42,8 +44,10 @@ class MessageClass(Enum):
 
     REQUEST = "request"
     ANSWER = "answer"
+    RESPONSE = "response"
     STATE = "state"
     EVENT = "event"
+    TWIN = "twin"
     UPLOAD = "upload"
     KEEPALIVE = "keepalive"
 
@@ -53,6 +57,7 @@ class MessageClass(Enum):
         return self in _KEPT
 
 
+_NEWEST = frozenset({MessageClass.STATE, MessageClass.TWIN})
 _KEPT = frozenset({MessageClass.STATE, MessageClass.EVENT, MessageClass.UPLOAD})
 
 
@@ -60,6 +65,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """A message to the cloud with its encoded frame."""
 
     message: Message
+    """Without its content, which is in the frame."""
     frame: bytes
     kind: MessageClass
     accepted: float = 0.0
@@ -75,7 +81,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         event that is updated and not there.
         """
         route = self.message.route
-        if self.kind is MessageClass.STATE:
+        if self.kind in _NEWEST:
             return route.resource, route.operation
         if self.kind is MessageClass.EVENT and route.operation in _WHOLE:
             return route.resource, MessageClass.EVENT
@@ -89,6 +95,10 @@ def classify(message: Message) -> MessageClass:
         return MessageClass.REQUEST
     if message.parent_id and route.operation in _ANSWER_OPERATIONS:
         return MessageClass.ANSWER
+    if message.parent_id and route.source == ModuleName.SERVICEBUS:
+        return MessageClass.RESPONSE
+    if route.source == ModuleName.DEVICETWIN:
+        return MessageClass.TWIN
     kind = type_of(route.resource, Side.EDGE)
     if route.operation in _STATE_OPERATIONS and kind in _STATES:
         return MessageClass.STATE

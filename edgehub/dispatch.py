@@ -34,6 +34,7 @@ _ANSWER = Decision(Step.RESPOND)
 _BY_USER_SOURCE = {
     Source.ROUTER_EVENTBUS.value: Decision(Step.SEND, ModuleName.EVENTBUS),
     Source.ROUTER_SERVICEBUS.value: Decision(Step.SEND, ModuleName.SERVICEBUS),
+    Source.ROUTER_REST.value: Decision(Step.SEND, ModuleName.SERVICEBUS),
 }
 _ACKNOWLEDGED_ANSWERS = frozenset(
     {
@@ -54,6 +55,7 @@ _OWN_SOURCES = frozenset(
         ModuleName.METASERVER,
         ModuleName.DEVICETWIN,
         ModuleName.EVENTBUS,
+        ModuleName.SERVICEBUS,
         ModuleName.EDGESTREAM,
         Source.EDGEHUB,
         Source.BUS,
@@ -62,7 +64,16 @@ _OWN_SOURCES = frozenset(
 )
 _OWN_OPERATIONS = frozenset({Operation.QUERY, Operation.PATCH, Operation.CONNECT})
 _OWN_TYPES = frozenset(
-    {ResourceType.CONNECTION, ResourceType.SHUTDOWN, ResourceType.DISK, ResourceType.STORE, ResourceType.EVENT}
+    {
+        ResourceType.CONNECTION,
+        ResourceType.SHUTDOWN,
+        ResourceType.DISK,
+        ResourceType.STORE,
+        ResourceType.EVENT,
+        ResourceType.DEVICE_TWIN,
+        ResourceType.MQTT_TOPICS,
+        ResourceType.TARGET_URLS,
+    }
 )
 
 
@@ -72,7 +83,7 @@ def decide(message: Message) -> Decision:
         case Group.RESOURCE | Group.FUNC:
             return _ANSWER if message.parent_id else _unasked(message)
         case Group.TWIN:
-            return Decision(Step.BROADCAST, Group.TWIN)
+            return _twin(message)
         case Group.USER:
             return _ANSWER if message.parent_id else _user(message.route.source)
         case Group.TASKMANAGER:
@@ -109,6 +120,13 @@ def _unasked(message: Message) -> Decision:
     if own or type_of(route.resource, Side.EDGE) in _OWN_TYPES:
         return Decision(Step.REJECT, Rejection.INTERNAL)
     return Decision(Step.BROADCAST, Group.META)
+
+
+def _twin(message: Message) -> Decision:
+    """Deliver to devicetwin, except what applications and metamanager send it."""
+    if message.route.source in _OWN_SOURCES and not message.parent_id:
+        return Decision(Step.REJECT, Rejection.INTERNAL)
+    return Decision(Step.BROADCAST, Group.TWIN)
 
 
 def _user(source: str) -> Decision:

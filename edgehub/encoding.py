@@ -32,7 +32,7 @@ def encode_frame(message: Message, limit: int, now: float) -> Entry | EncodingRe
         size = len(frame)
     if size > limit:
         return EncodingRefused(Refusal.TOO_LARGE, f"{size} bytes are over the limit of {limit}")
-    return Entry(message, frame, classify(message), now)
+    return Entry(message.with_content(None), frame, classify(message), now)
 
 
 def _known_size(message: Message) -> int:

@@ -9,6 +9,15 @@ from edgehub.framing import Opcode, close_payload, frame
 CHUNK = 64 * 1024
 """Bytes that `next_bytes` returns at most; a larger frame goes alone."""
 
+PING_PAUSE = 0.1
+"""Seconds between two pings for confirmations, while less than these are unconfirmed:"""
+
+PING_MESSAGES = 32
+"""Unconfirmed messages that are asked about at once; an eighth of the window (`edgehub.outgoing`)."""
+
+PING_BYTES = 16 * 1024
+"""Unconfirmed bytes that are asked about at once; as many as there may be of events."""
+
 _SEQUENCE = struct.Struct("!Q")
 
 
@@ -18,6 +27,10 @@ class FrameWriter:
     A successful write only means that the kernel has the bytes. So a ping follows unconfirmed frames: a peer reads in
     order, and its pong proves that it has read everything before the ping. This costs one small frame each way in every
     round trip with data, and relies only on the pong that every websocket sends (gorilla's while its reader reads).
+
+    The first message after a pause gets its ping at once. While a few small messages come one after another, as when
+    pods start, there is a ping each `PING_PAUSE` only: each costs both sides more than a message. Times are monotonic
+    seconds.
     """
 
     def __init__(self) -> None:
@@ -26,6 +39,9 @@ class FrameWriter:
         self._sent = 0
         self._confirmed = 0
         self._pinged: int | None = None
+        self._pinged_at = float("-inf")
+        self._unconfirmed_bytes = 0
+        """Bytes since the last ping."""
         self.deflater: Deflater | None = None
         """Compresses messages; None without compression."""
 
@@ -50,13 +66,22 @@ class FrameWriter:
         """The unanswered ping, by the number of messages sent before it; None for none."""
         return self._pinged
 
-    def ping(self) -> bytes:
+    @property
+    def ping_due(self) -> float | None:
+        """When the next ping for unconfirmed messages leaves; None without them, and while a ping is unanswered."""
+        if self._pinged is not None or self._sent == self._confirmed:
+            return None
+        if self._sent - self._confirmed >= PING_MESSAGES or self._unconfirmed_bytes >= PING_BYTES:
+            return float("-inf")
+        return self._pinged_at + PING_PAUSE
+
+    def ping(self, now: float) -> bytes:
         """Return a ping whose pong confirms all messages sent so far."""
-        self._pinged = self._sent
+        self._pinged, self._pinged_at, self._unconfirmed_bytes = self._sent, now, 0
         return frame(Opcode.PING, _SEQUENCE.pack(self._sent))
 
-    def next_bytes(self) -> bytes:
-        """Return the next bytes to write; empty when nothing waits."""
+    def next_bytes(self, now: float) -> bytes:
+        """Return the next bytes to write; empty when nothing waits or is due."""
         parts: list[bytes] = []
         if self._pong is not None:
             parts.append(frame(Opcode.PONG, self._pong))
@@ -67,8 +92,10 @@ class FrameWriter:
             size += len(payload)
             parts.append(self._framed(payload))
             self._sent += 1
-        if self._pinged is None and self._sent > self._confirmed:
-            parts.append(self.ping())
+        self._unconfirmed_bytes += size
+        due = self.ping_due
+        if due is not None and now >= due:
+            parts.append(self.ping(now))
         return b"".join(parts)
 
     def _framed(self, payload: bytes) -> bytes:

@@ -37,6 +37,10 @@ class Opcode(IntEnum):
     PONG = 10
 
 
+_OPCODES = {int(opcode): opcode for opcode in Opcode}
+_WHOLE = (Opcode.TEXT, Opcode.BINARY)
+
+
 class Received(NamedTuple):
     """A complete message, or a control frame."""
 
@@ -95,6 +99,11 @@ class FrameReader:
                 if header is None:
                     break
                 position += header.size
+                end = position + header.length
+                if header.opcode in _WHOLE and self._is_whole(header, end):
+                    yield Received(header.opcode, bytes(self._buffer[position:end]))
+                    position = end
+                    continue
                 self._begin(header)
             position += self._take(position)
             if self._missing:
@@ -103,6 +112,11 @@ class FrameReader:
             if event is not None:
                 yield event
         del self._buffer[:position]
+
+    def _is_whole(self, header: _Header, end: int) -> bool:
+        """Whether a frame is a message of its own and there to its end, as nearly all are."""
+        plain = header.final and not header.compressed and self._kind is None
+        return plain and end <= len(self._buffer) and header.length <= self._limit
 
     def _begin(self, header: _Header) -> None:
         if header.opcode < Opcode.CLOSE:
@@ -211,10 +225,9 @@ def _header(buffer: bytearray, start: int) -> _Header | None:
 
 def _opcode(first: int, second: int) -> Opcode:
     """Return the opcode of a frame; raise ProtocolError unless a server may send its first two bytes."""
-    try:
-        opcode = Opcode(first & _OPCODE)
-    except ValueError:
-        raise ProtocolError(f"unknown opcode {first & _OPCODE:#x}") from None
+    opcode = _OPCODES.get(first & _OPCODE)
+    if opcode is None:
+        raise ProtocolError(f"unknown opcode {first & _OPCODE:#x}")
     if first & _RESERVED and (first & _RESERVED != _COMPRESSED or opcode >= Opcode.CLOSE):
         raise ProtocolError("reserved bits are set; no extension was agreed on")
     if second & _MASKED:

@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from beehive import FrameError, Group, Hive, Message, ModuleName, Operation, Source, decode
+from beehive import BeehiveError, FrameError, Group, Hive, Message, ModuleName, Operation, Source, decode
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from edgehub.counters import LinkCounters, Rejection
-from edgehub.dispatch import Step, decide, late_object
+from edgehub.dispatch import Decision, Step, decide, late_object
 from edgehub.errors import LinkError
 from edgehub.in_flight import InFlight
 
@@ -16,6 +16,9 @@ _log = logging.getLogger(__name__)
 
 LINK_EVENT_GROUPS = (Group.TWIN, Group.META, Group.BUS, Group.TASKMANAGER, Group.EDGED, Group.METASERVER)
 """Groups that receive the connection events: KubeEdge's, and edged, which reports its pods when the cloud is back."""
+
+_PUBLISH = Decision(Step.SEND, ModuleName.EVENTBUS)
+_PUBLISH_SECONDS = 60.0
 
 _MESSAGE_ID = re.compile(rb'"msg_id"\s*:\s*"([!-~]{1,64}?)"')
 _PARENT_ID = re.compile(rb'"parent_msg_id"\s*:\s*"([!-~]{1,64}?)"')
@@ -82,7 +85,9 @@ class Inbound:
         self._hooks.confirmed(frames)
 
     def received(self, frame: bytes) -> None:
-        """Decode and deliver a message. `sync` is cleared: it has a meaning between modules only."""
+        """Decode and deliver a message. `sync` is cleared, because between modules it means that the sender waits; it
+        is kept for a message to publish whose success the cloud asks for.
+        """
         if self._silent:
             return
         self._counters.received_bytes += len(frame)
@@ -92,6 +97,10 @@ class Inbound:
             self._reject(Rejection(error.reason), f"{error}; {len(frame)} bytes")
             return
         self._counters.count("received", message.route, len(frame))
+        if message.header.sync and decide(message) == _PUBLISH:
+            self._counters.received += 1
+            self._ask(message)
+            return
         self._deliver(message.with_header(sync=False) if message.header.sync else message, len(frame))
 
     def skipped(self, head: bytes, size: int) -> None:
@@ -129,6 +138,18 @@ class Inbound:
             self._hive.send(to, message)
         else:
             self._answer(message)
+
+    def _ask(self, message: Message) -> None:
+        """Have eventbus publish a message, and report to the cloud when the MQTT broker has it, or why publishing
+        failed.
+        """
+
+        def answered(result: Message | BeehiveError) -> None:
+            if isinstance(result, BeehiveError):
+                result = message.error(self._hive.clock, str(result), group=Group.USER)
+            self._hive.send(ModuleName.EDGEHUB, result)
+
+        self._hive.request_then(ModuleName.EVENTBUS, message, _PUBLISH_SECONDS, answered)
 
     def _answer(self, answer: Message) -> None:
         claimed = self._hive.respond(answer, ModuleName.EDGEHUB)

@@ -2,6 +2,9 @@
 
 import ssl
 from collections.abc import Callable
+from itertools import cycle
+
+import msgspec
 
 from beehive import Hive
 from edgehub.certificates.certified_link import CertifiedLink
@@ -55,7 +58,8 @@ def install(
     counters.waiting = outgoing.usage_by_class
     certificate_manager: CertificateManager | None = None
     if make_link is None:
-        check(settings)
+        for each in _by_url(settings):
+            check(each)
         make_link = _websockets(settings, hive, make_context if certificates is None else _context(certificates))
         if certificates is not None:
             certificate_manager = CertificateManager(certificates, hive.clock, counters, SubprocessIssuer())
@@ -65,7 +69,13 @@ def install(
 
 
 def _websockets(settings: EdgeHubSettings, hive: Hive, make_context: ContextFactory | None) -> LinkFactory:
-    return lambda: WebsocketLink(settings, hive.clock, make_context)
+    in_turn = cycle(_by_url(settings))
+    return lambda: WebsocketLink(next(in_turn), hive.clock, make_context)
+
+
+def _by_url(settings: EdgeHubSettings) -> list[EdgeHubSettings]:
+    """Return the settings for each cloudcore."""
+    return [msgspec.structs.replace(settings, url=url) for url in (settings.url, *settings.other_urls)]
 
 
 def _certified(make_link: LinkFactory, certificates: CertificateManager) -> LinkFactory:

@@ -1,8 +1,9 @@
 """The order in which waiting messages leave for the cloud. Pure."""
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from enum import IntEnum
+from itertools import islice
 from typing import Final
 
 from beehive import Message, ResourceType
@@ -11,6 +12,10 @@ from edgehub.classes import Entry, MessageClass
 
 SHARE: Final = 8
 """Messages of other lanes after which a waiting lane is served."""
+
+LOOKED_AT: Final = 64
+"""Number of entries at the head of a lane among which the next one is searched. While a slow disk writes the outbox,
+thousands of entries may wait for it; a search through all of them for each new entry would take ever longer."""
 
 _NODE = frozenset({ResourceType.NODE, ResourceType.NODEPATCH, ResourceType.NODESTATUS, ResourceType.LEASE})
 _PODS = frozenset({ResourceType.POD, ResourceType.PODPATCH, ResourceType.PODSTATUS})
@@ -31,6 +36,11 @@ class Lane(IntEnum):
     PODS = 1
     UPLOADS = 2
     EVENTS = 3
+
+
+_EVENTS: Final = Lane.EVENTS
+_SHARED: Final = (Lane.PODS, Lane.UPLOADS)
+"""Looked up once: a member of an enum costs as much as a call."""
 
 
 def lane_of(message: Message, kind: MessageClass) -> Lane:
@@ -55,9 +65,9 @@ class Lanes:
     def __init__(self) -> None:
         self._lanes: dict[Lane, OrderedDict[Hashable, Entry]] = {lane: OrderedDict() for lane in Lane}
         self._lane_of: dict[Hashable, Lane] = {}
-        self._about: Counter[tuple[Lane, str]] = Counter()
+        self._about: dict[tuple[Lane, str], int] = {}
         """Number of messages in a lane about a resource."""
-        self._passed: Counter[Lane] = Counter()
+        self._passed: dict[Lane, int] = {}
         """Number of messages of other lanes that left while a lane was waiting."""
 
     def __len__(self) -> int:
@@ -80,7 +90,8 @@ class Lanes:
             lane = self._choose(entry)
             self._lane_of[key] = lane
             self._lanes[lane][key] = entry
-            self._about[lane, entry.message.route.resource] += 1
+            about = lane, entry.message.route.resource
+            self._about[about] = self._about.get(about, 0) + 1
         if first:
             self._lanes[lane].move_to_end(key, last=False)
 
@@ -95,7 +106,7 @@ class Lanes:
         if not self._about[about]:
             del self._about[about]
         if not self._lanes[lane]:
-            del self._passed[lane]
+            self._passed.pop(lane, None)
         return entry
 
     def entries(self) -> Iterator[Entry]:
@@ -115,26 +126,39 @@ class Lanes:
         return found
 
     def next(self, may_leave: Callable[[Entry], bool]) -> Hashable | None:
-        """Return the key of the next entry to leave, among those that `may_leave`; None for none."""
-        found = {lane: key for lane in Lane if (key := self._first(lane, may_leave)) is not None}
-        starved = next((lane for lane in found if lane is not Lane.EVENTS and self._passed[lane] >= SHARE), None)
-        lane = starved if starved is not None else next(iter(found), None)
-        return None if lane is None else found[lane]
+        """Return the key of the next entry to leave, among those that `may_leave`; None if none at the head of a lane
+        may.
+        """
+        found: Hashable | None = None
+        for lane, waiting in self._lanes.items():
+            if waiting and (key := self._first(waiting, may_leave)) is not None:
+                if lane is not _EVENTS and self._passed.get(lane, 0) >= SHARE:
+                    return key
+                found = key if found is None else found
+        return found
 
     def take(self, key: Hashable) -> Entry:
         """Remove and return an entry that leaves; raise KeyError for an unknown key."""
         left = self._lane_of[key]
         for lane, waiting in self._lanes.items():
-            self._passed[lane] += bool(waiting)
+            if waiting:
+                self._passed[lane] = self._passed.get(lane, 0) + 1
         entry = self._lanes[left][key]
         self.pop(key)
         self._passed.pop(left, None)
         return entry
 
-    def _first(self, lane: Lane, may_leave: Callable[[Entry], bool]) -> Hashable | None:
-        return next((key for key, entry in self._lanes[lane].items() if may_leave(entry)), None)
+    @staticmethod
+    def _first(waiting: OrderedDict[Hashable, Entry], may_leave: Callable[[Entry], bool]) -> Hashable | None:
+        for key, entry in islice(waiting.items(), LOOKED_AT):
+            if may_leave(entry):
+                return key
+        return None
 
     def _choose(self, entry: Entry) -> Lane:
         """Return the lane in which other messages about the same object wait, else the entry's own."""
-        resource, own = entry.message.route.resource, lane_of(entry.message, entry.kind)
-        return next((lane for lane in (Lane.PODS, Lane.UPLOADS) if self._about[lane, resource]), own)
+        resource = entry.message.route.resource
+        for lane in _SHARED:
+            if (lane, resource) in self._about:
+                return lane
+        return lane_of(entry.message, entry.kind)

@@ -31,6 +31,11 @@ class Ledger:
         self._gone: list[int] = []
 
     @property
+    def last(self) -> int:
+        """Serial of the last entry."""
+        return self._serial
+
+    @property
     def unwritten(self) -> bool:
         """Whether entries wait to be written."""
         return bool(self._put)

@@ -1,11 +1,26 @@
 """The module edgehub: keeps a link to the cloud and carries messages in both directions."""
 
 import logging
+from collections import deque
+from collections.abc import Iterator
 from types import TracebackType
 
 from pykka import ActorRef
 
-from beehive import Group, Message, Module, ModuleName, Operation, Timer, encode, handles
+from beehive import (
+    Clock,
+    ContentError,
+    Group,
+    Message,
+    Module,
+    ModuleName,
+    Operation,
+    Source,
+    Timer,
+    decode,
+    encode,
+    handles,
+)
 from beehive.backoff import Backoff
 from beehive.delivery import Delivery, DeliveryMode, DropReason
 from beehive.rate import TokenBucket
@@ -27,9 +42,16 @@ from edgehub.settings import EdgeHubSettings
 
 _log = logging.getLogger(__name__)
 
-_NOT_RATED = frozenset({MessageClass.ANSWER, MessageClass.KEEPALIVE})
+_FOR_THE_LINK = frozenset({MessageClass.REQUEST, MessageClass.RESPONSE})
+"""Classes that are refused without a link."""
+_NOT_RATED = frozenset({MessageClass.ANSWER, MessageClass.RESPONSE, MessageClass.KEEPALIVE})
 """Classes exempt from the rate limit. KubeEdge exempts keepalives only; but there are only as many acknowledgements as
 messages from the cloud, and a late one makes it send the object again."""
+
+EVENT_SHARE = 8
+"""Events get one of so many tokens of the rate limit's burst, at least one: 7 at a time with KubeEdge's burst of 60."""
+
+_AFTER_ANOTHER = (Refusal.NO_ROOM, "an earlier message has found no room")
 
 
 class EdgeHub(Module):
@@ -72,12 +94,14 @@ class EdgeHub(Module):
         self._network = NetworkGuard(self, watch_network, self._network_changed)
         self._renewer: ActorRef[Renewer] | None = None
         self._bucket = TokenBucket(settings.message_qps, settings.message_burst)
+        self._top_of_events = max(1, settings.message_burst // EVENT_SHARE)
         self._backoff = Backoff(settings.reconnect_base, settings.reconnect_limit)
         self._link: Link | None = None
         self._up_since: float | None = None
         self._proven = False
         """Whether the peer has answered on this link."""
         self._why_down = "not tried yet"
+        self._refused_sessions: deque[str] = deque(maxlen=8)
         self._redial: Timer | None = None
         self._heartbeat: Timer | None = None
         self._next_token: Timer | None = None
@@ -125,24 +149,59 @@ class EdgeHub(Module):
         """Send a message to the cloud now or later."""
         if message.parent_id:
             self._inbound.in_flight.leave(message.parent_id)
-        entry = encode_frame(message, self._settings.max_frame_bytes, self.clock.monotonic())
-        if isinstance(entry, EncodingRefused):
-            self._refuse(message, entry.why, entry.detail)
+        why = self._offer(message)
+        if why is not None:
+            self._refuse(message, *why)
             return
-        if entry.kind is MessageClass.REQUEST and self._up_since is None:
-            self._refuse(message, Refusal.NOT_CONNECTED, f"not connected to the cloud ({self._why_down})")
-            return
-        result, dropped = self._outgoing.offer(entry)
-        for older in dropped:
-            self._refuse(older.message, Refusal.GAVE_WAY, "newer events need its room")
-        if result is OfferResult.NO_ROOM:
-            messages, size = self._outgoing.usage(entry.kind)
-            detail = f"{messages} messages ({size} bytes) wait for the cloud already"
-            self._refuse(message, Refusal.NO_ROOM, detail)
-        elif result is OfferResult.SUPERSEDED_OLDER:
-            self._counters.refused[Refusal.SUPERSEDED] += 1
         self._outbox.changed()
         self._send_waiting()
+
+    @handles(None, Operation.UPLOAD, source=Source.BUS)
+    def upload(self, request: Message) -> None:
+        """Send messages of applications to the cloud now or later; answer how many are kept, when the outbox has them.
+
+        The content is a list of texts: the topic of each message, and the message. The resource names the session that
+        they came by. When one of a session has found no room, the later ones are refused, too: the broker sends all
+        again, and otherwise they would be before it.
+        """
+        try:
+            texts: Iterator[str] = iter(request.content_as(list))
+        except ContentError as error:
+            self._refuse(request, Refusal.NOT_JSON, str(error))
+            return
+        session, kept = request.route.resource, 0
+        why = _AFTER_ANOTHER if session in self._refused_sessions else None
+        for topic, text in zip(texts, texts, strict=False):
+            why = why or self._offer(_uploaded(self.clock, topic, text))
+            if why is not None:
+                break
+            kept += 1
+        self._outbox.changed()
+        self._send_waiting()
+        if why is not None and why is not _AFTER_ANOTHER:
+            self._refused_sessions.append(session)
+        if why is not None and not kept:
+            self._refuse(request, *why)
+            return
+        self._counters.refused.update(() if why is None else (why[0],))
+        self._outbox.when_written(lambda: self.reply(request, kept))
+
+    def _offer(self, message: Message) -> tuple[Refusal, str] | None:
+        """Queue a message for the cloud; return why it is refused."""
+        entry = encode_frame(message, self._settings.max_frame_bytes, self.clock.monotonic())
+        if isinstance(entry, EncodingRefused):
+            return entry
+        if entry.kind in _FOR_THE_LINK and self._up_since is None:
+            return Refusal.NOT_CONNECTED, f"not connected to the cloud ({self._why_down})"
+        result, dropped = self._outgoing.offer(entry)
+        for older in dropped:
+            self._refuse(decode(older.frame), Refusal.GAVE_WAY, "newer events need its room")
+        if result is OfferResult.NO_ROOM:
+            messages, size = self._outgoing.usage(entry.kind)
+            return Refusal.NO_ROOM, f"{messages} messages ({size} bytes) wait for the cloud already"
+        if result is OfferResult.SUPERSEDED_OLDER:
+            self._counters.refused[Refusal.SUPERSEDED] += 1
+        return None
 
     def _refuse(self, message: Message, why: Refusal, detail: str) -> None:
         """Drop a message: answer a waiting sender with an error, else make it a dead letter."""
@@ -157,19 +216,21 @@ class EdgeHub(Module):
 
     def _dial(self) -> None:
         self._redial, self._proven = None, False
+        self._network.dialled()
         self._counters.link = self._counters.link._replace(next_try=None)
         self._link = self._make_link()
         self._runner.tell(self._link)
 
     def _opened(self) -> None:
         self._up_since = self.clock.monotonic()
+        self._network.opened()
         self._counters.connected = True
         self._counters.link = LinkState(self.clock.now())
         _log.info("connected to the cloud as %s", self._settings.node)
         if self._renewer is not None:
             self._renewer.tell(CHECK)
         for entry in self._outgoing.expire(self._up_since):
-            self._refuse(entry.message, Refusal.TOO_OLD, "it has waited for too long")
+            self._refuse(decode(entry.frame), Refusal.TOO_OLD, "it has waited for too long")
         self._outbox.changed()
         self._keep_alive()
         self._heartbeat = self.every(self._settings.heartbeat, self._keep_alive)
@@ -195,22 +256,28 @@ class EdgeHub(Module):
         self._redial = self.after(delay, self._dial)
 
     def _note_end(self, why: str, next_try: float) -> None:
-        """Note for those who look at the node why there is no link, and when one is tried next (monotonic)."""
+        """Record why there is no link and when the next attempt follows (monotonic seconds), for the node's status
+        commands.
+        """
         before, was_up = self._counters.link, self._up_since is not None
         lost_at = self.clock.now() if was_up else before.lost_at
         self._counters.link = LinkState(None, lost_at, 0 if was_up else before.failures + 1, why, next_try)
 
-    def _network_changed(self) -> None:
-        """Check an open link; else dial again. A dial begun in the old network may wait long for its answer in vain."""
+    def _network_changed(self, is_way_out: bool) -> None:
+        """Check an open link; else dial now, or dial again: a dial that began in the old network could wait long for an
+        answer that never comes. Devices of pods come and go all the time and break off no dial.
+        """
         if self._link is None:
             return
         if self._up_since is not None:
             self._link.check()
+        elif self._redial is None:
+            if is_way_out and self._network.may_break_off():
+                self._backoff.reset()
+                self._link.close()
         elif self._network.may_dial():
             self._backoff.reset()
-            if self._redial is None:
-                self._link.close()
-            elif self._redial.cancel():
+            if self._redial.cancel():
                 self._dial()
 
     def _renewed(self) -> None:
@@ -260,7 +327,8 @@ class EdgeHub(Module):
     def _take_token(self, kind: MessageClass) -> bool:
         """Return whether the rate limit admits a message of a class; if not, a timer runs.
 
-        An event gets a token of a full bucket only. So statuses always find the whole burst, whatever the events did.
+        Events get the top `EVENT_SHARE` of a full bucket only. So statuses always find nearly the whole burst, whatever
+        the events did; and events leave some at a time, which spares threads that start pods a wake for each.
         """
         is_event = kind is MessageClass.EVENT
         if self._next_token is not None:
@@ -268,7 +336,7 @@ class EdgeHub(Module):
                 return False
             self._next_token.cancel()
             self._next_token = None
-        wait = self._bucket.take(self.clock.monotonic(), only_if_full=is_event)
+        wait = self._bucket.take(self.clock.monotonic(), only_top=self._top_of_events if is_event else 0)
         if wait > 0:
             self._next_token, self._next_token_for = self.after(wait, self._token_available), kind
         return not wait
@@ -298,3 +366,9 @@ class EdgeHub(Module):
             if timer is not None:
                 timer.cancel()
         self._heartbeat = self._next_token = None
+
+
+def _uploaded(clock: Clock, topic: str, text: str) -> Message:
+    return Message.new(
+        clock, source=Source.BUS, group=Group.USER, resource=topic, operation=Operation.UPLOAD, content=text
+    )

@@ -25,6 +25,10 @@ them waits for 1.6 s over a link of 10 kB/s, and not for 26 s.
 """
 
 
+_EVENT, _REQUEST, _ANSWER = MessageClass.EVENT, MessageClass.REQUEST, MessageClass.ANSWER
+"""Looked up once: a member of an enum costs as much as a call."""
+
+
 class OfferResult(Enum):
     """Whether `Outgoing.offer` accepted an entry."""
 
@@ -64,7 +68,7 @@ class Outgoing:
     """
 
     def __init__(self, limits: Limits, settle: float = 0.0) -> None:
-        self._limits = limits
+        self._limits = {kind: limits.of(kind) for kind in MessageClass}
         self._settle = settle
         self._answers: deque[Entry] = deque()
         self._lanes = Lanes()
@@ -107,7 +111,7 @@ class Outgoing:
         if not fits:
             return Offered(OfferResult.NO_ROOM, dropped)
         admitted = self._admit(entry)
-        if entry.kind is MessageClass.ANSWER:
+        if entry.kind is _ANSWER:
             self._answers.append(admitted)
         else:
             self._lanes.put(key, admitted)
@@ -139,7 +143,7 @@ class Outgoing:
         for _ in range(min(frames, len(self._unconfirmed))):
             entry = self._unconfirmed.popleft()
             self._unconfirmed_bytes -= len(entry.frame)
-            self._unconfirmed_events -= len(entry.frame) if entry.kind is MessageClass.EVENT else 0
+            self._unconfirmed_events -= len(entry.frame) if entry.kind is _EVENT else 0
             if (
                 entry.kind.kept
                 and entry.message.id not in self._answered_ids
@@ -186,7 +190,8 @@ class Outgoing:
         self._settling.clear()
         self._unconfirmed.clear()
         self._unconfirmed_bytes = self._unconfirmed_events = 0
-        waiting = self._drop(self._lanes.keys_where(lambda one: one.kind is MessageClass.REQUEST))
+        self._drop(self._lanes.keys_where(lambda one: one.kind is MessageClass.RESPONSE))
+        waiting = self._drop(self._lanes.keys_where(lambda one: one.kind is _REQUEST))
         requests = [*self._open_requests.values(), *(entry.message for entry in waiting)]
         self._open_requests.clear()
         return requests
@@ -194,7 +199,7 @@ class Outgoing:
     def expire(self, now: float) -> list[Entry]:
         """Drop and return the entries that have waited longer than the limit of their class."""
         return self._drop(
-            self._lanes.keys_where(lambda one: one.kind.kept and 0 < self._limits.of(one.kind).age < now - one.accepted)
+            self._lanes.keys_where(lambda one: one.kind.kept and 0 < self._limits[one.kind].age < now - one.accepted)
         )
 
     def release_settling(self) -> None:
@@ -255,10 +260,10 @@ class Outgoing:
     def _note_sent(self, entry: Entry) -> None:
         self._unconfirmed.append(entry)
         self._unconfirmed_bytes += len(entry.frame)
-        self._unconfirmed_events += len(entry.frame) if entry.kind is MessageClass.EVENT else 0
-        if entry.kind is MessageClass.REQUEST:
+        self._unconfirmed_events += len(entry.frame) if entry.kind is _EVENT else 0
+        if entry.kind is _REQUEST:
             self._open_requests[entry.message.id] = entry.message.with_content(None)
-            if len(self._open_requests) > self._limits.volatile.messages:
+            if len(self._open_requests) > self._limits[_REQUEST].messages:
                 self._open_requests.popitem(last=False)
 
     def _release(self, entry: Entry) -> None:
@@ -277,7 +282,7 @@ class Outgoing:
             self._release(self._settling.popleft()[1])
 
     def _requeue(self, entry: Entry) -> None:
-        if entry.kind is MessageClass.ANSWER:
+        if entry.kind is _ANSWER:
             self._answers.appendleft(entry)
             return
         key = self._key(entry)
@@ -299,26 +304,30 @@ class Outgoing:
         """Make room for an entry: release settling entries of its class; for an event, also drop the oldest event."""
         dropped: list[Entry] = []
         while not self._fits(entry):
+            if not entry.kind.kept:
+                return False, ()
             settling = next((one for one in self._settling if one[1].kind is entry.kind), None)
             if settling is not None:
                 self._settling.remove(settling)
                 self._release(settling[1])
                 continue
-            oldest = next(self._lanes.keys_where(lambda one: one.kind is MessageClass.EVENT), None)
-            if entry.kind is not MessageClass.EVENT or oldest is None:
+            if entry.kind is not _EVENT:
+                return False, tuple(dropped)
+            oldest = next(self._lanes.keys_where(lambda one: one.kind is _EVENT), None)
+            if oldest is None:
                 return False, tuple(dropped)
             dropped += self._drop([oldest])
         return True, tuple(dropped)
 
     def _fits(self, entry: Entry) -> bool:
-        limit, count = self._limits.of(entry.kind), self._counts[entry.kind]
+        limit, count = self._limits[entry.kind], self._counts[entry.kind]
         return not count or (count < limit.messages and self._sizes[entry.kind] + len(entry.frame) <= limit.size)
 
     def _window_admits(self, entry: Entry) -> bool:
         if not self._unconfirmed:
             return True
         events = self._unconfirmed_events
-        if entry.kind is MessageClass.EVENT and events and events + len(entry.frame) > EVENT_WINDOW_BYTES:
+        if entry.kind is _EVENT and events and events + len(entry.frame) > EVENT_WINDOW_BYTES:
             return False
         room = self._unconfirmed_bytes + len(entry.frame) <= WINDOW_BYTES
         return room and len(self._unconfirmed) < WINDOW_FRAMES

@@ -24,6 +24,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     volatile: Limit = Limit(1024, 8 * MEBIBYTE)
     """For requests, and for answers; as many as KubeEdge's channel holds. In memory only."""
 
+    responses: Limit = Limit(64, 32 * MEBIBYTE)
+    """Responses of applications, in memory only; one may have 5,000,000 bytes."""
+
     states: Limit = Limit(2048, 4 * MEBIBYTE)
     """States: one for each object, so the limit is a number of objects. They never expire, for they are current."""
 
@@ -36,6 +39,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def of(self, kind: MessageClass) -> Limit:
         """Return the limit of a class."""
         match kind:
+            case MessageClass.RESPONSE:
+                return self.responses
             case MessageClass.STATE:
                 return self.states
             case MessageClass.EVENT:
@@ -51,6 +56,10 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     """`{ws|wss}://{server}/{projectID}/{nodeName}/events`, as KubeEdge's edgehub dials it."""
+
+    other_urls: tuple[str, ...] = ()
+    """URLs of further cloudcores that serve this node. After each connection or failed attempt the next one in turn is
+    dialled."""
 
     node: str
     """Name of this node, sent as header `node_id`, by which alone the cloud identifies the link."""

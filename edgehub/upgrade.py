@@ -83,7 +83,7 @@ class Upgrade:
 
     @property
     def closed_hint(self) -> str:
-        """What a server may mean that closes the connection without an answer."""
+        """A hint why a server may close the connection without an answer."""
         return "" if self.target.secure else f"it may want TLS: {WITH_TLS}"
 
     def request(self) -> bytes:

@@ -1,4 +1,6 @@
-"""A link over websocket, plain or TLS: each JSON message is one text message (docs/protocol.md, "Framing")."""
+"""A link over websocket, plain or TLS: each message is one text message (docs/protocol.md, "Framing")."""
+
+from collections.abc import Mapping
 
 from beehive import Clock
 from edgehub.deflate import Deflater
@@ -49,15 +51,22 @@ class WebsocketLink(Link):
         settings: of edgehub.
         clock: for deadlines; real sockets need the real clock.
         make_context: returns the TLS context, for a `wss://` URL.
+        headers: of the upgrade, in the place of edgehub's own; the stream tunnel has others.
 
     Raises:
         SettingsError: the URL or a header cannot be used.
     """
 
-    def __init__(self, settings: EdgeHubSettings, clock: Clock, make_context: ContextFactory | None = None) -> None:
+    def __init__(
+        self,
+        settings: EdgeHubSettings,
+        clock: Clock,
+        make_context: ContextFactory | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._settings = settings
         self._clock = clock
-        self._upgrade = _upgrade(settings)
+        self._upgrade = _upgrade(settings, headers)
         self._target = target = self._upgrade.target
         self._transport = Transport(target, clock, make_context)
         self._reader = FrameReader(settings.max_frame_bytes)
@@ -136,6 +145,8 @@ class WebsocketLink(Link):
             if not data:
                 raise PeerClosedError(1006, "without a close frame")
             self._handle(data, events)
+            if len(data) < _READ_BYTES and not self._target.secure:
+                return  # that was all; TLS may hold more that no poll shows
         self._transport.ring()
 
     def _handle(self, data: bytes, events: LinkEvents) -> None:
@@ -162,8 +173,9 @@ class WebsocketLink(Link):
     def _write(self) -> None:
         while True:
             if not self._unwritten:
-                self._unwritten = memoryview(self._writer.next_bytes())
-                self._last_write = self._clock.monotonic()
+                now = self._clock.monotonic()
+                self._unwritten = memoryview(self._writer.next_bytes(now))
+                self._last_write = now
                 if not self._unwritten:
                     return
             written = self._transport.send(self._unwritten)
@@ -193,10 +205,11 @@ class WebsocketLink(Link):
             return dead
         quiet = self._last_read + min(settings.ping_interval, settings.read_deadline / 2)
         if now >= quiet:
-            self._write_control(self._writer.ping())
+            self._write_control(self._writer.ping(now))
             self._update_ping_deadline(now)
             return dead
-        return quiet
+        due = self._writer.ping_due
+        return quiet if due is None else min(quiet, due)
 
     def _update_ping_deadline(self, now: float) -> None:
         """Extend the read deadline while a slow network still transmits the ping."""
@@ -212,7 +225,7 @@ class WebsocketLink(Link):
             self._check_requested = False
             self._check_until = self._check_until or now + CHECK_DEADLINE
             if not self._unwritten and self._writer.open_ping is None:
-                self._write_control(self._writer.ping())
+                self._write_control(self._writer.ping(now))
 
     def _finish(self) -> None:
         """Write the waiting frames, close the websocket and wait for the peer's end of stream, all within `LINGER`."""
@@ -236,9 +249,10 @@ class WebsocketLink(Link):
             self._last_write = self._clock.monotonic()
 
 
-def _upgrade(settings: EdgeHubSettings) -> Upgrade:
+def _upgrade(settings: EdgeHubSettings, headers: Mapping[str, str] | None = None) -> Upgrade:
     """Return the upgrade. Without `ConnectionUse` KubeEdge's cloud accepts it and never reads (docs/protocol.md,
     "Handshake").
     """
-    headers = {"node_id": settings.node, "project_id": settings.project, "ConnectionUse": "msg"}
-    return Upgrade(Target.parse(settings.url), headers, compression=settings.compression)
+    own = {"node_id": settings.node, "project_id": settings.project, "ConnectionUse": "msg"}
+    chosen = own if headers is None else dict(headers)
+    return Upgrade(Target.parse(settings.url), chosen, compression=settings.compression)

@@ -15,6 +15,7 @@ from beehive.resource import NULL_NAMESPACE
 
 _CORE: Final = "core"
 _KEY_PARTS: Final = 6
+_LEAST_PARTS: Final = 4
 _NULL: Final = "null"
 """Resource and operation of the message that carries a request."""
 
@@ -77,8 +78,13 @@ class Application(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     resp_body: bytes | None = None
     status: str = Progress.IN_APPLYING
     reason: str = ""
-    error: StatusError = StatusError()
+    error: StatusError | None = StatusError()
     timestamp: str = "0001-01-01T00:00:00Z"
+
+    @property
+    def refusal(self) -> dict[str, Any]:
+        """The metav1.Status of an error; without a code and a reason, there is none."""
+        return {} if self.error is None else self.error.status
 
 
 class PatchInfo(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
@@ -126,9 +132,10 @@ def key_of(target: Target) -> str:
 
 
 def target_of(app: Application) -> Target | None:
-    """Parse an Application's key; None for another form."""
+    """Parse an Application's key; None for another form. Keys of earlier KubeEdges lack the last parts."""
     parts = app.key.split("/")
-    if len(parts) != _KEY_PARTS or parts[0] or not all(parts[1:]):
+    if not _LEAST_PARTS <= len(parts) <= _KEY_PARTS or parts[0] or not all(parts[1:]):
         return None
-    group, version, plural, namespace, name = ("" if part == NULL_NAMESPACE else part for part in parts[1:])
+    whole = (*parts[1:], *("",) * (_KEY_PARTS - len(parts)))
+    group, version, plural, namespace, name = ("" if part == NULL_NAMESPACE else part for part in whole)
     return Target("" if group == _CORE else group, version, plural, namespace, name, app.subresource)

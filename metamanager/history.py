@@ -27,7 +27,7 @@ TRIM_EVERY: Final = 256
 
 MARK_KEY: Final = b"edgecore history"
 
-_UNTOLD: Final = (ResourceType.EVENT, ResourceType.STORE)
+_UNTOLD: Final = (ResourceType.EVENT, ResourceType.STORE, ResourceType.DEVICE_TWIN)
 _DROPPED_AT_ONCE: Final = 500
 _MOST_ROWS: Final = 64
 _ROW: Final = "(?, ?, ?, ?, ?, ?, ?, ?)"
@@ -52,7 +52,7 @@ class History:
     A note has the whole new state, because to compute a difference would delay the cloud's acknowledgement. The number
     of notes is limited for each object and in sum; the oldest are deleted. Of secrets they contain marks that only show
     whether two values are equal, of tokens nothing. Events are not noted, for they are a history themselves, nor are
-    the store's own rows.
+    the store's own rows and the values of devices.
 
     Args:
         connection: of the store.

@@ -4,11 +4,16 @@ A node may change between the two agents, in both directions and more than once.
 `type` and `value` and leaves the others empty or as they were, so that this agent would compare new states with the
 versions of old ones. KubeEdge's table `meta_v2` tells that a file has been in its hands; it only has copies of what is
 in `meta`, for KubeEdge's metaserver.
+
+The URLs that the cloud allows applications to ask for are a table of KubeEdge's, `target_urls`. They are copied into a
+row, which servicebus reads.
 """
 
 import logging
 import sqlite3
 from typing import Any, Final
+
+import msgspec
 
 from beehive.names import ResourceType
 from metamanager.rows import Row, row_of
@@ -17,6 +22,12 @@ from metamanager.tokens import bound_uid
 _log = logging.getLogger(__name__)
 
 _HAS_BEEN_KUBEEDGES: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta_v2'"
+URLS_KEY: Final = f"null/{ResourceType.TARGET_URLS}/kubeedge"
+MOST_URLS: Final = 1000
+"""URLs that are copied, as many as servicebus takes."""
+_HAS_URLS: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'target_urls'"
+_URLS: Final = "SELECT url FROM target_urls WHERE length(url) <= 1024 ORDER BY url LIMIT ?"
+_PUT: Final = "INSERT OR REPLACE INTO meta (key, type, value, namespace, name) VALUES (?, ?, ?, ?, ?)"
 _ROWS: Final = "SELECT key, type, value, uid, resource_version, name FROM meta"
 _FILL: Final = (
     "UPDATE meta SET uid = :uid, resource_version = :resource_version, namespace = :namespace, name = :name "
@@ -25,12 +36,12 @@ _FILL: Final = (
 
 
 def fill_all(connection: sqlite3.Connection) -> None:
-    """Set this agent's columns of every row to what its value says, in the caller's transaction."""
+    """Fill this agent's columns of every row from the row's value, in the caller's transaction."""
     connection.executemany(_FILL, _changes(connection))
 
 
 def fill_after_kubeedge(connection: sqlite3.Connection, path: str) -> None:
-    """Do the same, in a transaction of its own, if the file has been KubeEdge's.
+    """Do the same in a transaction of its own, if KubeEdge has used the file.
 
     If the file cannot be written now (a full disk), the node starts all the same, and the next start tries again.
 
@@ -56,8 +67,34 @@ def fill_after_kubeedge(connection: sqlite3.Connection, path: str) -> None:
         _log.warning(text, path, len(changes), error)
 
 
+def copy_urls(connection: sqlite3.Connection, path: str) -> None:
+    """Copy KubeEdge's table of URLs into the row `URLS_KEY`, if there is one that has changed.
+
+    If the file cannot be written now (a full disk), the node starts all the same, and the next start tries again.
+
+    Args:
+        connection: to the file.
+        path: of the file, for the log.
+
+    Raises:
+        sqlite3.Error: the rows cannot be read.
+    """
+    if connection.execute(_HAS_URLS).fetchone() is None:
+        return
+    urls = [url for (url,) in connection.execute(_URLS, (MOST_URLS,)) if isinstance(url, str)]
+    value = msgspec.json.encode({"urls": urls}).decode()
+    stored = connection.execute("SELECT value FROM meta WHERE key = ?", (URLS_KEY,)).fetchone()
+    if value == stored[0] if stored is not None else not urls:
+        return
+    row = row_of(URLS_KEY, value.encode(), 0)
+    try:
+        connection.execute(_PUT, (row.key, row.type, row.value, row.namespace, row.name))
+    except sqlite3.OperationalError as error:
+        _log.warning("database %s: the URLs that KubeEdge has stored could not be copied (%s)", path, error)
+
+
 def _changes(connection: sqlite3.Connection) -> list[dict[str, Any]]:
-    """Return what is to be changed; one value at a time is in memory."""
+    """Return the required changes; only one value is in memory at any moment."""
     return [change for row in connection.execute(_ROWS) if (change := _change_of(*row)) is not None]
 
 

@@ -237,7 +237,7 @@ class MetaManager(Module):
         sends the deletion again.
         """
         pod_ends = retry is not None and resource.type == ResourceType.POD
-        return [*([replies.to_edged(message)] if pod_ends else ()), replies.refusal(message, LOST, self.clock)]
+        return [*([replies.unstored(message)] if pod_ends else ()), replies.refusal(message, LOST, self.clock)]
 
     def _change(self, message: Message, resource: Resource, change: Change) -> bool:
         """Change the store; return False for a message with an older state than the stored one.

@@ -19,6 +19,13 @@ def to_edged(message: Message) -> Reply:
     return Reply(DeliveryMode.SEND, ModuleName.EDGED, message)
 
 
+def unstored(message: Message) -> Reply:
+    """Forward to edged the deletion of a pod, or its announcement, that could not be stored: with metamanager as
+    source, and not the cloud, which will send it again.
+    """
+    return to_edged(message.with_route(source=ModuleName.METAMANAGER))
+
+
 def to_twin(message: Message) -> Reply:
     """Forward a message to devicetwin, with the source and group of KubeEdge's metamanager."""
     return Reply(DeliveryMode.SEND, ModuleName.DEVICETWIN, message.with_route(source=Source.META, group=Group.TWIN))
@@ -32,6 +39,11 @@ def to_cloud(message: Message) -> Reply:
 def ok_to_cloud(message: Message, clock: Clock) -> Reply:
     """Acknowledge a stored message to the cloud (docs/protocol.md, "Acknowledgements")."""
     return to_cloud(message.reply(clock))
+
+
+def ok_to_cloud_as_meta(message: Message, clock: Clock) -> Reply:
+    """Acknowledge a new device or model, with the source and group under which devicetwin has received it."""
+    return to_cloud(message.reply(clock).with_route(source=Source.META, group=Group.TWIN))
 
 
 def answer(request: Message, reply: Message) -> Reply:

@@ -13,11 +13,14 @@ differences from KubeEdge:
 - the store keeps a limited number of this node's events, whether or not they go to the cloud (KubeEdge keeps none);
 - metamanager asks the cloud for a named pod that is not stored (`metamanager.pod_question`): this repairs a lost store
   without ending a pod;
-- edged receives the Node object like any other (KubeEdge: not its updates).
+- edged receives the Node object like any other (KubeEdge: not its updates);
+- devicetwin receives each Device and DeviceModel, and keeps its devices here.
 """
 
+from collections.abc import Callable
 from enum import Enum, auto
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from beehive import ModuleName, Operation, ResourceType
 from beehive.cache import cached_for_short_texts
@@ -51,6 +54,8 @@ class Step(Enum):
     """Report to the cloud, if events are reported."""
     OK_TO_CLOUD = auto()
     """Acknowledge to the cloud."""
+    OK_TO_CLOUD_AS_META = auto()
+    """Acknowledge with source `meta` and group `twin`, as KubeEdge does for a new object that its twin receives."""
     OK_TO_SENDER = auto()
     ASK_CLOUD = auto()
     """Query under a new id, store the answer, pass it to the sender (processRemote)."""
@@ -124,6 +129,9 @@ VOLUME_OPERATIONS = (
     Operation.CONTROLLER_UNPUBLISH_VOLUME,
 )
 
+_OF_DEVICES = frozenset({ResourceType.DEVICE, ResourceType.DEVICE_MODEL})
+_CLOUD_CHANGES = frozenset({Operation.INSERT, Operation.UPDATE, Operation.DELETE})
+
 _NOTHING = Plan(Change.NONE, (Step.UNSUPPORTED,))
 _PASS_ON = Plan(Change.NONE, (Step.TO_CLOUD,))
 _RECORD = Plan(Change.PUT_EVENT, (Step.EVENT_TO_CLOUD,), even_if_old=True, even_if_lost=True)
@@ -140,8 +148,10 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
         named: whether the resource names one object, not a collection.
         connected: whether there is a connection to the cloud.
     """
-    if kind == ResourceType.STORE:
-        return _of_the_store_itself(operation, source)
+    if kind in _OWN:
+        return _OWN[kind](operation, source)
+    if kind in _OF_DEVICES and source == ModuleName.EDGECONTROLLER and operation in _CLOUD_CHANGES:
+        return _of_devices(operation)
     if kind == ResourceType.EVENT and operation in (Operation.INSERT, Operation.UPDATE):
         return _RECORD
     if kind == ResourceType.EVENT and operation == Operation.PATCH:
@@ -182,7 +192,7 @@ def is_kept(kind: str) -> bool:
 
 
 def _of_the_store_itself(operation: str, source: str) -> Plan:
-    """Plan a message about this node's notes on its store, which go nowhere else."""
+    """Plan a message about this node's notes on its own store, which never leave it."""
     if operation == Operation.QUERY:
         return Plan(Change.NONE, (Step.ANSWER,))
     if operation == Operation.UPDATE and source == ModuleName.EDGED:
@@ -190,12 +200,42 @@ def _of_the_store_itself(operation: str, source: str) -> Plan:
     return _NOTHING
 
 
+def _of_a_module(owner: ModuleName, operation: str, source: str) -> Plan:
+    """Plan a message about rows that one module of this node keeps in the store; nobody else writes them."""
+    if operation == Operation.QUERY:
+        return Plan(Change.NONE, (Step.ANSWER,))
+    if source != owner:
+        return _NOTHING
+    if operation == Operation.UPDATE:
+        return Plan(Change.PUT, (Step.OK_TO_SENDER,))
+    return Plan(Change.DELETE, (Step.OK_TO_SENDER,)) if operation == Operation.DELETE else _NOTHING
+
+
+def _of_devices(operation: str) -> Plan:
+    """Plan a Device or DeviceModel that changed while the node was offline and that the cloud sends again: devicetwin
+    receives it, and not edged as in KubeEdge.
+    """
+    if operation == Operation.DELETE:
+        return Plan(Change.DELETE, (Step.TO_TWIN, Step.OK_TO_CLOUD), even_if_old=True)
+    return Plan(Change.PUT, (Step.TO_TWIN, Step.OK_TO_CLOUD))
+
+
+_OWN: Final[dict[str, Callable[[str, str], Plan]]] = {
+    ResourceType.STORE: _of_the_store_itself,
+    ResourceType.DEVICE_TWIN: partial(_of_a_module, ModuleName.DEVICETWIN),
+    ResourceType.DEVICE_MAPPER: partial(_of_a_module, ModuleName.DMI),
+    ResourceType.MQTT_TOPICS: partial(_of_a_module, ModuleName.EVENTBUS),
+    ResourceType.TARGET_URLS: partial(_of_a_module, ModuleName.SERVICEBUS),
+}
+"""Plans of the types that only modules of this node write."""
+
+
 def _insert(source: str, *, connected: bool) -> Plan:
     match source:
         case ModuleName.EDGED:
             return Plan(Change.NONE, (_remote(connected=connected),))
         case ModuleName.DEVICECONTROLLER:
-            return Plan(Change.PUT, (Step.TO_TWIN, Step.OK_TO_CLOUD))
+            return Plan(Change.PUT, (Step.TO_TWIN, Step.OK_TO_CLOUD_AS_META))
         case ModuleName.POLICYCONTROLLER:
             return Plan(Change.PUT, (Step.OK_TO_CLOUD,))
     return Plan(Change.PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD))

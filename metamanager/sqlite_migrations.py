@@ -12,14 +12,14 @@ import msgspec
 from metamanager import _sqlite_sql as sql
 from metamanager.calls import COMPLETE
 from metamanager.errors import StoreDamagedError, StoreOpenError
-from metamanager.kubeedge_rows import fill_after_kubeedge, fill_all
+from metamanager.kubeedge_rows import copy_urls, fill_after_kubeedge, fill_all
 
 _IMPOSSIBLE = 10_000
 _NOTE = "INSERT OR REPLACE INTO meta (key, type, value) VALUES ('null/store/complete', 'store', :value)"
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Run the missing steps, and take over what KubeEdge has written since the last start.
+    """Run the missing steps, and take over rows that KubeEdge has written since the last start.
 
     Raises:
         StoreOpenError: a newer edgecore has made the file.
@@ -42,6 +42,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
             connection.rollback()
             raise
     fill_after_kubeedge(connection, path)
+    copy_urls(connection, path)
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -123,6 +123,7 @@ STEPS: dict[Step, Callable[[Steps, Message], list[Reply]]] = {
     Step.REPORT_TO_CLOUD: lambda _, message: [replies.to_cloud(message.with_header(sync=False))],
     Step.EVENT_TO_CLOUD: Steps.event_to_cloud,
     Step.OK_TO_CLOUD: lambda steps, message: [replies.ok_to_cloud(message, steps.clock)],
+    Step.OK_TO_CLOUD_AS_META: lambda steps, message: [replies.ok_to_cloud_as_meta(message, steps.clock)],
     Step.OK_TO_SENDER: Steps.ok_to_sender,
     Step.ANSWER: Steps.from_store,
     Step.ANSWER_OR_ASK: Steps.from_store_or_ask,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import subprocess
@@ -12,11 +13,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from beehive.library_logging import COSTLY
 from tests.end_to_end.processes import mounts_below
+from tests.support.spread import spread
 
-settings.register_profile("edgecore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("edgecore", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+settings.register_profile("slow", settings.get_profile("edgecore"), max_examples=200)
 settings.load_profile("edgecore")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -36,6 +40,12 @@ def log_as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def directories_are_spread(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let ext4 put the tests' directories apart from what earlier tests have deleted."""
+    spread(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="session", autouse=True)
 def nothing_stays_mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Unmount volumes below pytest's directory: a stopped node leaves its pods' volumes mounted, as a kubelet does."""
     yield
@@ -43,15 +53,41 @@ def nothing_stays_mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         subprocess.run(["umount", "--lazy", point], check=False)
 
 
-TOGETHER: Final = "tests/end_to_end/crowd/"
-"""Tests that share a costly fixture, and therefore run in one process."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Spare the garbage collector what was imported and collected: it stays until the end."""
+    gc.collect()
+    gc.freeze()
+
+
+TOGETHER: Final = (
+    "tests/documentation/test_site.py",
+    "tests/edged/dockershim/",
+    "tests/edged/oci/images/test_like_containerd.py",
+    "tests/end_to_end/crowd/",
+    "tests/modules/cloud/apiserver/test_database.py",
+    "tests/modules/processes/cloudcore/test_shared.py",
+    "tests/modules/tools/trace_tools/test_view.py",
+    "tests/packaging/test_wheel.py",
+    "tests/replay/test_deletions.py",
+    "tests/replay/test_recorded_process.py",
+    "tests/replay/test_simulated.py",
+)
+"""Tests that share a costly fixture: those of each place run in one process, one after the other."""
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives each test to the next idle process, and all tests below `TOGETHER` to one process."""
+    """Gives each test to the next idle process, and all tests of a place in `TOGETHER` to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return TOGETHER if nodeid.startswith(TOGETHER) else nodeid
+        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Forget what a process has completed: the base class counts all of it again after each test."""
+        super().mark_test_complete(node, item_index, duration)
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]
 
 
 @pytest.hookimpl(optionalhook=True)

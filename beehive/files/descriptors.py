@@ -9,7 +9,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class MountOf(NamedTuple):
-    """The mount of a file. Bind mounts of one file system share the device and differ in the number."""
+    """The mount of a file. Bind mounts of the same file system share the device and differ in the number."""
 
     device: int
     number: int

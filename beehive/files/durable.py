@@ -8,6 +8,7 @@ second file, fsynced and renamed, and the directory is fsynced.
 import contextlib
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 OWNER_ONLY = 0o600
@@ -36,11 +37,7 @@ def replace_soon(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
 
 def make_durable(path: Path) -> None:
     """Put a file and its name on the disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _sync_file(path)
     sync_directory(path.parent)
 
 
@@ -54,21 +51,51 @@ def write_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
     _write(path, content, mode, durable=True)
 
 
-def _write(path: Path, content: bytes, mode: int, *, durable: bool) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+def write_files(contents: Mapping[Path, bytes], mode: int = OWNER_ONLY) -> None:
+    """Write several new files as `write_file` does. Raises OSError, and may leave some of them.
+
+    All are written before the first is flushed: a journalling file system then puts their names on the disk in one
+    transaction, and not in one for each file.
+    """
+    for path, content in contents.items():
+        _write(path, content, mode, durable=False)
+    for path in contents:
+        _sync_file(path)
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
-            file.write(content)
-            file.flush()
-            if durable:
-                os.fsync(descriptor)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: Path, content: bytes, mode: int, *, durable: bool) -> None:
+    descriptor = _new_file(path, mode)
+    try:
+        os.fchmod(descriptor, mode)
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if durable:
+            os.fsync(descriptor)
     except BaseException:
         with contextlib.suppress(OSError):
             path.unlink()
         raise
+    finally:
+        os.close(descriptor)
+
+
+def _new_file(path: Path, mode: int) -> int:
+    """Return a descriptor of a new file; what an earlier attempt has left there is removed."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags, mode)
+    except FileExistsError:
+        path.unlink()
+        return os.open(path, flags, mode)
 
 
 def put_in_place(source: Path, target: Path) -> None:

@@ -1,6 +1,6 @@
 """The client's side of an exchange."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import h11
@@ -17,6 +17,8 @@ class ResponseHead(NamedTuple):
     status: int
     headers: dict[str, str]
     """Names in lower case; of several headers with one name, the last."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """All headers in order, names in lower case."""
 
 
 class ClientExchange:
@@ -73,8 +75,31 @@ class ClientExchange:
             event = next_event(self._connection, receive)
         if not isinstance(event, h11.Response | h11.InformationalResponse):
             raise HttpError(502, "closed before an answer came")
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
-        return ResponseHead(event.status_code, headers)
+        return _head(event)
+
+    def feed(self, data: bytes) -> Iterator[ResponseHead | bytes]:
+        """Take the connection's next bytes, `b""` at its end; yield the head, then the body's pieces, as they are
+        complete. For a caller that does not wait for the connection. Responses with a status below 200 are skipped.
+
+        Raises:
+            HttpError: as `read_head` and `read_body`.
+        """
+        try:
+            self._connection.receive_data(data)
+            while isinstance(
+                event := self._connection.next_event(), h11.InformationalResponse | h11.Response | h11.Data
+            ):
+                if isinstance(event, h11.Data):
+                    yield bytes(event.data)
+                elif isinstance(event, h11.Response):
+                    yield _head(event)
+        except h11.RemoteProtocolError as error:
+            raise HttpError(error.error_status_hint, str(error)) from error
+
+    @property
+    def complete(self) -> bool:
+        """Whether the response has been received to its end."""
+        return self._connection.their_state not in (h11.SEND_RESPONSE, h11.SEND_BODY)
 
     def read_body(self, receive: Receive, limit: int) -> bytes:
         """Return the body, or its beginning of at least `limit` bytes: the rest is not received.
@@ -86,3 +111,8 @@ class ClientExchange:
         while len(body) < limit and isinstance(event := next_event(self._connection, receive), h11.Data):
             body += event.data
         return bytes(body)
+
+
+def _head(event: h11.Response | h11.InformationalResponse) -> ResponseHead:
+    fields = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers)
+    return ResponseHead(event.status_code, dict(fields), fields)

@@ -30,7 +30,7 @@ class RequestHead(NamedTuple):
 
 
 class ServerExchange:
-    """One request and its response on a connection that a server has accepted.
+    """The requests of a connection that a server has accepted, one at a time, and their responses.
 
     Example:
         exchange = ServerExchange(max_head=64 * 1024)
@@ -71,15 +71,21 @@ class ServerExchange:
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers)
         return RequestHead(event.method.decode("latin-1"), event.target.decode("latin-1"), headers, version)
 
-    def read_body(self, receive: Receive) -> bytes:
-        """Return the whole body; see `body_length` for its bound.
+    def read_body(self, receive: Receive, limit: int | None = None) -> bytes:
+        """Return the whole body.
+
+        Args:
+            receive: returns the connection's next bytes.
+            limit: bytes of a body in chunks; None for one whose length `body_length` has checked.
 
         Raises:
-            HttpError: 400; the connection ends before the body is complete.
+            HttpError: 400; the connection ends before the body is complete. 413; it exceeds the limit.
         """
         body = bytearray()
         while isinstance(event := next_event(self._connection, self._counted(receive)), h11.Data):
             body += event.data
+            if limit is not None and len(body) > limit:
+                raise HttpError(413, f"a body has at most {limit} bytes")
         return bytes(body)
 
     def go_ahead(self) -> bytes:
@@ -88,19 +94,26 @@ class ServerExchange:
             return b""
         return self._connection.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
 
-    def response(self, status: int, headers: Iterable[tuple[str, str]]) -> bytes:
+    def response(self, status: int, headers: Iterable[tuple[str, str]], *, keeps: bool = False) -> bytes:
         """Return the head of the response.
 
         A body without `Content-Length` is sent in chunks to a client of HTTP/1.1, and ends with the connection for one
-        of HTTP/1.0. `Connection: close` is always added.
+        of HTTP/1.0.
+
+        Args:
+            status: HTTP status.
+            headers: without `Connection`, which is added.
+            keeps: whether to keep the connection open for another request, if this one was read to its end and the
+                client keeps it open too.
 
         Raises:
             h11.LocalProtocolError: a header has a line break or another byte that no header may have.
         """
         reason = HTTPStatus(status).phrase if status in _STATUSES else ""
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        head = h11.Response(status_code=status, headers=[*encoded, (b"Connection", b"close")], reason=reason.encode())
-        return self._connection.send(head)
+        if not keeps or self._connection.their_state is not h11.DONE:
+            encoded.append((b"Connection", b"close"))
+        return self._connection.send(h11.Response(status_code=status, headers=encoded, reason=reason.encode()))
 
     def data(self, piece: bytes) -> bytes:
         """Return a piece of the response's body as it is sent; nothing to a HEAD."""
@@ -110,8 +123,25 @@ class ServerExchange:
         """Return the bytes that end the response's body: the last chunk, or nothing."""
         return self._connection.send(h11.EndOfMessage())
 
+    def next_request(self) -> bool:
+        """Prepare for another request after a whole response; return whether the connection can carry one: it can if
+        the request was read to its end and neither side closes the connection.
+        """
+        if (self._connection.our_state, self._connection.their_state) != (h11.DONE, h11.DONE):
+            return False
+        self._connection.start_next_cycle()
+        self._received = len(self.rest)
+        return True
+
+    def receive(self, data: bytes) -> None:
+        """Take the first bytes of a request, which the server has read while it waited for one."""
+        self._connection.receive_data(data)
+        self._received += len(data)
+
     def _counted(self, receive: Receive) -> Receive:
-        """Count bytes, and raise HttpError at the connection's end: no request ends so, h11 would take no response."""
+        """Count bytes; raise HttpError at the connection's end, where the request is incomplete and h11 would accept no
+        response.
+        """
 
         def received() -> bytes:
             data = receive()
@@ -127,7 +157,7 @@ def body_length(head: RequestHead, limit: int) -> int:
     """Return how many bytes the request's body has.
 
     Raises:
-        HttpError: 413 for more than `limit`, 411 when the client does not say how many.
+        HttpError: 413 for more than `limit`, 411 for a body without a stated length.
     """
     if head.header("transfer-encoding"):
         raise HttpError(411, "a body needs a Content-Length")

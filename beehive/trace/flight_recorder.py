@@ -1,14 +1,16 @@
 """The flight recorder: the last minute of a hive in memory.
 
 Recording a delivery is one append in C to a small ring, the intake; no lock and no other Python code runs on the
-module's thread. The intake is moved to the history ten times a second, and the history is bounded in age and bytes.
+module's thread. The intake is moved to the history ten times a second, less often after a second in which nothing was
+recorded: on an idle node these looks were the most frequent wakes. The history is bounded in age and bytes.
 There are two rings because the cost of keeping a message is not the append but the memory: with a single ring of 8 MiB,
 every message would be made in memory outside of the processor's caches, which costs a busy bus a tenth of its rate. In
 return, the oldest of more than `INTAKE` deliveries within `PERIOD` are lost, and a note says so. On a node that is
 rare, because each frame, commit and call of the runtime also empties the intake if it is half full.
 
-The history is packed a little later (`beehive.trace.packed_block`), unless so many entries arrive that packing them
-would cost too much processor time. `BYTES` counts entries before packing, as a dump needs them.
+The history is packed a little later (`beehive.trace.packed_block`), when little is recorded; not at all while so many
+entries arrive that packing them would cost too much processor time. `BYTES` counts entries before packing, as a dump
+needs them.
 """
 
 import threading
@@ -34,6 +36,12 @@ INTAKE: Final = 512
 PERIOD: Final = 0.1
 """Seconds between two emptyings of the intake."""
 
+REST: Final = 0.5
+"""The same while nothing is recorded."""
+
+_CALM_LOOKS = 10
+"""Looks that find nothing new before the recorder rests."""
+
 BLOCK: Final = 128
 """Entries that are packed together, or fewer with `BLOCK_BYTES`."""
 
@@ -41,7 +49,23 @@ BLOCK_BYTES: Final = 256 * 1024
 """Bytes that make a block of fewer entries: the runtime's lists of a hundred pods take some 100 kB each second."""
 
 _BLOCKS = 3
-"""Blocks that are packed within `PERIOD` at most, which takes 2 % of a core. If more entries arrive, none is packed."""
+"""Blocks that are packed within `PERIOD` at most, which takes 2 % of a core, on a busy machine some 10 %. If more
+entries arrive, none is packed."""
+
+_FEW = 32
+"""Entries within `PERIOD` beyond which packing waits: something is being done, such as a start of pods, which packing
+would slow down."""
+
+_LOOSE_BYTES = 1024 * 1024
+"""Bytes of entries that wait for that at most."""
+
+_PERIODS = 10
+"""Periods within which one block may arrive in each on average. While more comes, none is packed, either: it would be
+forgotten again after some seconds."""
+
+_PART = 128
+"""The part of a full history that is forgotten at once: to look for each entry whether others are too old costs more
+than to keep it."""
 
 _JUMP = 0.1
 """Seconds by which the wall clock must jump to be noted."""
@@ -68,17 +92,23 @@ class FlightRecorder:
         self._clock = clock
         self._seconds = seconds
         self._room = size
+        self._slack = size // _PART
         self._lock = threading.Lock()
         self._intake: deque[AnyEntry] = deque(maxlen=INTAKE)
         self._packed: deque[PackedBlock] = deque()
         self._loose: deque[tuple[AnyEntry, int]] = deque()
         self._loose_size = 0
-        self._loose_before = 0
-        """Unpacked entries after the last packing."""
+        self._arrived = 0
+        """Entries since the last emptying of the intake."""
+        self._lately: deque[int] = deque(maxlen=_PERIODS)
+        """Entries of each of the last periods."""
         self._offset = clock.now() - clock.monotonic()
         self.noted: Callable[[RecorderNote], None] = self.add
         """Called with the recorder's own notes; replaced where another recorder receives them too."""
-        self._timer: Timer = clock.every(PERIOD, self._tick)
+        self._calm = 0
+        """Looks since something was recorded."""
+        self._closed = False
+        self._timer: Timer = clock.after(PERIOD, self._tick)
         self.delivered = self._intake.append
         """Records a delivery (`beehive.Tap`): the ring's own method, to save a call."""
 
@@ -91,6 +121,7 @@ class FlightRecorder:
 
     def close(self) -> None:
         """Stop the timer that empties the intake."""
+        self._closed = True
         self._timer.cancel()
 
     @property
@@ -130,16 +161,23 @@ class FlightRecorder:
         return len(entries)
 
     def _tick(self) -> None:
-        self._take_in()
-        self._pack()
-        self._note_jump()
+        is_calm = not self._intake and not self._arrived
+        self._calm = self._calm + 1 if is_calm else 0
+        try:
+            self._take_in()
+            self._pack()
+            self._note_jump()
+        finally:
+            self._timer = self._clock.after(REST if self._calm >= _CALM_LOOKS else PERIOD, self._tick)
+            if self._closed:
+                self._timer.cancel()
 
     def _take_in(self) -> None:
         """Move the deliveries in the intake to the history."""
         intake = self._intake
         with self._lock:
             if len(intake) == INTAKE:
-                text = f"more than {INTAKE} deliveries in {PERIOD} s; the oldest of them are left out"
+                text = f"more than {INTAKE} deliveries at once; the oldest of them are left out"
                 self._keep(RecorderNote(intake[0].time, NoteKind.LOST, text))
             for _ in range(len(intake)):
                 self._keep(intake.popleft())
@@ -147,21 +185,30 @@ class FlightRecorder:
 
     def _keep(self, entry: AnyEntry) -> None:
         size = size_of(entry)
+        self._arrived += 1
         self._room -= size
         self._loose.append((entry, size))
         self._loose_size += size
         if self._room < 0:
-            self._forget()
+            self._forget(self._slack)
 
     def _pack(self) -> None:
         """Pack loose entries, with the lock held for one block at a time, so that `add` waits for one at most."""
-        if len(self._loose) - self._loose_before <= _BLOCKS * BLOCK:
+        with self._lock:
+            self._lately.append(self._arrived)
+            self._arrived = 0
+        if self._is_time_to_pack():
             for _ in range(_BLOCKS):
                 with self._lock:
                     if len(self._loose) < BLOCK and self._loose_size < BLOCK_BYTES:
                         break
                     self._pack_block()
-        self._loose_before = len(self._loose)
+
+    def _is_time_to_pack(self) -> bool:
+        latest = self._lately[-1]
+        if latest > _FEW and self._loose_size < _LOOSE_BYTES:
+            return False
+        return latest <= _BLOCKS * BLOCK and sum(self._lately) <= _PERIODS * BLOCK
 
     def _pack_block(self) -> None:
         entries: list[AnyEntry] = []
@@ -173,12 +220,14 @@ class FlightRecorder:
         self._loose_size -= size
         self._packed.append(PackedBlock.of(entries, size))
 
-    def _forget(self) -> float:
-        """Drop entries beyond the bounds of age and bytes; return the time before which an entry is too old."""
+    def _forget(self, room: int = 0) -> float:
+        """Drop entries beyond the bounds of age and bytes, so that there is room for `room` bytes; return the time
+        before which an entry is too old.
+        """
         packed, loose, oldest = self._packed, self._loose, self._clock.monotonic() - self._seconds
-        while packed and (self._room < 0 or packed[0].newest < oldest):
+        while packed and (self._room < room or packed[0].newest < oldest):
             self._room += packed.popleft().size
-        while loose and (self._room < 0 or loose[0][0].time < oldest):
+        while loose and (self._room < room or loose[0][0].time < oldest):
             size = loose.popleft()[1]
             self._room += size
             self._loose_size -= size

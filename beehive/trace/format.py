@@ -173,6 +173,10 @@ class CriCall(Base, frozen=True, array_like=True, gc=False, tag="cri"):
     """Duration of the call."""
 
 
+SYNCED: Final = "synced"
+"""Kind of a `CriEvent` that is none of the runtime: edged took the result of a worker's job."""
+
+
 class CriEvent(Base, frozen=True, array_like=True, gc=False, tag="event"):
     """An event of the container runtime, or a change of a pod that a relist found."""
 

@@ -25,6 +25,7 @@ import msgspec
 from beehive.decoding import json_decoder
 from beehive.names import Operation
 from beehive.resource import Side, type_of
+from beehive.trace.repeated_names import repeats_names
 from beehive.trace.secrets import SHORTEST, KnownSecrets
 from beehive.trace.substring_search import SubstringMatch, TooMuchWorkError
 
@@ -33,24 +34,21 @@ MARK: Final = "redacted:"
 _SECRET_TYPES: Final = frozenset({"secret", "serviceaccounttoken"})
 """Resource types whose contents are secret in any form."""
 
-_FIELDS: Final = frozenset(
-    [
-        "token",
-        "password",
-        "identitytoken",
-        "registrytoken",
-        "bearertoken",
-        "accesstoken",
-        "refreshtoken",
-        "mqttpassword",
-    ]
-)
+_FIELDS: Final = frozenset({
+    "token", "password", "identitytoken", "registrytoken", "bearertoken", "accesstoken", "refreshtoken", "mqttpassword",
+})  # fmt: skip
 """Fields, in lower case and without underscores, whose text is a secret in any object."""
+
+_CONTENT: Final = b'"content"'
+
+_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
+"""Headers in lower case, whose values are credentials: lists of texts, in the requests that rules pass on."""
 
 _QUOTE: Final = rb'\\*"'
 _SUSPECT: Final = re.compile(
     b'"(?:ReqBody%(q)s|kind%(q)s\\s*:\\s*%(q)sSecret(?:List)?%(q)s|\\.?dockerconfig'
-    b"|\\w*(?:token|password)%(q)s\\s*:\\s*%(q)s|auths%(q)s\\s*:)" % {b"q": _QUOTE},
+    b"|\\w*(?:token|password)%(q)s\\s*:\\s*%(q)s|auths%(q)s\\s*:"
+    b"|[\\w-]*(?:authorization|cookie)%(q)s\\s*:\\s*\\[)" % {b"q": _QUOTE},
     re.IGNORECASE,
 )
 """Cheap test whether a text, or a text in it, may hold a secret by its form."""
@@ -146,7 +144,8 @@ class Redactor:
         content = bytes(envelope.content)
         route = envelope.route
         redacted = self.content(route.resource, route.operation, content) if content else content
-        if redacted == content and not self._holds_known(frame.replace(content, b"", 1)):
+        is_once = frame.count(_CONTENT) == 1 or not repeats_names(frame)
+        if redacted == content and is_once and not self._holds_known(frame.replace(content, b"", 1)):
             return frame
         whole = {**msgspec.json.decode(frame), "content": None}
         if not self.known.is_full:
@@ -164,7 +163,7 @@ class Redactor:
         try:
             value = msgspec.json.decode(text)
             redacted = how(self, value)
-            return text if redacted == value else msgspec.json.encode(redacted)
+            return text if redacted == value and not repeats_names(text) else msgspec.json.encode(redacted)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return self._whole(text)
 
@@ -228,11 +227,15 @@ def _anywhere(redactor: Redactor, value: Any) -> Any:
     if _is_application(value):
         return {key: redactor._hidden(item) if key in _BODIES and item else item for key, item in value.items()}
     return {
-        redactor._without_known(key): redactor._hidden(item)
-        if isinstance(item, str) and item and key.lower().replace("_", "") in _FIELDS
-        else _anywhere(redactor, item)
+        redactor._without_known(key): (_everything if _is_secret(key, item) else _anywhere)(redactor, item)
         for key, item in value.items()
     }
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    if isinstance(value, list):
+        return name.lower() in _HEADERS
+    return isinstance(value, str) and name.lower().replace("_", "") in _FIELDS
 
 
 def _in_secret(redactor: Redactor, value: Any) -> Any:
@@ -324,7 +327,10 @@ def _string(redactor: Redactor, value: str, how: "Callable[[Redactor, Any], Any]
     for text, wrapped in ((value.encode("utf-8", "surrogatepass"), str), (_decoded(value), _encoded)):
         inner = None if text is None or text[:1] not in (b"{", b"[") else _json(text)
         if inner is not None and text is not None:
-            again = msgspec.json.encode(how(redactor, inner))
+            redacted = how(redactor, inner)
+            if redacted == inner and not repeats_names(text):
+                return value  # as it is: encoded anew it would lose its white space, such as the last line's end
+            again = msgspec.json.encode(redacted)
             return wrapped(again) if wrapped is _encoded else again.decode()
     if hide and value not in _PLAIN_ANSWERS:
         return redactor._hidden(value) if value else value

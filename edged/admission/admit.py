@@ -1,9 +1,9 @@
 """Decides whether this node admits a pod, or rejects it for good: pure functions.
 
-The scheduler has usually decided the same; but it was not asked about pods that name their node themselves and static
-pods, and may not have known the node's present state. Reasons are a kubelet's, because controllers and people read
-them. Only new pods are checked: a pod that ran here before is not ended because of a label (kubelet checks labels and
-taints only when a pod starts).
+The scheduler has usually decided the same. But it never sees static pods and pods that name their node themselves, and
+it may not have known the node's present state. Reasons are a kubelet's, because controllers and people read them. Only
+new pods are checked: a pod that ran here before is not ended because of a label (kubelet checks labels and taints only
+when a pod starts).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedul
 
 
 class NodeInfo(Struct, frozen=True):
-    """The node that a new pod is measured by (the scheduler framework's NodeInfo)."""
+    """The state of the node that decides about a new pod (the scheduler framework's NodeInfo)."""
 
     name: str
     allocatable: Mapping[str, Fraction] = {}

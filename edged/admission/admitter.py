@@ -32,9 +32,9 @@ class PodAdmitter:
     def rejection(self, record: PodRecord, *, is_new: bool) -> KillOptions | None:
         """Return why the node does not run a pod; None if it does.
 
-        A pod that has been here before (its status has a start time) may well run, so that its resources are not
-        checked again; but it must stay valid. Pods that are ending make room for others: a kubelet would reject the
-        successor for good.
+        A pod that has been on the node before (its status has a start time) may be running, so its resources are not
+        checked again; but it must still be valid. Ending pods do not take resources from new ones: a kubelet counts
+        them, and would reject their successor for good.
 
         Args:
             record: the pod.
@@ -52,7 +52,9 @@ class PodAdmitter:
         return refusal(record.pod, [pod for pod in others if not is_terminal(pod)], self.node_info())
 
     def node_info(self) -> NodeInfo:
-        """Return what a new pod is measured by. Resources are known from the node's first report on."""
+        """Return the state of the node that decides about a new pod. Its resources are known after the node's first
+        report.
+        """
         state = self._node.state
         return NodeInfo(
             self._settings.node_name,

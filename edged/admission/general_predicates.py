@@ -28,7 +28,7 @@ def insufficient_resource(
 def insufficient_beside(
     pod: Pod, used: Mapping[str, Fraction], allocatable: Mapping[str, Fraction]
 ) -> tuple[str, str] | None:
-    """Return the same, for what the other pods use (`used_resources`)."""
+    """Return the same as `insufficient_resource`, given the resources that other pods use (`used_resources`)."""
     if not allocatable:
         return None
     wanted: Amounts = {_PODS: Fraction(1), **pod_requests(pod)}
@@ -40,7 +40,7 @@ def insufficient_beside(
 
 
 def taken_host_port(pod: Pod, others: Iterable[Pod]) -> Port | None:
-    """Return the first host port of a pod that another pod has; None when all are free."""
+    """Return the first host port of a pod that another pod uses; None when all are free."""
     wanted = host_ports(pod)
     if not wanted:
         return None

@@ -7,6 +7,7 @@ the requested unit) happens in one place.
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 from edged.errors import EdgedError
 
@@ -30,6 +31,7 @@ class QuantityError(EdgedError):
     """The text is not a Kubernetes quantity."""
 
 
+@lru_cache(maxsize=1024)
 def parse_quantity(quantity: Quantity) -> Fraction:
     """Return the exact value of a quantity in base units (cores, bytes, counts). Raises QuantityError.
 

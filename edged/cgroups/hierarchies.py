@@ -22,7 +22,9 @@ class Hierarchy(msgspec.Struct, frozen=True):
 
 
 def read_hierarchies(mountinfo: str) -> list[Hierarchy]:
-    """Return the hierarchies in a text like /proc/self/mountinfo. Of one that is mounted twice the first counts."""
+    """Return the hierarchies in a text like /proc/self/mountinfo. If a hierarchy is mounted twice, the first mount
+    counts.
+    """
     found: dict[object, Hierarchy] = {}
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")

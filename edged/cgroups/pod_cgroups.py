@@ -40,6 +40,8 @@ class PodCgroups:
         self._machine = machine
         self._names = CgroupNames(settings.driver, settings.root)
         self._set: dict[PodUid, tuple[CgroupPath, ResourceConfig]] = {}
+        self._removed: set[PodUid] = set()
+        """Pods whose cgroups were removed, until they are gone: their resources are released more than once."""
         self._cpu_requests: dict[PodUid, int] = {}
         self._weight: ResourceConfig | None = None
         self._lock = threading.Lock()
@@ -59,19 +61,25 @@ class PodCgroups:
         path, limits = self._names.of_pod(uid, qos), resource_config_for_pod(pod, self._machine, self._settings.pids)
         if not anew and self._set.get(uid) == (path, limits):
             return
+        self._removed.discard(uid)
         self._tree.make(path)
         self._tree.set(path, limits)
         self._set[uid] = (path, limits)
         self._request_cpu(uid, milli_cpu_of_class(pod, qos))
 
     def remove(self, uid: PodUid) -> None:
-        """Remove the pod's cgroup in whichever class. Raises CgroupError, CgroupBusyError."""
-        if self._tree is None:
+        """Remove the pod's cgroup in whichever class; nothing if that was done. Raises CgroupError, CgroupBusyError."""
+        if self._tree is None or uid in self._removed:
             return
         for path in self._names.of_pod_anywhere(uid):
             self._tree.remove(path)
         self._set.pop(uid, None)
         self._request_cpu(uid, 0)
+        self._removed.add(uid)
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Forget a pod that is gone from the node."""
+        self._removed.discard(uid)
 
     def _request_cpu(self, uid: PodUid, milli_cpu: int) -> None:
         """Store the CPU request of a pod, and set the class to the sum if it changed."""

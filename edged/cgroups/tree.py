@@ -17,6 +17,7 @@ from edged.cgroups.resource_config import ResourceConfig
 
 _log = logging.getLogger(__name__)
 
+_HUGE_PAGES = "hugetlb"
 _PAGE_FILES = (("hugetlb.", ".limit_in_bytes"), ("hugetlb.", ".max"))
 
 
@@ -65,29 +66,32 @@ class CgroupFiles:
     def __init__(self, hierarchies: Iterable[Hierarchy]) -> None:
         self._hierarchies = tuple(hierarchies)
         self._used = tuple(h for h in self._hierarchies if set(h.controllers) & set(CONTROLLERS))
+        self._handed_down: set[Path] = set()
+        """Unified cgroups that have handed down their controllers, up to a failure: others may change them."""
+        self._page_sizes: dict[Path, tuple[str, ...]] = {}
+        """Sizes of huge pages by mount."""
 
     def make(self, path: CgroupPath) -> None:
         """See `CgroupTree`."""
         for hierarchy in self._used:
-            directory = hierarchy.mount
-            for part in path.strip("/").split("/"):
-                if hierarchy.unified:
-                    self._hand_down(directory, hierarchy.controllers)
-                directory = directory / part
-                with _cgroup_errors("make the cgroup", directory):
-                    directory.mkdir(mode=0o755, exist_ok=True)
+            directory = _below(hierarchy.mount, path)
+            ready = not hierarchy.unified or directory.parent in self._handed_down
+            if not (ready and _made(directory)):
+                self._make_all(hierarchy, path)
 
     def set(self, path: CgroupPath, limits: ResourceConfig) -> None:
         """See `CgroupTree`."""
         first: CgroupError | None = None
         for hierarchy in self._used:
             directory = _below(hierarchy.mount, path)
-            for knob in knobs(limits, unified=hierarchy.unified, page_sizes=_page_sizes(directory)):
+            page_sizes = self._page_sizes_of(hierarchy, directory)
+            for knob in knobs(limits, unified=hierarchy.unified, page_sizes=page_sizes):
                 try:
-                    self._write_knob(hierarchy, directory, knob)
+                    _write_knob(hierarchy, directory, knob)
                 except CgroupError as error:
                     first = first or error
         if first is not None:
+            self._handed_down.clear()
             raise first
 
     def remove(self, path: CgroupPath) -> None:
@@ -100,10 +104,25 @@ class CgroupFiles:
                     os.kill(process, signal.SIGKILL)
             raise CgroupBusyError("cannot remove the cgroup", str(busy[0]), "it is in use", retryable=True)
 
-    def _write_knob(self, hierarchy: Hierarchy, directory: Path, knob: Knob) -> None:
-        if knob.controller in hierarchy.controllers:
-            with _cgroup_errors("set the cgroup's limit", directory / knob.file, f"to {knob.value}"):
-                _write(directory / knob.file, knob.value)
+    def _make_all(self, hierarchy: Hierarchy, path: CgroupPath) -> None:
+        """Make a cgroup and its parents in one hierarchy. Raises CgroupError."""
+        directory = hierarchy.mount
+        for part in path.strip("/").split("/"):
+            if hierarchy.unified:
+                self._hand_down(directory, hierarchy.controllers)
+            directory = directory / part
+            with _cgroup_errors("make the cgroup", directory):
+                directory.mkdir(mode=0o755, exist_ok=True)
+        if hierarchy.unified:
+            self._handed_down.add(directory.parent)
+
+    def _page_sizes_of(self, hierarchy: Hierarchy, directory: Path) -> tuple[str, ...]:
+        """Return the sizes of the machine's huge pages that a hierarchy limits; looked for until there is a cgroup."""
+        if _HUGE_PAGES not in hierarchy.controllers:
+            return ()
+        if hierarchy.mount not in self._page_sizes and directory.is_dir():
+            self._page_sizes[hierarchy.mount] = _page_sizes(directory)
+        return self._page_sizes.get(hierarchy.mount, ())
 
     def _hand_down(self, directory: Path, controllers: tuple[str, ...]) -> None:
         """Enable the controllers for the children of a unified cgroup; each by itself, because one may be refused."""
@@ -129,6 +148,24 @@ class _cgroup_errors:  # noqa: N801 - a context manager that is used as a functi
             raise CgroupError(f"cannot {self._attempt}", str(self._on), hint, retryable=True) from error
 
 
+def _write_knob(hierarchy: Hierarchy, directory: Path, knob: Knob) -> None:
+    if knob.controller in hierarchy.controllers:
+        file = directory / knob.file
+        with _cgroup_errors("set the cgroup's limit", file, f"to {knob.value}"):
+            _write(file, knob.value)
+
+
+def _made(directory: Path) -> bool:
+    """Make a cgroup; return False when that needs more than one step, and whoever takes them learns why."""
+    try:
+        directory.mkdir(mode=0o755)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def _below(mount: Path, path: CgroupPath) -> Path:
     return mount / path.strip("/")
 
@@ -144,10 +181,9 @@ def _write(file: Path, text: str) -> None:
 
 def _page_sizes(directory: Path) -> tuple[str, ...]:
     """Return the sizes of huge pages that can be limited here, from the names of the interface files."""
-    names = [file.name for file in directory.iterdir()] if directory.is_dir() else []
     found = [
         name[len(before) : -len(after)]
-        for name in names
+        for name in (file.name for file in directory.iterdir())
         for before, after in _PAGE_FILES
         if name.startswith(before) and name.endswith(after) and ".rsvd" not in name
     ]
@@ -156,6 +192,16 @@ def _page_sizes(directory: Path) -> tuple[str, ...]:
 
 def _removed(directory: Path) -> bool:
     """Remove a cgroup from the leaves up; return False when one of them has processes."""
+    try:
+        directory.rmdir()  # mostly it is missing, or has none below it
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return _removed_from_leaves(directory)
+    return True
+
+
+def _removed_from_leaves(directory: Path) -> bool:
     for inner in reversed(_all_below(directory)):
         try:
             inner.rmdir()

@@ -8,7 +8,7 @@ removing a missing object succeeds.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from edged.cri.contract import ContainerId, ContainerRuntime, ExecResult, ImageRef, SandboxId, StreamingUrl
 from edged.cri.endpoint import Endpoint
@@ -16,7 +16,7 @@ from edged.cri.errors import NotFoundError
 from protos.cri.v1 import api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from google.protobuf.message import Message
 
@@ -38,6 +38,7 @@ class CriClient(ContainerRuntime):
         image_endpoint: str = "",
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
         pull_timeout: float | None = None,
+        local: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         """Take endpoints as `socket_path` does; nothing is connected before the first call.
 
@@ -47,12 +48,13 @@ class CriClient(ContainerRuntime):
             request_timeout: seconds that any call may take, beyond its grace period or command.
             pull_timeout: seconds that a pull may take; None for no deadline. CRI reports no progress of a pull, so the
                 runtime itself gives up on a stalled one (containerd: image_pull_progress_timeout).
+            local: calls that a runtime in this process answers without the socket, by gRPC's paths.
         """
         self._timeout = request_timeout
         self._pull_timeout = pull_timeout
-        self._runtime = Endpoint(runtime_endpoint, self._probe_runtime)
+        self._runtime = Endpoint(runtime_endpoint, self._probe_runtime, local or {})
         one_for_both = image_endpoint in ("", runtime_endpoint)
-        self._images = self._runtime if one_for_both else Endpoint(image_endpoint, self._probe_images)
+        self._images = self._runtime if one_for_both else Endpoint(image_endpoint, self._probe_images, {})
 
     def version(self) -> pb.VersionResponse:
         return self._ask(pb.VersionRequest(version=_OUR_VERSION), pb.VersionResponse)

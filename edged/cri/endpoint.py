@@ -7,33 +7,31 @@ one without that version.
 
 Calls block the calling thread, which waits for its own answer inside gRPC: no thread is spent per call or channel.
 Deadlines are gRPC's own; this is the one place in edged where waiting is not on the hive's clock, because another
-process is waited for.
+process is waited for. gRPC's library is loaded with the first call that needs it; a runtime in this process answers
+most of them without.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
-import grpc
-from grpc.experimental import ChannelOptions
-
 from edged.cri.errors import ConnectionClosedError, CriError, UnavailableError, UnimplementedError, error_of
 from protos.cri.v1 import api_pb2
+from protos.status import CallError, StatusCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from google.protobuf.message import Message
 
+    from edged.cri.channel import Channel
+
 API_VERSIONS: Final = ("runtime.v1", "runtime.v1alpha2")
 """Supported packages of CRI, the preferred one first."""
-
-MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
-"""kubelet's and containerd's limit for one message, both ways."""
 
 FINISH_SECONDS: Final = 10.0
 """How long `close` waits for calls that must not be broken off."""
@@ -45,18 +43,6 @@ _FINISHED: Final = frozenset({"StartContainer"})
 
 _ENDPOINT = re.compile(r"(?:unix:(?://)?)?(?P<path>/[\w.@+=,~-][\w./@+=,~-]*)", re.ASCII)
 _SUN_PATH_MAX = 107
-_CHANNEL_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.default_authority", "localhost"),  # Go servers reject a socket's path in :authority
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.enable_retries", 0),  # edged has its own back-off
-    ("grpc.use_local_subchannel_pool", 1),  # a closed client leaves nothing behind for the next one
-    (ChannelOptions.SingleThreadedUnaryStream, 1),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2000),  # gRPC's default of 120 s would outlast a restart of the runtime
-)
 _METHODS: Final = {
     method.input_type.full_name: (service.name, method.name)
     for service in api_pb2.DESCRIPTOR.services_by_name.values()
@@ -101,15 +87,28 @@ def socket_path(endpoint: str) -> Path:
 class Endpoint:
     """A runtime's socket. Thread-safe; `close` ends the calls under way, starts of containers last."""
 
-    def __init__(self, address: str, probe: VersionProbe) -> None:
-        """Take an address as `socket_path` does. Connects on the first call."""
-        self._channel = grpc.insecure_channel(f"unix:{socket_path(address)}", options=_CHANNEL_OPTIONS)
+    def __init__(self, address: str, probe: VersionProbe, local: Mapping[str, Callable[..., Any]]) -> None:
+        """Connect on the first call.
+
+        Args:
+            address: as `socket_path` takes it.
+            probe: shows whether the runtime knows a version.
+            local: calls that a runtime in this process answers without the socket, by gRPC's paths.
+        """
+        self._socket = socket_path(address)
+        self._channel: Channel | None = None
         self._probe = probe
+        self._local = local
         self._calls: dict[str, Callable[..., Any]] = {}
         self._api_version: str | None = None
         self._closed = False
         self._under_way = 0
         """Calls that `close` waits for."""
+        self._endings: set[Callable[[], None]] = set()
+        """End the streams of a runtime in this process."""
+        self._leaving: set[Callable[[], None]] = set()
+        """Leave the calls to a runtime in this process."""
+        self._left = False
         self._ended = threading.Condition()
 
     def call(
@@ -148,13 +147,17 @@ class Endpoint:
         """
         service, operation = _METHODS[request.DESCRIPTOR.full_name]
         try:
-            self._read(f"/{self._known_version()}.{service}/{operation}", request, answer, opened, each)
-        except grpc.RpcError as failure:
+            path = f"/{self._known_version()}.{service}/{operation}"
+            if path in self._local:
+                self._read_local(path, request, opened, each)
+            else:
+                self._read(path, request, answer, opened, each)
+        except CallError as failure:
             error = self._error_of(failure, operation, "", ())
             if isinstance(error, UnimplementedError):
                 self._doubt_version(error)
             raise error from None
-        raise UnavailableError(operation, "", grpc.StatusCode.UNAVAILABLE, "the runtime ended the stream")
+        raise UnavailableError(operation, "", StatusCode.UNAVAILABLE, "the runtime ended the stream")
 
     def call_version(
         self,
@@ -170,9 +173,10 @@ class Endpoint:
         service, operation = _METHODS[request.DESCRIPTOR.full_name]
         try:
             with self._finished(operation, subject):
-                call = self._callable(f"/{api_version}.{service}/{operation}", answer)
-                response: Answer = call(request, timeout=timeout)
-        except grpc.RpcError as failure:
+                path = f"/{api_version}.{service}/{operation}"
+                make = self._call_local if path in self._local else self._call_remote
+                response: Answer = make(path, request, answer, timeout)
+        except CallError as failure:
             # without its cause, whose text was not redacted
             raise self._error_of(failure, operation, subject, secrets) from None
         except ValueError:
@@ -187,8 +191,14 @@ class Endpoint:
         """
         with self._ended:
             self._closed = True
+            for ending in self._endings:
+                ending()
             self._ended.wait_for(lambda: not self._under_way, FINISH_SECONDS)
-        self._channel.close()
+            self._left = True
+            for leave in self._leaving:
+                leave()
+        if self._channel is not None:
+            self._channel.close()
 
     @contextmanager
     def _finished(self, operation: str, subject: str) -> Iterator[None]:
@@ -215,22 +225,32 @@ class Endpoint:
         each: Callable[[Answer], None],
     ) -> None:
         try:
-            method = self._channel.unary_stream(
-                path, request_serializer=_serialize, response_deserializer=answer.FromString
-            )
-            call = method(request)
+            channel = self._connected(path)
+            call = channel.stream(path, request, answer)
         except ValueError:
             if not self._closed:
                 raise
             raise _closed_error(path.rpartition("/")[2], "") from None
+        channel.read(call, opened, each)
+
+    def _read_local(self, path: str, request: Message, opened: Callable[[], None], each: Callable[[Any], None]) -> None:
+        """Read a stream of a runtime in this process. Raises ConnectionClosedError when `close` has ended it."""
+        endings: list[Callable[[], None]] = []
+        with self._ended:
+            if self._closed:
+                raise _closed_error(path.rpartition("/")[2], "")
+            messages = self._local[path](request, endings.append)
+            self._endings.update(endings)
         try:
-            call.initial_metadata()
-            if call.is_active():
+            with closing(messages):
                 opened()
-            for message in call:
-                each(message)
+                for message in messages:
+                    each(message)
         finally:
-            call.cancel()
+            with self._ended:
+                self._endings.difference_update(endings)
+        if self._closed:
+            raise _closed_error(path.rpartition("/")[2], "")
 
     def _known_version(self) -> str:
         if self._api_version is None:
@@ -254,23 +274,50 @@ class Endpoint:
             return older
         return preferred
 
+    def _call_remote(self, path: str, request: Message, answer: type[Answer], timeout: float | None) -> Answer:
+        response: Answer = self._callable(path, answer)(request, timeout=timeout)
+        return response
+
+    def _call_local(self, path: str, request: Message, _: type[Answer], timeout: float | None) -> Answer:
+        """Call a runtime in this process. `close` ends the call as it ends one over the socket."""
+        registered: list[Callable[[], None]] = []
+
+        def on_leave(leave: Callable[[], None]) -> None:
+            with self._ended:
+                registered.append(leave)
+                self._leaving.add(leave)
+                if self._left:
+                    leave()
+
+        try:
+            response: Answer = self._local[path](request, timeout=timeout, on_leave=on_leave)
+        finally:
+            with self._ended:
+                self._leaving.difference_update(registered)
+        return response
+
     def _callable(self, path: str, answer: type[Message]) -> Callable[..., Any]:
         if path not in self._calls:
-            self._calls[path] = self._channel.unary_unary(
-                path, request_serializer=_serialize, response_deserializer=answer.FromString
-            )
+            self._calls[path] = self._connected(path).unary(path, answer)
         return self._calls[path]
 
-    def _error_of(self, failure: grpc.RpcError, operation: str, subject: str, secrets: Sequence[str]) -> CriError:
-        code, details = failure.code(), failure.details() or ""
-        if self._closed and code is grpc.StatusCode.CANCELLED:
+    def _connected(self, path: str) -> Channel:
+        """Return the channel, which is made for the first call. Raises ConnectionClosedError after `close`."""
+        from edged.cri.channel import Channel  # noqa: PLC0415 - 21 MB, see the module's text
+
+        with self._ended:
+            if self._channel is None:
+                if self._closed:
+                    raise _closed_error(path.rpartition("/")[2], "")
+                self._channel = Channel(self._socket)
+            return self._channel
+
+    def _error_of(self, failure: CallError, operation: str, subject: str, secrets: Sequence[str]) -> CriError:
+        code, details = failure.code(), failure.details()
+        if self._closed and code is StatusCode.CANCELLED:
             return _closed_error(operation, subject)
         return error_of(operation, subject, code, details, secrets)
 
 
 def _closed_error(operation: str, subject: str) -> CriError:
-    return ConnectionClosedError(operation, subject, grpc.StatusCode.CANCELLED, "the connection was closed")
-
-
-def _serialize(request: Message) -> bytes:
-    return request.SerializeToString()
+    return ConnectionClosedError(operation, subject, StatusCode.CANCELLED, "the connection was closed")

@@ -20,9 +20,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from grpc import StatusCode
-
 from edged.errors import EdgedError
+from protos.status import StatusCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,8 +16,6 @@ from edged.pods.restart import is_terminal
 from edged.pods.sidecars import is_sidecar
 from protos.podresources.v1 import api_pb2 as proto
 
-SERVICE = "v1.PodResourcesLister"
-
 
 def methods(manager: DeviceManager, pods: Callable[[], Iterable[Pod]]) -> dict[str, Answer]:
     """Return the methods of the API by name."""

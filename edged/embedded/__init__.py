@@ -2,12 +2,9 @@
 
 edgecore starts it when the configured endpoint is the embedded one, as KubeEdge's edged started dockershim, and talks
 to it over gRPC like to any other runtime. A request passes `server`, `service` and one of `sandboxes`, `containers`,
-`execution` and `images`. Below these, `shim_manager` and `shim_watcher` talk to the processes of `shim/`, the parents
+`execution` and `images`. Below these, `shim_manager` and `process_watcher` talk to the processes of `shim/`, parents
 of the containers. See docs/embedded-runtime.md.
+
+Nothing is imported here, because the other runtimes inside edgecore use some of these modules and not the containers:
+`EmbeddedRuntime` is in `runtime`, `purge` in `engine`.
 """
-
-from edged.embedded.engine import purge
-from edged.embedded.errors import EmbeddedRuntimeError, StateDirectoryError
-from edged.embedded.runtime import EmbeddedRuntime
-
-__all__ = ["EmbeddedRuntime", "EmbeddedRuntimeError", "StateDirectoryError", "purge"]

@@ -1,27 +1,35 @@
-"""The events of sandboxes and containers, with the statuses that spare clients from querying them."""
+"""The events of sandboxes and containers, with their statuses, so that clients need not query them."""
+
+from collections.abc import Sequence
+from typing import Protocol
 
 from beehive.clock import Clock
 from edged.embedded.event_stream import EventHub
-from edged.embedded.model import EmbeddedContainer, EmbeddedSandbox
+from edged.embedded.model import RuntimeContainer, Sandbox
 from edged.embedded.records import SandboxId
-from edged.embedded.registry import Registry
 from edged.embedded.views import container_status, sandbox_status
 from protos.cri.v1 import api_pb2 as cri
+
+
+class _Pods(Protocol):
+    def find_sandbox(self, sandbox_id: str) -> Sandbox | None: ...
+
+    def containers(self, of: SandboxId | None = None) -> Sequence[RuntimeContainer]: ...
 
 
 class Announcer:
     """Publishes events to the readers of the event stream; makes none while nobody reads."""
 
-    def __init__(self, registry: Registry, hub: EventHub, clock: Clock) -> None:
+    def __init__(self, registry: _Pods, hub: EventHub, clock: Clock) -> None:
         self._registry = registry
         self._hub = hub
         self._clock = clock
 
-    def container(self, kind: cri.ContainerEventType.ValueType, container: EmbeddedContainer) -> None:
+    def container(self, kind: cri.ContainerEventType.ValueType, container: RuntimeContainer) -> None:
         """Publish an event of a container."""
         self._announce(kind, container.id, container.sandbox_id)
 
-    def sandbox(self, kind: cri.ContainerEventType.ValueType, sandbox: EmbeddedSandbox) -> None:
+    def sandbox(self, kind: cri.ContainerEventType.ValueType, sandbox: Sandbox) -> None:
         """Publish an event of a sandbox; as in containerd, it carries the sandbox's id as container id."""
         self._announce(kind, sandbox.id, sandbox.id)
 

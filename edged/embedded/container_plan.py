@@ -1,4 +1,4 @@
-"""From a CRI container configuration to the shim's ContainerSpec: all decisions, before anything is done."""
+"""Converts a CRI container configuration to the shim's ContainerSpec: makes all decisions before any action."""
 
 import os
 import signal
@@ -78,7 +78,7 @@ def container_user(config: cri.ContainerConfig, namespacing: Namespacing) -> Use
 
 
 def needs_mounts(config: cri.ContainerConfig, host: HostView) -> bool:
-    """Return whether it needs a private root: for volumes, renamed devices, or a missing working directory."""
+    """Return whether a container needs a private root: for volumes, renamed devices, a missing working directory."""
     return any(_volumes(config)) or any(_missing_directories(config, host))
 
 
@@ -173,7 +173,7 @@ def _volumes(config: cri.ContainerConfig) -> Iterator[BindMount]:
 
 
 def _optional_volumes(config: cri.ContainerConfig, host: HostView) -> Iterator[BindMount]:
-    """Yield the optional files that have a mount point, or may have one made in memory."""
+    """Yield the optional files that have a mount point, or for which one may be made in memory."""
     for mount in config.mounts:
         path = PurePosixPath(mount.container_path)
         is_plain = path.is_absolute() and ".." not in path.parts

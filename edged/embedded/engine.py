@@ -7,12 +7,13 @@ from edged.embedded.announcer import Announcer
 from edged.embedded.containers import EmbeddedContainers
 from edged.embedded.event_stream import EventHub
 from edged.embedded.images import EmbeddedImages
+from edged.embedded.model import EmbeddedContainer, Sandbox
+from edged.embedded.process_watcher import ProcessWatcher
 from edged.embedded.recovery import Recovery
 from edged.embedded.registry import Registry
 from edged.embedded.sandboxes import EmbeddedSandboxes
 from edged.embedded.shim_manager import ShimManager
 from edged.embedded.shim_spawner import ShimSpawner
-from edged.embedded.shim_watcher import ShimWatcher
 from edged.embedded.state import StateDirectory
 from protos.cri.v1 import api_pb2 as cri
 
@@ -24,9 +25,9 @@ class Engine:
         """Lock the state directory. Raises StateDirectoryError when another process uses it."""
         self._state = StateDirectory(root)
         self._spawner = ShimSpawner(self._state.probe)
-        self.watcher = ShimWatcher()
+        self.watcher = ProcessWatcher()
         self.clock = clock
-        self.registry = Registry()
+        self.registry: Registry[Sandbox, EmbeddedContainer] = Registry()
         self.events = EventHub()
         self.images = EmbeddedImages(root, clock)
         announcer = Announcer(self.registry, self.events, clock)

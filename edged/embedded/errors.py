@@ -17,7 +17,7 @@ EmbeddedRuntimeError
 
 from typing import ClassVar
 
-from grpc import StatusCode
+from protos.status import StatusCode
 
 
 class EmbeddedRuntimeError(Exception):
@@ -51,7 +51,7 @@ class RequestRefusedError(EmbeddedRuntimeError):
 
 
 class BadRequestError(RequestRefusedError):
-    """The request is wrong and will be wrong when repeated."""
+    """The request is invalid, and a repetition would be too."""
 
     status = StatusCode.INVALID_ARGUMENT
 

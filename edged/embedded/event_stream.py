@@ -8,10 +8,10 @@ from edged.embedded.errors import TooManyError
 from protos.cri.v1 import api_pb2 as cri
 
 _BACKLOG = 1000
-"""Events that one reader may be behind. A slower reader is cut off, and has to list again anyway."""
+"""Largest number of events that wait for one reader. A slower reader is disconnected, and has to list again anyway."""
 
 STREAM_LIMIT = 4
-"""Readers at one time; each occupies a thread of the server."""
+"""Largest number of readers; each occupies a thread of the server."""
 
 
 class EventHub:
@@ -29,7 +29,7 @@ class EventHub:
 
     @property
     def has_readers(self) -> bool:
-        """Whether any stream is open, so that events are worth making."""
+        """Whether any stream is open, so that events are needed."""
         return bool(self._streams)
 
     def subscribe(self) -> "EventStream":
@@ -61,7 +61,7 @@ class EventStream:
         self._overrun = False
 
     def put(self, event: cri.ContainerEventResponse) -> None:
-        """Add an event, or cut the reader off when it is too far behind."""
+        """Add an event, or disconnect the reader if too many events wait for it."""
         if self._queue.qsize() < _BACKLOG:
             self._queue.put(event)
         elif not self._overrun:
@@ -73,7 +73,7 @@ class EventStream:
         self._queue.put(None)
 
     def __iter__(self) -> Iterator[cri.ContainerEventResponse]:
-        """Yield events as they come, until closed. Raises TooManyError for a reader that was cut off."""
+        """Yield events as they come, until closed. Raises TooManyError for a disconnected reader."""
         try:
             while (event := self._queue.get()) is not None:
                 yield event

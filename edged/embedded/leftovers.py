@@ -1,4 +1,4 @@
-"""Processes of a container that outlive a killed shim, because they were not its children.
+"""Kills processes of a container that have outlived a killed shim, because they were not its children.
 
 The main process dies with its shim (see `shim.launch`); its descendants do not. Only their environment still tells
 which container they belong to: HOME is the container's own directory, named by 256 random bits, unless the pod sets

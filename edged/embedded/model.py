@@ -1,17 +1,24 @@
-"""Sandboxes and containers in memory."""
+"""Sandboxes and containers in memory: the state that all embedded runtimes share, and the state of containers that are
+processes.
+"""
 
+import os
 import threading
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edged.embedded.images import image_id
 from edged.embedded.records import ContainerId, ContainerRecord, Exit, Run, SandboxId, SandboxRecord
+from edged.embedded.users import resolve_user
 from protos.cri.v1 import api_pb2 as cri
 
 if TYPE_CHECKING:
     from edged.embedded.shim_client import ShimClient
 
 
-class EmbeddedSandbox:
+class Sandbox:
     """A pod sandbox: a name that containers belong to, without a process of its own."""
 
     def __init__(
@@ -39,7 +46,7 @@ class EmbeddedSandbox:
         return metadata.name, metadata.namespace, metadata.uid, str(metadata.attempt)
 
 
-class EmbeddedContainer:
+class RuntimeContainer:
     """A container and the state of its process.
 
     `run` and `exit` change only once, from None, under the watcher's lock; so a reader needs no lock. `lifecycle` keeps
@@ -53,7 +60,6 @@ class EmbeddedContainer:
         self.directory = directory
         self.request = request
         self.record = record
-        self.link: ShimClient | None = None
         self.run: Run | None = None
         self.exit: Exit | None = None
         self.lifecycle = threading.Lock()
@@ -83,16 +89,26 @@ class EmbeddedContainer:
         return self.sandbox_id, self.config.metadata.name, str(self.config.metadata.attempt)
 
     @property
-    def work(self) -> Path:
-        """Its own directory: its HOME, and its working directory when the pod names none."""
-        return self.directory / "work"
+    def image_id(self) -> str:
+        """The id of its image."""
+        raise NotImplementedError
 
     @property
-    def root(self) -> Path:
-        """The place of its private root, in its own mount namespace; always empty on the host."""
-        return self.directory / "root"
+    def image_ref(self) -> str:
+        """The reference by which clients find its image."""
+        return self.image_id
 
     @property
+    def user(self) -> cri.ContainerUser | None:
+        """The user that its main process starts as; None when the runtime does not choose one."""
+        raise NotImplementedError
+
+    @property
+    def mounts(self) -> Sequence[cri.Mount]:
+        """Its mounts as its status reports them."""
+        return self.config.mounts
+
+    @cached_property
     def log_path(self) -> str:
         """The absolute path of its log; empty when the client requests none."""
         config = self.request.sandbox_config
@@ -105,11 +121,6 @@ class EmbeddedContainer:
         self.run = run
         self.decided.set()
 
-    def not_started(self) -> None:
-        """Forget a start whose shim died before it started anything."""
-        self.link = None
-        self.decided.set()
-
     def abandon(self) -> None:
         """Release all threads that wait for it: the runtime closes, while the container goes on."""
         self.decided.set()
@@ -120,3 +131,43 @@ class EmbeddedContainer:
         self.exit = exit_
         self.decided.set()
         self.ended.set()
+
+
+class EmbeddedContainer(RuntimeContainer):
+    """A container that is a plain process, with the connection to its shim."""
+
+    def __init__(
+        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
+    ) -> None:
+        super().__init__(container_id, directory, request, record)
+        self.link: ShimClient | None = None
+
+    @property
+    def image_id(self) -> str:
+        """An id made from the image's name."""
+        return image_id(self.config.image.image)
+
+    @property
+    def user(self) -> cri.ContainerUser | None:
+        """The user that it asks for; None for edgecore's own."""
+        user = resolve_user(self.config.linux.security_context, os.geteuid(), "")
+        if user is None:
+            return None
+        return cri.ContainerUser(
+            linux=cri.LinuxContainerUser(uid=user["uid"], gid=user["gid"], supplemental_groups=user["groups"])
+        )
+
+    @property
+    def work(self) -> Path:
+        """The container's own directory: its HOME, and its working directory if the pod does not set one."""
+        return self.directory / "work"
+
+    @property
+    def root(self) -> Path:
+        """The place of its private root, in its own mount namespace; always empty on the host."""
+        return self.directory / "root"
+
+    def not_started(self) -> None:
+        """Forget a start whose shim died before it started anything."""
+        self.link = None
+        self.decided.set()

@@ -4,6 +4,7 @@ Each record has one writer: the requests and `record.json` are edgecore's, `run.
 (and edgecore's only for a container whose shim is gone).
 """
 
+from pathlib import Path
 from typing import NewType
 
 import msgspec
@@ -24,6 +25,7 @@ class SandboxRecord(msgspec.Struct, frozen=True):
     ip: str
     boot_id: BootId
     stopped: bool = False
+    additional_ips: tuple[str, ...] = ()
 
 
 class ContainerRecord(msgspec.Struct, frozen=True):
@@ -51,3 +53,8 @@ class Exit(msgspec.Struct, frozen=True):
 def lost(now_ns: int, why: str) -> Exit:
     """Return the exit of a container whose end was not observed."""
     return Exit(exit_code=UNKNOWN_EXIT_CODE, finished_at=now_ns, reason="Unknown", message=why)
+
+
+def current_boot_id() -> BootId:
+    """Return the id of this boot of the machine."""
+    return BootId(Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())

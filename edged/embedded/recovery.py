@@ -1,20 +1,19 @@
 """Takes over the sandboxes and containers of an earlier edgecore, even after a loss of power or with a failing disk.
 
 Readable entries are taken over. Others are set aside and the start goes on: a sandbox or container whose name or pod is
-missing, and the older of two with one name. Nothing runs on unseen: the processes of a container that is not taken
-over, or whose sandbox is not, are killed, and its pod is started anew.
+missing, and the older of two with one name. No process goes on unnoticed: if a container or its sandbox is not taken
+over, its processes are killed, and edged starts the pod anew.
 """
 
 from pathlib import Path
+from typing import Generic, Protocol
 
 import msgspec
 
 from edged.embedded.errors import NameReservedError
-from edged.embedded.model import EmbeddedContainer, EmbeddedSandbox
-from edged.embedded.records import BootId, ContainerId, ContainerRecord, SandboxId, SandboxRecord
-from edged.embedded.registry import Registry
-from edged.embedded.sandboxes import current_boot_id
-from edged.embedded.shim_manager import ShimManager
+from edged.embedded.model import Sandbox
+from edged.embedded.records import BootId, SandboxId, SandboxRecord, current_boot_id
+from edged.embedded.registry import ContainerT, Registry
 from edged.embedded.state import RECORD, REQUEST, StateDirectory, entries, read_record, read_request
 from protos.cri.v1 import api_pb2 as cri
 
@@ -23,13 +22,29 @@ _NAME_TAKEN = "a newer one has its name"
 _NO_SANDBOX = "its sandbox is not there"
 
 
-class Recovery:
-    """Fills a registry from a state directory, once, before the server answers requests."""
+class _Keeper(Protocol[ContainerT]):
+    def read(self, directory: Path) -> ContainerT | None:
+        """Return the container of a directory; None when its files cannot be read."""
 
-    def __init__(self, state: StateDirectory, registry: Registry, shims: ShimManager) -> None:
+    def find(self, container: ContainerT, *, rebooted: bool = False) -> None:
+        """Find the state of a container of an earlier edgecore."""
+
+    def end_unknown(self, directory: Path) -> bool:
+        """Kill the processes of a container without readable records; return whether all have ended."""
+
+
+class Recovery(Generic[ContainerT]):
+    """Fills a registry from a state directory, once, before the server answers requests.
+
+    `keeper` knows the processes of this kind of container.
+    """
+
+    def __init__(
+        self, state: StateDirectory, registry: Registry[Sandbox, ContainerT], keeper: _Keeper[ContainerT]
+    ) -> None:
         self._state = state
         self._registry = registry
-        self._shims = shims
+        self._keeper = keeper
         self._boot_id = current_boot_id()
 
     def run(self) -> None:
@@ -54,7 +69,7 @@ class Recovery:
     def _find_containers(self) -> None:
         found = []
         for directory in entries(self._state.containers):
-            container = _container(directory)
+            container = self._keeper.read(directory)
             if container is None:
                 self._give_up(directory, _UNREADABLE)
             else:
@@ -62,7 +77,7 @@ class Recovery:
         for container in sorted(found, key=lambda each: each.record.created_at, reverse=True):
             self._take_over(container)
 
-    def _take_over(self, container: EmbeddedContainer) -> None:
+    def _take_over(self, container: ContainerT) -> None:
         sandbox = self._registry.find_sandbox(container.sandbox_id)
         if sandbox is None:
             self._give_up(container.directory, _NO_SANDBOX)
@@ -72,17 +87,17 @@ class Recovery:
         except NameReservedError:
             self._give_up(container.directory, _NAME_TAKEN)
             return
-        self._shims.find(container, rebooted=sandbox.record.boot_id != self._boot_id)
+        self._keeper.find(container, rebooted=sandbox.record.boot_id != self._boot_id)
 
     def _give_up(self, directory: Path, why: str) -> None:
         """Kill the processes and set the directory aside. If they survive SIGKILL, it stays where it is: the next start
         tries again.
         """
-        if self._shims.end_unknown(directory):
+        if self._keeper.end_unknown(directory):
             self._state.set_aside(directory, why)
 
 
-def _sandbox(directory: Path, boot_id: BootId) -> EmbeddedSandbox | None:
+def _sandbox(directory: Path, boot_id: BootId) -> Sandbox | None:
     record = read_record(directory / RECORD, SandboxRecord)
     request = cri.RunPodSandboxRequest()
     if record is None or not read_request(directory / REQUEST, request):
@@ -92,14 +107,4 @@ def _sandbox(directory: Path, boot_id: BootId) -> EmbeddedSandbox | None:
         return None
     if record.boot_id != boot_id:
         record = msgspec.structs.replace(record, stopped=True)
-    return EmbeddedSandbox(SandboxId(directory.name), directory, request, record)
-
-
-def _container(directory: Path) -> EmbeddedContainer | None:
-    record = read_record(directory / RECORD, ContainerRecord)
-    request = cri.CreateContainerRequest()
-    if record is None or not read_request(directory / REQUEST, request):
-        return None
-    if not (request.pod_sandbox_id and request.config.metadata.name and request.config.command):
-        return None
-    return EmbeddedContainer(ContainerId(directory.name), directory, request, record)
+    return Sandbox(SandboxId(directory.name), directory, request, record)

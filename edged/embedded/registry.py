@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 from edged.embedded.errors import NameReservedError, NoSuchObjectError, WrongStateError
-from edged.embedded.model import EmbeddedContainer, EmbeddedSandbox
+from edged.embedded.model import RuntimeContainer, Sandbox
 from edged.embedded.records import ContainerId, SandboxId
 
 
@@ -35,20 +35,24 @@ class _Table(Generic[IdT, ItemT]):
             del self._reserved[item.reservation]
 
 
-class Registry:
+SandboxT = TypeVar("SandboxT", bound=Sandbox)
+ContainerT = TypeVar("ContainerT", bound=RuntimeContainer)
+
+
+class Registry(Generic[SandboxT, ContainerT]):
     """The sandboxes and containers of the runtime. Thread-safe; listings are snapshots."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sandboxes: _Table[SandboxId, EmbeddedSandbox] = _Table()
-        self._containers: _Table[ContainerId, EmbeddedContainer] = _Table()
+        self._sandboxes: _Table[SandboxId, SandboxT] = _Table()
+        self._containers: _Table[ContainerId, ContainerT] = _Table()
 
-    def add_sandbox(self, sandbox: EmbeddedSandbox) -> None:
+    def add_sandbox(self, sandbox: SandboxT) -> None:
         """Add a sandbox. Raises NameReservedError when pod name, namespace, uid and attempt are reserved."""
         with self._lock:
             self._sandboxes.add(sandbox.id, sandbox, "sandbox")
 
-    def add_container(self, container: EmbeddedContainer) -> None:
+    def add_container(self, container: ContainerT) -> None:
         """Add a container. Raises NameReservedError when its sandbox has one of that name and attempt, WrongStateError
         when the sandbox is stopped.
         """
@@ -59,7 +63,7 @@ class Registry:
                 raise WrongStateError(f"create container {container.config.metadata.name}", reason)
             self._containers.add(container.id, container, "container")
 
-    def adopt_container(self, container: EmbeddedContainer) -> None:
+    def adopt_container(self, container: ContainerT) -> None:
         """Add a container found in the state directory."""
         with self._lock:
             self._containers.add(container.id, container, "container")
@@ -74,39 +78,39 @@ class Registry:
         with self._lock:
             self._containers.remove(container_id)
 
-    def find_sandbox(self, sandbox_id: str) -> EmbeddedSandbox | None:
+    def find_sandbox(self, sandbox_id: str) -> SandboxT | None:
         """Return the sandbox, or None."""
         return self._sandboxes.items.get(SandboxId(sandbox_id))
 
-    def find_container(self, container_id: str) -> EmbeddedContainer | None:
+    def find_container(self, container_id: str) -> ContainerT | None:
         """Return the container, or None."""
         return self._containers.items.get(ContainerId(container_id))
 
-    def sandbox(self, sandbox_id: str) -> EmbeddedSandbox:
+    def sandbox(self, sandbox_id: str) -> SandboxT:
         """Return the sandbox. Raises NoSuchObjectError."""
         if (sandbox := self.find_sandbox(sandbox_id)) is None:
             raise NoSuchObjectError(f'find sandbox "{sandbox_id}"', "there is no such sandbox")
         return sandbox
 
-    def container(self, container_id: str) -> EmbeddedContainer:
+    def container(self, container_id: str) -> ContainerT:
         """Return the container. Raises NoSuchObjectError."""
         if (container := self.find_container(container_id)) is None:
             raise NoSuchObjectError(f'find container "{container_id}"', "there is no such container")
         return container
 
-    def sandboxes(self) -> list[EmbeddedSandbox]:
+    def sandboxes(self) -> list[SandboxT]:
         """Return all sandboxes, oldest first."""
         with self._lock:
             return _oldest_first(self._sandboxes.items.values())
 
-    def containers(self, of: SandboxId | None = None) -> list[EmbeddedContainer]:
+    def containers(self, of: SandboxId | None = None) -> list[ContainerT]:
         """Return all containers, or those of one sandbox, oldest first."""
         with self._lock:
-            found = _oldest_first(self._containers.items.values())
-        return [container for container in found if of in (None, container.sandbox_id)]
+            found = [each for each in self._containers.items.values() if of in (None, each.sandbox_id)]
+        return _oldest_first(found)
 
 
-AnyT = TypeVar("AnyT", EmbeddedSandbox, EmbeddedContainer)
+AnyT = TypeVar("AnyT", bound=Sandbox | RuntimeContainer)
 
 
 def _oldest_first(items: Iterable[AnyT]) -> list[AnyT]:

@@ -1,28 +1,31 @@
-"""The CRI operations on pod sandboxes: names that containers belong to, without a process; all share the host's
-network.
-"""
+"""The CRI operations on pod sandboxes: names that containers belong to, without a process."""
 
 import contextlib
+import logging
 import socket
+from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Generic
 
 import msgspec
 
 from beehive.clock import Clock
 from edged.embedded.announcer import Announcer
-from edged.embedded.containers import EmbeddedContainers
-from edged.embedded.errors import BadRequestError
-from edged.embedded.model import EmbeddedSandbox
-from edged.embedded.records import BootId, SandboxId, SandboxRecord
-from edged.embedded.registry import Registry
+from edged.embedded.container_operations import ContainerOperations
+from edged.embedded.errors import BadRequestError, RequestRefusedError
+from edged.embedded.model import EmbeddedContainer, Sandbox
+from edged.embedded.records import SandboxId, SandboxRecord, current_boot_id
+from edged.embedded.registry import ContainerT, Registry
 from edged.embedded.state import RECORD, StateDirectory, discard, publish, write_record
 from protos.cri.v1 import api_pb2 as cri
+
+_log = logging.getLogger(__name__)
 
 _SOMEWHERE = ("192.0.2.1", 9)
 """An address of the documentation range (RFC 5737): connecting a UDP socket to it sends nothing."""
 
 
-class EmbeddedSandboxes:
+class SandboxOperations(ABC, Generic[ContainerT]):
     """Runs, stops and removes pod sandboxes.
 
     Stopping and removing may be repeated, and succeed for a missing sandbox, as CRI demands.
@@ -31,8 +34,8 @@ class EmbeddedSandboxes:
     def __init__(
         self,
         state: StateDirectory,
-        registry: Registry,
-        containers: EmbeddedContainers,
+        registry: Registry[Sandbox, ContainerT],
+        containers: ContainerOperations[ContainerT],
         announcer: Announcer,
         clock: Clock,
     ) -> None:
@@ -44,19 +47,18 @@ class EmbeddedSandboxes:
         self._boot_id = current_boot_id()
 
     def run(self, request: cri.RunPodSandboxRequest) -> SandboxId:
-        """Reserve the pod's name and attempt. Raises BadRequestError, NameReservedError."""
-        _check(request)
-        sandbox_id = SandboxId(f"{self._clock.random.getrandbits(256):064x}")
-        record = SandboxRecord(self._clock.now_ns(), node_ip(), self._boot_id)
-        sandbox = EmbeddedSandbox(sandbox_id, self._state.sandboxes / sandbox_id, request, record)
-        self._registry.add_sandbox(sandbox)
+        """Reserve the pod's name and attempt, and set the sandbox up. Raises BadRequestError, NameReservedError."""
+        check_sandbox(request)
+        sandbox_id = self._new_id(request)
+        sandbox = Sandbox(sandbox_id, self._state.sandboxes / sandbox_id, request, self._first_record())
         try:
-            publish(sandbox.directory, request, record)
+            self._registry.add_sandbox(sandbox)
+            publish(sandbox.directory, request, sandbox.record)
             if request.config.log_directory:
                 Path(request.config.log_directory).mkdir(parents=True, exist_ok=True)
-        except OSError:
-            self._registry.remove_sandbox(sandbox_id)
-            discard(sandbox.directory)
+            self._set_up(sandbox)
+        except BaseException:
+            self._give_up(sandbox)
             raise
         self._announcer.sandbox(cri.CONTAINER_CREATED_EVENT, sandbox)
         self._announcer.sandbox(cri.CONTAINER_STARTED_EVENT, sandbox)
@@ -74,6 +76,7 @@ class EmbeddedSandboxes:
                 write_record(sandbox.directory / RECORD, sandbox.record)
         for container in self._registry.containers(sandbox.id):
             self._containers.settle_and_kill(container)
+        self._release(sandbox)
         if first_time:
             self._announcer.sandbox(cri.CONTAINER_STOPPED_EVENT, sandbox)
 
@@ -89,10 +92,38 @@ class EmbeddedSandboxes:
         discard(sandbox.directory)
         self._announcer.sandbox(cri.CONTAINER_DELETED_EVENT, sandbox)
 
+    def _give_up(self, sandbox: Sandbox) -> None:
+        """Remove a sandbox that could not be set up; if that fails too, it stays as a sandbox that is not ready."""
+        try:
+            self._release(sandbox)
+        except (RequestRefusedError, OSError) as error:
+            _log.warning("a sandbox that could not be made stays until it is removed: %s", error)
+            return
+        self._registry.remove_sandbox(sandbox.id)
+        discard(sandbox.directory)
 
-def current_boot_id() -> BootId:
-    """Return the id of this boot of the machine."""
-    return BootId(Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())
+    def _new_id(self, request: cri.RunPodSandboxRequest) -> SandboxId:  # noqa: ARG002 - of a pod, where others give ids
+        """Return the id of a new sandbox."""
+        return SandboxId(f"{self._clock.random.getrandbits(256):064x}")
+
+    @abstractmethod
+    def _first_record(self) -> SandboxRecord:
+        """Return the record of a new sandbox."""
+
+    def _set_up(self, sandbox: Sandbox) -> None:
+        """Set up the resources that the sandbox has outside its directory."""
+
+    def _release(self, sandbox: Sandbox) -> None:
+        """Release the resources that the sandbox has outside its directory, when none of its containers runs. May be
+        repeated.
+        """
+
+
+class EmbeddedSandboxes(SandboxOperations[EmbeddedContainer]):
+    """Sandboxes that share the machine's network and have nothing of their own."""
+
+    def _first_record(self) -> SandboxRecord:
+        return SandboxRecord(self._clock.now_ns(), node_ip(), self._boot_id)
 
 
 def node_ip() -> str:
@@ -105,7 +136,7 @@ def node_ip() -> str:
             return "127.0.0.1"
 
 
-def _check(request: cri.RunPodSandboxRequest) -> None:
+def check_sandbox(request: cri.RunPodSandboxRequest) -> None:
     metadata = request.config.metadata
     attempt = f'run sandbox "{metadata.namespace}/{metadata.name}"'
     if not (metadata.name and metadata.namespace and metadata.uid):

@@ -1,22 +1,24 @@
-"""gRPC around the methods: status codes for errors, explanations for missing methods, threads for blocking calls."""
+"""gRPC around the methods: status codes for errors, explanations for missing methods, threads for blocking calls.
 
-import logging
-from collections.abc import Callable, Iterator
+Importing this loads gRPC's library, so the first call on the socket does.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from edged.embedded.engine import Engine
-from edged.embedded.errors import NotProvidedError, RequestRefusedError, StateDirectoryError
-from edged.embedded.service import Method, RuntimeMethods, image_methods
+from edged.embedded.cri_methods import CriMethods, Method, OnEnd
+from edged.embedded.errors import NotProvidedError, RequestRefusedError
+from edged.embedded.listings import streamed_listings
+from edged.embedded.local_calls import REQUEST_LIMIT, failure_of
+from edged.socket_activation import PrivateSocket
 from protos.cri.v1 import api_pb2 as cri
-
-_log = logging.getLogger(__name__)
 
 _THREADS = 1000
 """Upper limit; only as many threads exist as calls were ever under way at one time. A StopContainer keeps one for its
@@ -24,71 +26,43 @@ grace period, an ExecSync for its run time (an endless hook as long as its conta
 `event_stream.STREAM_LIMIT`) while it is open. Without a free thread nothing could be stopped any more.
 """
 
-_SOCKET_MODE = 0o600
-_ADDRESS_LIMIT = 107
-_REQUEST_LIMIT = 16 * 1024 * 1024
-
-OnEnd = Callable[[Callable[[], None]], object]
-"""Registers a callback for the end of a call, however it ends."""
-
 Behaviour = Callable[[Any, grpc.ServicerContext], Any]
-
-_WHY_NOT = {
-    "Exec": "streaming commands are not offered; ExecSync is",
-    "Attach": "the standard streams of containers go to their log only",
-    "PortForward": "pods share this machine's network: connect to the port directly",
-}
 
 
 class Server:
-    """Serves an engine on a unix socket that only this user can open."""
+    """Serves the methods of a runtime on a socket of this process."""
 
-    def __init__(self, engine: Engine, address: Path) -> None:
-        """Bind the socket. Raises StateDirectoryError when that fails."""
-        self._address = address
+    def __init__(self, methods: CriMethods[Any, Any]) -> None:
+        """Begin to answer calls. Raises RuntimeError or OSError when that fails."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="embedded-runtime")
-        limit = ("grpc.max_receive_message_length", _REQUEST_LIMIT)
+        limit = ("grpc.max_receive_message_length", REQUEST_LIMIT)
         self._server = grpc.server(self._threads, options=[limit])
-        runtime = RuntimeMethods(engine)
-        answers = {name: _answering(method) for name, method in runtime.table().items()}
-        answers["ExecSync"] = _watching_client(runtime.exec_sync)
-        self._add("RuntimeService", answers | {"GetContainerEvents": _streaming(runtime.events)})
-        self._add("ImageService", {name: _answering(method) for name, method in image_methods(engine).items()})
-        self._bind()
-
-    def start(self) -> None:
-        """Begin to answer calls."""
+        answers = {name: _answering(method) for name, method in methods.table().items()}
+        answers |= {name: _watching_client(method) for name, method in methods.watching().items()}
+        answers |= _listing("RuntimeService", methods.table())
+        self._add("RuntimeService", answers | {"GetContainerEvents": _streaming(methods.events)}, methods.why_not)
+        images = {name: _watching_client(method) for name, method in methods.images().items()}
+        listed = {name: partial(_never_cancelled, method) for name, method in methods.images().items()}
+        self._add("ImageService", images | _listing("ImageService", listed), methods.why_not)
+        self.socket = PrivateSocket(lambda path: self._server.add_insecure_port(f"unix://{path}"))
         self._server.start()
 
-    def stop(self, grace_seconds: float) -> None:
+    def stop(self, grace_seconds: float | None) -> None:
         """Refuse new calls, give running ones `grace_seconds`, then cancel them."""
         self._server.stop(grace_seconds).wait()
-        self._address.unlink(missing_ok=True)
+        self._threads.shutdown(wait=False)
 
     def join(self) -> None:
         """Wait for the threads of cancelled calls; the engine must be closed first, so that they end."""
         self._threads.shutdown()
 
-    def _add(self, name: str, behaviours: dict[str, Behaviour]) -> None:
+    def _add(self, name: str, behaviours: dict[str, Behaviour], why_not: Mapping[str, str]) -> None:
         service = cri.DESCRIPTOR.services_by_name[name]
         handlers = {
-            method.name: _handler(method, behaviours.get(method.name) or _refusing(method.name))
+            method.name: _handler(method, behaviours.get(method.name) or _refusing(method.name, why_not))
             for method in service.methods
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
-
-    def _bind(self) -> None:
-        attempt = f'listen on "{self._address}"'
-        if len(str(self._address)) > _ADDRESS_LIMIT:
-            reason = f"a unix socket's path holds {_ADDRESS_LIMIT} bytes"
-            raise StateDirectoryError(attempt, reason, "configure a shorter path")
-        try:
-            self._address.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._address.unlink(missing_ok=True)
-            self._server.add_insecure_port(f"unix://{self._address}")
-            self._address.chmod(_SOCKET_MODE)
-        except (OSError, RuntimeError) as error:
-            raise StateDirectoryError(attempt, str(error)) from error
 
 
 def _handler(method: MethodDescriptor, behaviour: Behaviour) -> "grpc.RpcMethodHandler[Any, Any]":
@@ -126,11 +100,27 @@ def _streaming(method: Callable[[OnEnd], Iterator[Any]]) -> Behaviour:
     return behaviour
 
 
-def _refusing(name: str) -> Behaviour:
-    why = _WHY_NOT.get(name, "containers that are plain processes have nothing behind it")
+def _listing(service: str, methods: Mapping[str, Method]) -> dict[str, Behaviour]:
+    """Return the streamed listings of a service."""
+
+    def behaviour(stream: Callable[[Any], Iterator[Any]], request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        with _errors_to_status(context):
+            yield from stream(request)
+
+    return {name: partial(behaviour, stream) for name, stream in streamed_listings(service, methods).items()}
+
+
+def _never_cancelled(method: Callable[[Any, OnEnd], Any], request: Any) -> Any:
+    return method(request, lambda _: None)
+
+
+def _refusing(name: str, why_not: Mapping[str, str]) -> Behaviour:
+    why = why_not.get(name) or why_not[""]
 
     def behaviour(_: Any, context: grpc.ServicerContext) -> Any:
-        context.abort(NotProvidedError.status, f"the embedded runtime does not offer {name}: {why}")
+        context.abort(
+            grpc.StatusCode[NotProvidedError.status.name], f"the embedded runtime does not offer {name}: {why}"
+        )
 
     return behaviour
 
@@ -139,8 +129,6 @@ def _refusing(name: str) -> Behaviour:
 def _errors_to_status(context: grpc.ServicerContext) -> Iterator[None]:
     try:
         yield
-    except RequestRefusedError as error:
-        context.abort(error.status, str(error))
-    except OSError as error:
-        _log.exception("the machine refused something to the embedded runtime")
-        context.abort(grpc.StatusCode.INTERNAL, str(error))
+    except (RequestRefusedError, OSError) as error:
+        status, text = failure_of(error)
+        context.abort(grpc.StatusCode[status.name], text)

@@ -17,7 +17,7 @@ Answer = dict[str, Any]
 class ShimClient:
     """Sends requests to one shim, and passes its events on.
 
-    Any thread may send requests; only the `ShimWatcher` calls `read`.
+    Any thread may send requests; only the `ProcessWatcher` calls `read`.
     """
 
     def __init__(self, sock: socket.socket, on_event: Callable[[Answer], None], on_gone: Callable[[], None]) -> None:

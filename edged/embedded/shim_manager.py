@@ -14,7 +14,8 @@ from beehive.decoding import convert
 from edged.embedded.errors import RunFailedError, ShimGoneError
 from edged.embedded.leftovers import kill_leftovers
 from edged.embedded.model import EmbeddedContainer
-from edged.embedded.records import Exit, Run, lost
+from edged.embedded.process_watcher import ProcessWatcher
+from edged.embedded.records import ContainerId, ContainerRecord, Exit, Run, lost
 from edged.embedded.shim.protocol import (
     CONTROL_SOCKET,
     EXIT_RECORD,
@@ -27,8 +28,8 @@ from edged.embedded.shim.protocol import (
 )
 from edged.embedded.shim_client import Answer, ShimClient
 from edged.embedded.shim_spawner import ShimSpawner
-from edged.embedded.shim_watcher import ShimWatcher
-from edged.embedded.state import ControlAddress, read_record, write_record
+from edged.embedded.state import RECORD, REQUEST, ControlAddress, read_record, read_request, write_record
+from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class ShimManager:
     def __init__(
         self,
         spawner: ShimSpawner,
-        watcher: ShimWatcher,
+        watcher: ProcessWatcher,
         clock: Clock,
         on_started: Callable[[EmbeddedContainer], None],
         on_ended: Callable[[EmbeddedContainer], None],
@@ -82,6 +83,16 @@ class ShimManager:
                 raise RunFailedError(attempt, "the runtime is closing")
             container.decided.clear()
         raise RunFailedError(attempt, "its shim died before it could start it", "try again")
+
+    def read(self, directory: Path) -> EmbeddedContainer | None:
+        """Return the container of a directory; None when its files cannot be read."""
+        record = read_record(directory / RECORD, ContainerRecord)
+        request = cri.CreateContainerRequest()
+        if record is None or not read_request(directory / REQUEST, request):
+            return None
+        if not (request.pod_sandbox_id and request.config.metadata.name and request.config.command):
+            return None
+        return EmbeddedContainer(ContainerId(directory.name), directory, request, record)
 
     def find(self, container: EmbeddedContainer, *, rebooted: bool = False) -> None:
         """Find the state of a container of an earlier edgecore, from its records and its shim.

@@ -1,4 +1,4 @@
-"""The state directory: all files from which sandboxes and containers are found again.
+"""The state directory: all files from which a restarted edgecore finds its sandboxes and containers.
 
     ROOT/lock                         held by the edgecore that uses the directory
     ROOT/images.json                  image names seen
@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError, Message
 
 from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside, set_aside_unless_directory, set_aside_unless_file
-from beehive.files.durable import make_directories, put_in_place, replace_file, sync_directory, write_file
+from beehive.files.durable import make_directories, put_in_place, replace_file, sync_directory, write_files
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from edged.embedded.errors import StateDirectoryError
@@ -49,9 +49,15 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 class StateDirectory:
     """The directories of all sandboxes and containers, locked for this process."""
 
-    def __init__(self, root: Path) -> None:
-        """Lock the directory, made when missing. Raises StateDirectoryError when another process uses it."""
+    def __init__(self, root: Path, bulky: tuple[str, ...] = SUBDIRECTORIES) -> None:
+        """Lock the directory, made when missing. Raises StateDirectoryError when another process uses it.
+
+        Args:
+            root: the state directory.
+            bulky: subdirectories of a container's directory that are removed when it is set aside.
+        """
         self.root = root
+        self._bulky = bulky
         self.sandboxes = root / "sandboxes"
         self.containers = root / "containers"
         self.probe = root / "probe"
@@ -68,8 +74,8 @@ class StateDirectory:
         os.close(self._lock)
 
     def set_aside(self, path: Path, why: str) -> None:
-        """Move an unusable entry to `damaged`. Of a container only its records are kept."""
-        for name in () if path.is_symlink() else SUBDIRECTORIES:
+        """Move an unusable entry to `damaged`. Only a container's records are kept, not its other files."""
+        for name in () if path.is_symlink() else self._bulky:
             _empty(path / name)
         set_aside(path, self.root, why)
 
@@ -87,8 +93,7 @@ def publish(directory: Path, request: Message, record: msgspec.Struct, subdirect
     hidden.chmod(_TRAVERSABLE)
     for name in subdirectories:
         (hidden / name).mkdir(mode=0o700)
-    write_file(hidden / REQUEST, request.SerializeToString())
-    write_file(hidden / RECORD, msgspec.json.encode(record))
+    write_files({hidden / REQUEST: request.SerializeToString(), hidden / RECORD: msgspec.json.encode(record)})
     sync_directory(hidden)
     put_in_place(hidden, directory)
 

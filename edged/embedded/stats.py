@@ -4,9 +4,10 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from edged.embedded.model import EmbeddedContainer, EmbeddedSandbox
+from edged.embedded.model import EmbeddedContainer, Sandbox
 from edged.embedded.shim.procfs import ProcessStat, descendants
 from edged.embedded.shim.protocol import Pid
+from edged.embedded.stats_views import container_stats, cpu_usage, sandbox_stats, value_of
 from protos.cri.v1 import api_pb2 as cri
 
 _NANOSECONDS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -44,58 +45,29 @@ def measure(container: EmbeddedContainer, processes: dict[Pid, ProcessStat]) -> 
     )
 
 
-def container_stats(container: EmbeddedContainer, usage: ProcessesUsage, now_ns: int) -> cri.ContainerStats:
+def container_usage(container: EmbeddedContainer, usage: ProcessesUsage, now_ns: int) -> cri.ContainerStats:
     """Return one container's usage as a CRI message."""
-    return cri.ContainerStats(
-        attributes=cri.ContainerAttributes(
-            id=container.id,
-            metadata=container.config.metadata,
-            labels=container.config.labels,
-            annotations=container.config.annotations,
-        ),
-        cpu=_cpu(usage, now_ns),
-        memory=_memory(usage, now_ns),
-    )
+    return container_stats(container, cpu_usage(now_ns, usage.cpu_ns), _memory(usage, now_ns))
 
 
-def sandbox_stats(
-    sandbox: EmbeddedSandbox, members: Iterable[tuple[EmbeddedContainer, ProcessesUsage]], now_ns: int
+def sandbox_usage(
+    sandbox: Sandbox, members: Iterable[tuple[EmbeddedContainer, ProcessesUsage]], now_ns: int
 ) -> cri.PodSandboxStats:
     """Return a pod's usage: the sum of its containers, and each of them."""
     members = list(members)
     total = ProcessesUsage()
     for _, usage in members:
         total = total.plus(usage)
-    return cri.PodSandboxStats(
-        attributes=cri.PodSandboxAttributes(
-            id=sandbox.id,
-            metadata=sandbox.config.metadata,
-            labels=sandbox.config.labels,
-            annotations=sandbox.config.annotations,
-        ),
-        linux=cri.LinuxPodSandboxStats(
-            cpu=_cpu(total, now_ns),
-            memory=_memory(total, now_ns),
-            process=cri.ProcessUsage(timestamp=now_ns, process_count=_value(total.processes)),
-            containers=[container_stats(container, usage, now_ns) for container, usage in members],
-        ),
-    )
-
-
-def _cpu(usage: ProcessesUsage, now_ns: int) -> cri.CpuUsage:
-    return cri.CpuUsage(timestamp=now_ns, usage_core_nano_seconds=_value(usage.cpu_ns))
+    containers = [container_usage(container, usage, now_ns) for container, usage in members]
+    return sandbox_stats(sandbox, cpu_usage(now_ns, total.cpu_ns), _memory(total, now_ns), total.processes, containers)
 
 
 def _memory(usage: ProcessesUsage, now_ns: int) -> cri.MemoryUsage:
     return cri.MemoryUsage(
         timestamp=now_ns,
-        working_set_bytes=_value(usage.memory),
-        usage_bytes=_value(usage.memory),
-        rss_bytes=_value(usage.memory),
-        page_faults=_value(usage.page_faults),
-        major_page_faults=_value(usage.major_page_faults),
+        working_set_bytes=value_of(usage.memory),
+        usage_bytes=value_of(usage.memory),
+        rss_bytes=value_of(usage.memory),
+        page_faults=value_of(usage.page_faults),
+        major_page_faults=value_of(usage.major_page_faults),
     )
-
-
-def _value(number: int) -> cri.UInt64Value:
-    return cri.UInt64Value(value=number)

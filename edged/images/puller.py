@@ -13,6 +13,8 @@ from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.images.keyring import Credentials
 from edged.images.limits import PullLimits
+from edged.images.progress import PullProgress
+from edged.images.progress_watch import ProgressWatch
 from edged.pods.model import PodUid
 from protos.cri.v1 import api_pb2 as cri
 
@@ -42,12 +44,13 @@ class PullResult(NamedTuple):
 
 
 class _Pull:
-    __slots__ = ("request", "sandbox", "waiters")
+    __slots__ = ("progress", "request", "sandbox", "waiters")
 
     def __init__(self, request: PullRequest, sandbox: cri.PodSandboxConfig) -> None:
         self.request = request
         self.sandbox = sandbox
         self.waiters: dict[PodUid, None] = {}
+        self.progress: PullProgress | None = None
 
 
 class ImagePuller:
@@ -56,8 +59,8 @@ class ImagePuller:
     A pod's sync requests an image and ends; the end of the pull starts the pod's next sync, which takes the result.
     Requests for the same image and credentials share one pull. The number of running pulls is limited
     (`serializeImagePulls`, `maxParallelImagePulls`), and so is their rate (`registryPullQPS`), in the order of the
-    requests. A kubelet refuses requests beyond the rate (`pull QPS exceeded`); here they wait, because a node that
-    starts twenty pods is no error.
+    requests. A kubelet refuses requests beyond the rate (`pull QPS exceeded`); here they wait, because starting twenty
+    pods at once is not an error.
 
         puller.request(uid, PullRequest("docker.io/library/nginx:1.29"), sandbox)
         puller.take_result(uid, "docker.io/library/nginx:1.29")  # None until the pull has ended
@@ -66,7 +69,7 @@ class ImagePuller:
         actors: runs the pulls, and has the clock.
         runtime: pulls.
         limits: number and rate of pulls.
-        pulled: called on any thread with each pod whose pull has ended.
+        pulled: called on any thread with each pod whose pull has ended, or has taken long and has got on.
     """
 
     def __init__(
@@ -92,16 +95,18 @@ class ImagePuller:
         fresh = result is not None and self._actors.clock.monotonic() - result.at <= FRESH_SECONDS
         return result if fresh else None
 
-    def request(self, uid: PodUid, request: PullRequest, sandbox: cri.PodSandboxConfig) -> None:
-        """Request an image for a pod, or join a running or waiting pull."""
+    def request(self, uid: PodUid, request: PullRequest, sandbox: cri.PodSandboxConfig) -> PullProgress | None:
+        """Request an image for a pod, or join a running or waiting pull; return how far that is, if it takes long."""
         with self._lock:
             pull = self._known.get(request)
             if pull is None:
                 pull = self._known[request] = _Pull(request, sandbox)
                 self._waiting.append(pull)
             pull.waiters[uid] = None
+            progress = pull.progress
             started = self._take_ready()
         self._start(started)
+        return progress
 
     def remove_pod(self, uid: PodUid) -> None:
         """Drop a removed pod's results and requests; a waiting pull that no other pod needs is not started."""
@@ -144,7 +149,10 @@ class ImagePuller:
         self._start(started)
 
     def _run(self, pull: _Pull) -> None:
+        watch = ProgressWatch(self._actors, self._runtime, pull.request.image, partial(self._note, pull))
+        watch.start()
         result = self._pull(pull)
+        watch.stop()
         with self._lock:
             self._running -= 1
             del self._known[pull.request]
@@ -154,6 +162,13 @@ class ImagePuller:
             self._drop_stale(result.at)
             started = [] if self._closed else self._take_ready()
         self._start(started)
+        for uid in waiters:
+            self._pulled(uid)
+
+    def _note(self, pull: _Pull, progress: PullProgress) -> None:
+        with self._lock:
+            pull.progress = progress
+            waiters = list(pull.waiters)
         for uid in waiters:
             self._pulled(uid)
 

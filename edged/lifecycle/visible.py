@@ -8,10 +8,10 @@ from edged.pods.pod_status.container_status import CREATING, INITIALIZING
 
 
 def settled_facts(pod: Pod, facts: PodFacts, hooks: HookFacts, *, working: bool) -> PodFacts:
-    """Return the facts with every container as not started whose postStart hook has not ended, so that neither its
-    status nor its probes show it as running. While a worker has the pod (`working`) it may just be starting a container
-    whose hook begins in a moment. (A kubelet's pod worker does not read the runtime in that time.) A container that was
-    reported as running is left as it is.
+    """Return the facts with each container marked as not started while its postStart hook runs, so that neither its
+    status nor its probes show it as running. While a worker has the pod (`working`), it may be about to begin the hook
+    of a container that it has just started. (A kubelet's pod worker does not read the runtime in that time.) A
+    container that was reported as running is left as it is.
     """
     hooked = _hooked(pod) if working else frozenset()
     if not hooked and not hooks.running and not hooks.failed:

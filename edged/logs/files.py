@@ -1,8 +1,8 @@
 """The files of one container's log: the current one, and the rotated ones.
 
 As in a kubelet, `0.log` is renamed to `0.log.20261120-054216`, and all rotated files but the newest are packed (`.gz`).
-A kubelet's `kubectl logs` shows only the current file; here the rotated ones come first, so that a reader does not lose
-a line a moment after it was written.
+A kubelet's `kubectl logs` shows only the current file; here the rotated files come first, so that a rotation never
+hides lines that were just written.
 """
 
 import errno

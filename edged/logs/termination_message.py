@@ -45,7 +45,7 @@ def end_of_log(log: bytes) -> bytes:
 
 
 def reads_log(container: ContainerFacts) -> bool:
-    """Whether the end of the log replaces a missing message: the container asked for that, and failed."""
+    """Return whether the end of the log replaces a missing message: the policy says so, and the container failed."""
     return container.message_policy == _FALLBACK and (container.exit_code != 0 or container.reason == _OOM_KILLED)
 
 

@@ -56,6 +56,8 @@ def is_newer(node: Node, known: Node | None) -> bool:
 
 
 def _same(one: Quantity, other: Quantity) -> bool:
+    if one == other:
+        return True
     try:
         return parse_quantity(one) == parse_quantity(other)
     except QuantityError:

@@ -1,4 +1,4 @@
-"""This node as edged sees it now."""
+"""The present state of this node."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -16,7 +16,7 @@ NODE_SHUTDOWN_NOT_READY = "node is shutting down"
 
 
 class NodeState(Struct, frozen=True):
-    """What edged knows of this node. Replaced as a whole, so that any thread may read it."""
+    """The state of this node. Replaced as a whole, so that any thread may read it."""
 
     report: NodeReport | None = None
     """Machine and runtime as they were inspected last; None while the machine's facts cannot be read."""

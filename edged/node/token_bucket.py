@@ -1,15 +1,15 @@
-"""TokenBucket: limits how often something is done."""
+"""TokenBucket: limits how often an action is taken."""
 
 from beehive import Clock
 
 
 class TokenBucket:
-    """Allows something a number of times at once, and then once in a period.
+    """Allows an action `most` times at once, and then once in each period.
 
     Args:
         clock: the monotonic time.
-        most: number of times at once.
-        period: seconds after which it is allowed once more.
+        most: number of actions at once.
+        period: seconds after which one more action is allowed.
     """
 
     def __init__(self, clock: Clock, most: int, period: float) -> None:
@@ -20,7 +20,7 @@ class TokenBucket:
         self._at = clock.monotonic()
 
     def try_accept(self) -> bool:
-        """Return whether it is allowed now; if so, count it as done."""
+        """Return whether the action is allowed now; if so, count it."""
         now = self._clock.monotonic()
         self._left = min(self._most, self._left + (now - self._at) / self._period)
         self._at = now

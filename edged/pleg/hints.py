@@ -61,7 +61,9 @@ class Hints:
         self._announced_anything = False
 
     def add_event(self, event: cri.ContainerEventResponse, now: float) -> bool:
-        """Add an event. Return whether the PLEG has to be woken."""
+        """Add an event. Return whether the PLEG has to be woken: it inspects all hinted pods together, so that an event
+        that is not urgent says nothing new while it waits for those of other pods.
+        """
         status = event.pod_sandbox_status
         if not event.HasField("pod_sandbox_status"):
             return self._add_nameless(now)
@@ -74,8 +76,9 @@ class Hints:
             known = self._pods.get(ref.uid)
             if known is not None and (known.urgent or not urgent):
                 return False
+            waits = bool(self._pods) or self._nameless is not None
             self._pods[ref.uid] = Hint(ref, known.since if known else now, urgent)
-        return True
+        return urgent or not waits
 
     def add_inspection(self, inspection: WorkerInspection) -> None:
         """Add a worker's inspection of a pod.

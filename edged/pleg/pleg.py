@@ -82,12 +82,12 @@ class Pleg(Actor):
         match message:
             case _Relist(number):
                 if number == self._number:
-                    self._relist()
+                    self.relist_due()
             case HintAdded():
-                self._inspect_hinted()
+                self.inspect_hinted()
             case _InspectHinted():
                 self._next_inspection = float("inf")
-                self._inspect_hinted()
+                self.inspect_hinted()
             case RelistSoon():
                 self._pace.relist_soon()
                 self._set_timer()
@@ -121,7 +121,12 @@ class Pleg(Actor):
                 there = facts.sandboxes or facts.containers
                 self._note(uid, snapshot_of(facts, inspection.owner) if there else None, inspection.at)
 
-    def _inspect_hinted(self) -> None:
+    def relist_due(self) -> None:
+        """List everything, now that the period has passed; a replay overrides it, to list at the recorded times."""
+        self.relist()
+
+    def inspect_hinted(self) -> None:
+        """Inspect the hinted pods if that is due, else later; a replay overrides it to inspect at recorded times."""
         due, now = self._hints.due(self._last_inspection), self.clock.monotonic()
         if due is None:
             return
@@ -132,7 +137,7 @@ class Pleg(Actor):
         self._take_inspections()
         refs, everything = self._hints.take()
         if everything or len(refs) > MAX_INSPECTIONS:
-            self._relist()
+            self.relist()
         else:
             self._inspect_all(refs)
 
@@ -140,6 +145,12 @@ class Pleg(Actor):
         if due < self._next_inspection:
             self._next_inspection = due
             self.clock.after(due - self.clock.monotonic(), lambda: self._tell_self(_InspectHinted()))
+
+    def inspect_now(self, ref: PodRef) -> None:
+        """Inspect one pod, hinted or not."""
+        self._take_inspections()
+        self._hints.take()
+        self._inspect_all([ref])
 
     def _inspect_all(self, refs: list[PodRef]) -> None:
         """Inspect some pods; after a failure leave the rest to a relist that comes soon."""
@@ -164,7 +175,8 @@ class Pleg(Actor):
             self._tell(PodInspected(inspection))
         return inspection is not None
 
-    def _relist(self) -> None:
+    def relist(self) -> None:
+        """List everything, and inspect the pods that have changed."""
         begin = self.clock.monotonic()
         self._take_inspections()
         announced = self._hints.take_announced()

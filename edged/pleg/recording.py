@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from beehive.trace.format import CriEvent
+from beehive.trace.format import SYNCED, CriEvent
 from beehive.trace.redact import Redactor
 from beehive.trace_context import current_context
 from edged.pleg.messages import PodInspection
@@ -36,6 +36,31 @@ class PodChanged(msgspec.Struct, frozen=True, gc=False):
         kind = CHANGED if self.facts.sandboxes or self.facts.containers else GONE
         detail = redactor.json(msgspec.json.encode(self.facts))
         return CriEvent(time, self.span, self.cause, self.trace, kind, str(self.facts.ref.uid), detail)
+
+
+class PodSynced(msgspec.Struct, frozen=True, gc=False):
+    """edged took the result of a worker's job; a replay takes it at the same time, before or after the PLEG's news."""
+
+    time: float
+    span: int
+    cause: int
+    trace: int
+    uid: str
+
+    @property
+    def size(self) -> int:
+        """Rough size in memory, in bytes."""
+        return 200
+
+    def record(self, time: float, redactor: Redactor) -> CriEvent:  # noqa: ARG002 - it has no secrets
+        """Return the entry as written to the trace."""
+        return CriEvent(time, self.span, self.cause, self.trace, SYNCED, self.uid, b"null")
+
+
+def pod_synced(facts: PodFacts, now: float, next_span: Callable[[], int]) -> PodSynced:
+    """Return the entry of a job's result, caused by the present span."""
+    context, span = current_context(), next_span()
+    return PodSynced(now, span, context.span, context.trace or span, str(facts.ref.uid))
 
 
 def pod_changed(inspection: PodInspection, now: float, next_span: Callable[[], int]) -> PodChanged:

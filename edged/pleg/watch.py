@@ -21,7 +21,7 @@ from edged.pleg.messages import (
 from edged.pleg.pace import RelistPace
 from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
-from edged.pleg.recording import pod_changed
+from edged.pleg.recording import pod_changed, pod_synced
 from edged.settings import EdgedSettings
 
 _log = logging.getLogger(__name__)
@@ -76,6 +76,9 @@ class RuntimeWatch:
     def add_inspection(self, observed: WorkerInspection) -> None:
         """Add a worker's inspection of a pod."""
         self._hints.add_inspection(observed)
+        hive = self._module.hive
+        if hive.watchers:
+            hive.notify_watchers(pod_synced(observed.facts, self._module.clock.monotonic(), hive.next_span))
 
     def _on_event(self, event: PlegEvent) -> None:
         self._looked()

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from edged.cri.errors import redact
@@ -36,7 +35,10 @@ class PluginSocket:
     """
 
     def __init__(self, path: Path) -> None:
+        import grpc  # noqa: PLC0415 - 21 MB, with the first plug-in
+
         self._path = path
+        self._failure: Any = grpc.RpcError
         self._channel = grpc.insecure_channel(f"unix:{path}", options=_OPTIONS)
         self._closed = False
 
@@ -83,7 +85,7 @@ class PluginSocket:
         name, about = method.rpartition("/")[2], on or str(self._path)
         try:
             yield
-        except grpc.RpcError as failure:
+        except self._failure as failure:
             # without its cause, whose text may contain the secrets
             raise PluginCallError(name, about, failure.code().name, redact(failure.details() or "", secrets)) from None
         except ValueError:

@@ -65,8 +65,8 @@ class Scan(NamedTuple):
 class PluginWatcher(Actor):
     """Scans the registration directory, and registers and deregisters its plug-ins with their handlers.
 
-    It scans every two seconds instead of using inotify: the scan of an empty directory takes microseconds, finds
-    earlier sockets too, needs no thread of its own, and keeps to the clock, so that a simulated node scans in simulated
+    It scans every two seconds instead of using inotify: scanning an empty directory takes microseconds, also finds
+    earlier sockets, needs no thread of its own, and follows the clock, so that a simulated node scans in simulated
     time. The handler of a plug-in's type (CSI driver, device plug-in) accepts or refuses it; a plug-in that is refused
     or does not answer is tried again with growing delays.
 

@@ -9,6 +9,7 @@ from edged.events import EventType, Reason
 from edged.events.pods import PodEvents
 from edged.images import ImageNameError, PullDecision, parse_image, should_pull
 from edged.images.keyring import Credentials, Keyring, PullSecretError, read_pull_secret
+from edged.images.progress import PullProgress
 from edged.images.puller import ImagePuller, PullRequest, PullResult
 from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
 from edged.pods.backoff import BackOffs, image_key
@@ -57,6 +58,14 @@ class _Failure(NamedTuple):
     message: str
 
 
+class _Requested(NamedTuple):
+    """A pull that a pod waits for."""
+
+    at: Nanoseconds
+    progress: PullProgress | None = None
+    """As last recorded."""
+
+
 class ImageManager:
     """Looks for images and requests their pull; a failed pull is tried again only after its back-off (kubelet's
     imageManager).
@@ -77,7 +86,7 @@ class ImageManager:
         self._backoffs = backoffs
         self._events = events
         self._failures: dict[tuple[PodUid, str], _Failure] = {}
-        self._requested_at: dict[tuple[PodUid, str], Nanoseconds] = {}
+        self._requested: dict[tuple[PodUid, str], _Requested] = {}
 
     def ensure_image_exists(self, request: ImageRequest) -> tuple[str, ImageUser]:
         """Return the image's reference for CreateContainer, and the user that it names.
@@ -103,7 +112,7 @@ class ImageManager:
         if image is None:
             message = f'Container image "{name}" is not present with pull policy of Never'
             raise self._unavailable(request, ERR_IMAGE_NEVER_PULL, message, Reason.ERR_IMAGE_NEVER_PULL, message)
-        self._requested_at.pop((request.uid, full_name), None)
+        self._requested.pop((request.uid, full_name), None)
         self._record(request, EventType.NORMAL, Reason.PULLED, f'Container image "{name}" already present on machine')
         return image.id or full_name, _user_of(image)
 
@@ -112,8 +121,8 @@ class ImageManager:
         self._pulls.remove_pod(uid)
         for key in [key for key in list(self._failures) if key[0] == uid]:
             self._failures.pop(key, None)
-        for key in [key for key in list(self._requested_at) if key[0] == uid]:
-            self._requested_at.pop(key, None)
+        for key in [key for key in list(self._requested) if key[0] == uid]:
+            self._requested.pop(key, None)
 
     def _inspect(self, request: ImageRequest, name: str) -> cri.Image | None:
         try:
@@ -123,18 +132,21 @@ class ImageManager:
             raise self._unavailable(request, IMAGE_INSPECT_ERROR, message, Reason.INSPECT_FAILED, message) from error
 
     def _request_pull(self, request: ImageRequest, full_name: str) -> ImagePendingError:
-        """Request the pull of an image, unless its back-off lasts. A request during the pull has no effect."""
+        """Request the pull of an image, unless its back-off lasts. A request during a pull only says how far it is."""
         self._check_back_off(request, full_name)
-        self._pulls.request(request.uid, PullRequest(full_name, self._credentials(request, full_name)), request.sandbox)
-        message = f'Pulling image "{request.container.image}"'
-        if (request.uid, full_name) not in self._requested_at:
-            self._requested_at[request.uid, full_name] = request.now
+        wanted = PullRequest(full_name, self._credentials(request, full_name))
+        progress = self._pulls.request(request.uid, wanted, request.sandbox)
+        message = f'Pulling image "{request.container.image}"' + (f": {progress}" if progress else "")
+        key = request.uid, full_name
+        before = self._requested.get(key)
+        if before is None or progress != before.progress:
+            self._requested[key] = _Requested(request.now if before is None else before.at, progress)
             self._record(request, EventType.NORMAL, Reason.PULLING, message)
         return ImagePendingError(request.container.name, CREATING, message)
 
     def _take_result(self, request: ImageRequest, full_name: str, outcome: PullResult) -> tuple[str, ImageUser]:
         """Take the result of a pull that an earlier sync of the pod has requested."""
-        requested_at = self._requested_at.pop((request.uid, full_name), request.now)
+        requested_at = self._requested.pop((request.uid, full_name), _Requested(request.now)).at
         if outcome.error is not None:
             raise self._failed(request, full_name, outcome.error) from outcome.error
         return self._pulled(request, full_name, outcome, (request.now - requested_at) / _SECOND)

@@ -22,6 +22,8 @@ class Job(Struct, frozen=True, gc=False):
     """Results of its postStart hooks when the job was made."""
     replaced: frozenset[ContainerId] = frozenset()
     """Containers that earlier jobs have ended to start others in their place."""
+    keeps_last: bool = False
+    """Whether the last container of each name stays when the pod is removed: the store has the pod still."""
 
 
 class Done(Struct, frozen=True):

@@ -57,6 +57,7 @@ class JobSource:
             self._probes.facts(work.uid),
             self._hooks.facts(work.uid),
             record.replaced,
+            record.deleted and not record.deletion_stored,
         )
 
     def forget_pod(self, uid: PodUid) -> None:

@@ -14,6 +14,7 @@ from edged.node.state import LocalNode
 from edged.pod_workers.errors import ContainerStartError
 from edged.pod_workers.image_manager import ImageManager, ImageRequest
 from edged.pod_workers.pod_resources import PodResources
+from edged.pod_workers.user_namespaces import UserNamespaces
 from edged.pods import labels
 from edged.pods.actions import ContainerStart, PodActions
 from edged.pods.config.container_config import ContainerContext, container_config
@@ -97,6 +98,7 @@ class ContainerStarter:
         """Containers whose configuration failed in the last attempt, by pod and name."""
         self._owner = settings.owner
         self._paths = PodPaths(settings.root, settings.pod_logs)
+        self._users = UserNamespaces(self._paths, runtime)
 
     def ensure_sandbox(self, pod: Pod, facts: PodFacts, actions: PodActions) -> PodSandbox:
         """Return the sandbox to start containers in, after making it if there is none. Raises CriError, ConfigError."""
@@ -175,6 +177,7 @@ class ContainerStarter:
             seccomp_default=self._settings.seccomp_default,
             devices=parts.devices,
             target=parts.target,
+            users=_users_in(context.sandbox.config),
         )
         try:
             return container_config(pod, container, container_context)
@@ -227,8 +230,15 @@ class ContainerStarter:
             cluster_dns=cluster,
             cgroup_parent=self._resources.cgroups.parent(pod),
             machine=self._resources.host,
+            users=self._users.of(pod),
         )
 
     def pod_ips(self, pod: Pod, sandbox: PodSandbox) -> tuple[str, ...]:
         """Return the addresses of a pod, the primary one first."""
         return self._node.state.addresses if pod.spec.host_network else sandbox.ips
+
+
+def _users_in(config: cri.PodSandboxConfig) -> cri.UserNamespace | None:
+    """Return the users of a sandbox's own; None for those of the machine."""
+    options = config.linux.security_context.namespace_options
+    return options.userns_options if options.HasField("userns_options") else None

@@ -113,7 +113,7 @@ class PodSyncer:
             elif job.state is PodState.TERMINATING and job.pod is not None:
                 self.sync_terminating_pod(job, job.pod, progress)
             else:
-                self.sync_terminated_pod(job)
+                self.sync_terminated_pod(job, progress)
         except AllocationRefusedError as refusal:
             kill_options = self._refuse(job, refusal)
         except _FAILURES as failure:
@@ -176,17 +176,22 @@ class PodSyncer:
         progress.terminated = True
         self._resources.release(job.ref)
 
-    def sync_terminated_pod(self, job: Job) -> None:
-        """Stop what still runs of a pod, and remove everything of it from the node."""
+    def sync_terminated_pod(self, job: Job, progress: _Progress) -> None:
+        """Stop what still runs of a pod, and remove everything of it from the node, but perhaps its last containers."""
         facts = self._reader.read_pod(job.ref)
         if job.pod is not None:
             self._killer.kill_pod(job.pod, facts)
         else:
             self._killer.kill_orphan(facts)
-        self._killer.remove_pod(facts)
+        progress.terminated = True
+        if job.keeps_last:
+            self._pruner.prune(self._reader.read_pod(job.ref))
+        else:
+            self._killer.remove_pod(facts)
         self._resources.release(job.ref)
         self._resources.directories.remove(job.ref)
         self._starter.forget_pod(job.ref.uid)
+        self._resources.cgroups.forget_pod(job.ref.uid)
         self._resources.objects.forget_pod(job.ref.uid)
 
     def _start_containers(

@@ -6,13 +6,21 @@ from enum import Enum
 import msgspec
 
 from edged.pods.model import PodUid
+from edged.pods.state import PodState
 
 
 class Queue(Enum):
-    """The queue that a pod is in."""
+    """The queue that a pod is in: what is done with it."""
 
     ADDITION = "addition"
     DELETION = "deletion"
+    REMOVAL = "removal"
+    """Of what is left of a pod when nothing of it runs any more."""
+
+
+def queue_of(state: PodState) -> Queue:
+    """Return the queue of a pod in a state, whose containers are stopped if any run."""
+    return Queue.REMOVAL if state is PodState.TERMINATED else Queue.DELETION
 
 
 class Work(msgspec.Struct, frozen=True, gc=False):
@@ -23,11 +31,11 @@ class Work(msgspec.Struct, frozen=True, gc=False):
 
 
 class WorkQueue:
-    """The addition and the deletion queue of pods. A pod is never on two workers at once.
+    """The queues of pods. A pod is never on two workers at once.
 
     The semantics are those of a kubelet's work queues: a pod that waits is not queued twice; a pod that is added while
-    a worker has it is queued again when the worker is done; a delayed pod keeps its earliest time. A deletion overrides
-    an addition of the same pod. A data structure without effects.
+    a worker has it is queued again when the worker is done; a delayed pod keeps its earliest time. A deletion or a
+    removal overrides an addition of the same pod. A data structure without effects.
     """
 
     def __init__(self) -> None:
@@ -42,7 +50,7 @@ class WorkQueue:
         """Add a pod at the end of a queue, or after the worker that has it now."""
         self._due.pop(uid, None)
         target = self._again if uid in self._working else self._waiting
-        if target.get(uid) is not Queue.DELETION:
+        if target.get(uid) in (None, Queue.ADDITION):
             target[uid] = queue
 
     def add_at(self, uid: PodUid, queue: Queue, due: float) -> None:
@@ -54,14 +62,18 @@ class WorkQueue:
         heapq.heappush(self._delayed, (due, self._order, uid, queue))
 
     def take(self, *queues: Queue) -> Work | None:
-        """Take the next pod out of these queues (out of both by default): deletions first, each in its order."""
-        for chosen in queues or (Queue.DELETION, Queue.ADDITION):
+        """Take the next pod out of these queues (out of all by default): deletions first, each in its order."""
+        for chosen in queues or (Queue.DELETION, Queue.ADDITION, Queue.REMOVAL):
             for uid, queue in self._waiting.items():
                 if queue is chosen:
                     del self._waiting[uid]
                     self._working.add(uid)
                     return Work(uid, queue)
         return None
+
+    def waits(self, queue: Queue) -> bool:
+        """Return whether a pod is in a queue."""
+        return queue in self._waiting.values()
 
     def done(self, uid: PodUid) -> None:
         """Note that a worker has finished with a pod."""

@@ -10,7 +10,7 @@ from edged.pod_workers.job import Done
 from edged.pod_workers.job_source import JobSource
 from edged.pod_workers.pool import WorkerPool
 from edged.pod_workers.syncer import PodSyncer
-from edged.pod_workers.work_queue import Queue
+from edged.pod_workers.work_queue import Queue, queue_of
 from edged.pod_workers.worker import Worker
 from edged.pods.grace_period import grace_seconds
 from edged.pods.manager import PodRecord
@@ -61,7 +61,7 @@ class PodWorkers:
             self._lifecycle.terminate_pod(record.ref.uid, grace_seconds(record.terminating_pod))
         runs = any(container.running for container in record.facts.containers)
         stops = record.termination_requested or (runs and self._jobs.next_actions(record).stops)
-        self._pool.add(record.ref.uid, Queue.DELETION if stops else Queue.ADDITION)
+        self._pool.add(record.ref.uid, queue_of(record.state) if stops else Queue.ADDITION)
 
     def update_pod_after(self, uid: PodUid, queue: Queue, seconds: float) -> None:
         """Queue a pod when so many seconds have passed."""

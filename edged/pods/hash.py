@@ -53,7 +53,8 @@ def container_hash(container: Container) -> str:
 
 
 def kubelet_hash(container: Container) -> str:
-    """Return what a kubelet of Kubernetes 1.31 or later notes: FNV-1a of 32 bits, in hexadecimal without leading zeros.
+    """Return the hash that a kubelet of Kubernetes 1.31 or later records: FNV-1a of 32 bits, in hexadecimal without
+    leading zeros.
 
     It is made from the JSON of name and image, each byte written as a decimal number as Go's spew prints a slice.
     """
@@ -67,11 +68,11 @@ def kubelet_hash(container: Container) -> str:
 def differs(recorded: str, container: Container, image: str = "") -> bool:
     """Whether a container was made from another definition.
 
-    A hash of this agent tells by itself. With a kubelet's, the definition differs if both hash and image do: kubelets
+    This agent's hash decides alone. With a kubelet's hash, the definition differs if both hash and image do: kubelets
     before 1.31 hash all fields in another way, and their containers are adopted as well.
 
     Args:
-        recorded: the hash that was noted with the container, this agent's if it has one; "" without any.
+        recorded: the hash that was recorded with the container, this agent's if it has one; "" without any.
         container: the definition now.
         image: the name of the container's image in the runtime; "" if it is not known.
     """

@@ -8,7 +8,7 @@ Only containers of the pod's present sandbox count. (A kubelet cannot tell sandb
 deletes all init containers when it makes a new sandbox.)
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from edged.api import Container, Pod
 from edged.pods.model import ContainerFacts, HookFacts, PodFacts, ProbeFacts, RunState
@@ -19,16 +19,15 @@ from edged.pods.unhealthy import KillReason, kill_reason
 _STARTED = (RunState.CREATED, RunState.RUNNING)
 
 
-@dataclass
-class InitContainerActions:
+class InitContainerActions(msgspec.Struct):
     """The state of a pod's initialization and its next steps. `failed` means that it has failed for good; `start` has
     indices of `spec.initContainers`.
     """
 
     done: bool = False
     failed: bool = False
-    start: list[int] = field(default_factory=list)
-    kill: list[tuple[ContainerFacts, KillReason]] = field(default_factory=list)
+    start: list[int] = msgspec.field(default_factory=list)
+    kill: list[tuple[ContainerFacts, KillReason]] = msgspec.field(default_factory=list)
 
     def again(self, index: int, running: ContainerFacts | None = None, reason: KillReason | None = None) -> None:
         """Start the init container at `index` (again), after killing `running` for `reason`."""

@@ -10,6 +10,7 @@ from edged.pods.kill_options import KillOptions
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerId, PodFacts, PodRef, PodUid, with_replaced
 from edged.pods.pod_status.conditions import with_conditions_of_others
+from edged.pods.pod_status.phase import Phase
 from edged.pods.restart import is_terminal
 from edged.pods.state import PodState
 
@@ -26,6 +27,10 @@ class PodRecord(msgspec.Struct):
     """Sandboxes and containers that the runtime has (`observe`, `synced`)."""
     deleted: bool = False
     """Whether the cloud has deleted the pod for good: nothing of it stays on the node (`delete`)."""
+    deletion_stored: bool = False
+    """Whether the store has taken the deletion. Until then it has the pod, and the agent would start it anew after a
+    kill: the last container of each name stays, for it has the number of restarts (`delete`).
+    """
 
     kill_options: KillOptions | None = None
     """Why this node ends the pod, when it does (`kill`)."""
@@ -53,12 +58,12 @@ class PodRecord(msgspec.Struct):
 
     @property
     def deletion_requested(self) -> bool:
-        """Whether the cloud has asked for the end of the pod."""
+        """Whether the cloud has requested the end of the pod."""
         return self.deleted or self.pod.metadata.deletion_timestamp is not None
 
     @property
     def termination_requested(self) -> bool:
-        """Whether the cloud or this node has asked for the end of the pod."""
+        """Whether the cloud or this node has requested the end of the pod."""
         return self.deletion_requested or self.kill_options is not None
 
     @property
@@ -92,9 +97,12 @@ class PodRecord(msgspec.Struct):
         self.pod = replace(self.pod, status=status)
         return True
 
-    def delete(self, grace_period: int | None = None) -> None:
-        """Note that the cloud has deleted the pod, with a grace period in seconds if the deletion states one."""
+    def delete(self, grace_period: int | None = None, *, is_stored: bool = True) -> None:
+        """Note that the cloud has deleted the pod, with a grace period in seconds if the deletion states one, and
+        whether the deletion is in the store.
+        """
         self.deleted = True
+        self.deletion_stored = self.deletion_stored or is_stored
         if grace_period is not None:
             metadata = replace(self.pod.metadata, deletion_grace_period_seconds=grace_period)
             self.pod = replace(self.pod, metadata=metadata)
@@ -130,6 +138,12 @@ class PodRecord(msgspec.Struct):
     def terminate(self) -> None:
         """Note that a worker has stopped everything that ran."""
         self.terminated = True
+
+    def end(self) -> None:
+        """Note that only dead containers are left of a deleted pod, which may go when the disk is full: its phase, of
+        which the cloud hears nothing, is final.
+        """
+        self.pod = replace(self.pod, status=replace(self.pod.status, phase=Phase.FAILED))
 
 
 class PodManager:
@@ -179,6 +193,10 @@ class PodManager:
         """Hold a pod until the pod with the uid `behind` (by default its own) is removed from the node."""
         self._held[behind or ref_of(pod).uid] = pod
 
+    def is_held(self, uid: PodUid) -> bool:
+        """Return whether a pod is held behind that uid."""
+        return uid in self._held
+
     def release(self, uid: PodUid) -> Pod | None:
         """Stop holding the pod behind that uid, and return it."""
         return self._held.pop(uid, None)
@@ -207,6 +225,12 @@ def terminated_by_cloud(known: Pod, pod: Pod) -> bool:
     and the store could not take it, or a controller that collects pods has ended it.
     """
     return is_terminal(pod) and not is_terminal(known)
+
+
+def same_spec(known: Pod, pod: Pod) -> bool:
+    """Return whether two versions of a pod have the same spec and metadata."""
+    meta = replace(pod.metadata, resource_version=known.metadata.resource_version)
+    return known.spec == pod.spec and known.metadata == meta
 
 
 def _ended_as(record: PodRecord, pod: Pod) -> PodStatus:

@@ -1,4 +1,6 @@
-"""Init containers that keep running. Apart from `restart`, because cloudcore asks, which knows no runtime."""
+"""Init containers that keep running. A module apart from `restart`, because cloudcore uses it, which has no container
+runtime.
+"""
 
 from typing import Final
 

@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class PodState(Enum):
-    """The work that a pod worker has with a pod."""
+    """The work that a pod worker does for a pod."""
 
     SYNC = "sync"
     """Make the pod run as its spec says (kubelet's SyncPod)."""

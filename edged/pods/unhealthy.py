@@ -25,7 +25,7 @@ def kill_reason(
     """Return why a running container is killed; None when it keeps running. A changed definition comes first, then its
     postStart hook, then its probes.
 
-    A container of a kubelet is killed for another definition only if its image is another one.
+    A container that a kubelet made is killed for a changed definition only if its image has changed.
     """
     if differs(running.hash, container, running.image):
         return KillReason.DEFINITION_CHANGED

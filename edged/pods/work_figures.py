@@ -1,4 +1,4 @@
-"""The figures of the pod workers' queues, for those who look at the node."""
+"""The figures of the pod workers' queues, for the node's local server."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,4 +16,4 @@ class WorkFigures(NamedTuple):
     due: Mapping[PodUid, float]
     """Pods that are synced at a later time, with this time in monotonic seconds."""
     failed: frozenset[PodUid]
-    """Pods whose last sync failed, and which are synced again after a delay that grows."""
+    """Pods whose last sync failed and that are synced again after a growing delay."""

@@ -5,10 +5,13 @@ of our own it took 0.12 ms, but these guessed the end of a chunked body and took
 refuses for a kubelet. 110 pods with a probe every ten seconds pay 0.1 % of a core for it.
 """
 
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit
 
-from beehive.http.client import ResponseHead
 from edged.probes.targets import HttpTarget
+
+if TYPE_CHECKING:
+    from beehive.http.client import ResponseHead
 
 MAX_HEAD = 64 * 1024
 """Bytes of a response's head that are read at most."""
@@ -40,7 +43,7 @@ def request_path(path: str) -> str:
     return quote(text if text.startswith("/") else f"/{text}", safe=_VISIBLE)
 
 
-def redirected(target: HttpTarget, head: ResponseHead) -> HttpTarget | None:
+def redirected(target: HttpTarget, head: "ResponseHead") -> HttpTarget | None:
     """Return the target of a redirect, None for another response and for a redirect to another host.
 
     Another host's answer would not be the container's (kubelet's RedirectChecker).

@@ -4,17 +4,18 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
-
-import grpc
+from typing import TYPE_CHECKING
 
 from beehive import Clock
-from beehive.http.client import ClientExchange, ResponseHead
 from beehive.http.errors import HttpError
-from beehive.http.events import Receive
 from edged.probes import health
 from edged.probes.errors import NetworkError
 from edged.probes.http1 import MAX_BODY, MAX_HEAD, MAX_REDIRECTS, redirected, request_headers, request_path
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
+
+if TYPE_CHECKING:
+    from beehive.http.client import ClientExchange, ResponseHead
+    from beehive.http.events import Receive
 
 _CHUNK = 4096
 _CHANNEL_OPTIONS = (
@@ -57,6 +58,8 @@ class SocketNetwork:
 
     def grpc_serves(self, target: GrpcTarget, seconds: float) -> bool:
         """As in the contract. A server without a health service does not serve."""
+        import grpc  # noqa: PLC0415 - 21 MB, with the first such probe
+
         address = f"ipv6:[{target.host}]" if ":" in target.host else f"ipv4:{target.host}"
         with grpc.insecure_channel(f"{address}:{target.port}", options=_CHANNEL_OPTIONS) as channel:
             check = channel.unary_unary(health.METHOD)
@@ -66,7 +69,9 @@ class SocketNetwork:
                 raise NetworkError("check the health of", f"{target.host}:{target.port}", error.code().name) from None
         return health.says_serving(answer)
 
-    def _get(self, target: HttpTarget, deadline: "_Deadline") -> ResponseHead:
+    def _get(self, target: HttpTarget, deadline: "_Deadline") -> "ResponseHead":
+        from beehive.http.client import ClientExchange  # noqa: PLC0415 - h11, with the first HTTP probe
+
         with contextlib.ExitStack() as stack:
             connection = stack.enter_context(_connect(target.host, target.port, deadline))
             if target.scheme == "https":
@@ -117,7 +122,7 @@ def _encrypted(connection: socket.socket, host: str) -> socket.socket:
     return context.wrap_socket(connection, server_hostname=host if is_name else None)
 
 
-def _read_response(exchange: ClientExchange, receive: Receive) -> ResponseHead:
+def _read_response(exchange: "ClientExchange", receive: "Receive") -> "ResponseHead":
     """Return the head of the response, and read up to `MAX_BODY` bytes of the body, so that the server can end it."""
     head = exchange.read_head(receive)
     with contextlib.suppress(ConnectionError, HttpError):

@@ -14,14 +14,23 @@ _LOCAL = "localhost"
 def is_from_page(request: Request, names: Iterable[str] = ()) -> bool:
     """Return whether a page in a browser may have sent the request.
 
-    Scripts of other sites send `Origin`. DNS rebinding shows in `Host`: a foreign name, which its owner's DNS gave this
+    Either the browser says so, or DNS rebinding shows in `Host`: a foreign name, which its owner's DNS gave this
     machine's address; `localhost`, an address and the node's own `names` are not foreign.
     """
     host = request.header("host")
     name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
     name = name.lower().removesuffix(".")
     known = name in ("", _LOCAL) or _is_address(name.removeprefix("[").removesuffix("]"))
-    return bool(request.header("origin")) or not (known or name in {each.lower() for each in names})
+    return is_sent_by_page(request) or not (known or name in {each.lower() for each in names})
+
+
+def is_sent_by_page(request: Request) -> bool:
+    """Return whether a browser says that it sends the request for a page.
+
+    Scripts of other sites send `Origin`. An image or a link of a page has none; for these browsers say with
+    `Sec-Fetch-Site` that it is not the address that somebody has typed (Fetch Metadata).
+    """
+    return bool(request.header("origin")) or request.header("sec-fetch-site") not in ("", "none")
 
 
 class BrowserGuard:

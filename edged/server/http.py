@@ -1,7 +1,8 @@
 """The HTTP/1.1 server of the node, on TCP or a unix socket: h11 on threads.
 
-Each connection carries one request, within bounds that the standard library's server does not have: bytes and seconds
-of the head, connections and streams by number, a deadline for each write.
+A connection carries one request, or one after the other if the server keeps it, within bounds that the standard
+library's server does not have: bytes and seconds of the head, connections and streams by number, a deadline for each
+write.
 
 The threads are outside the actor model: one blocks in `accept`, one serves each connection. They read snapshots that
 the modules leave and call the container runtime; they cannot block a module.
@@ -13,14 +14,14 @@ import select
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from beehive import Clock
-from beehive.http.server import ServerExchange
+from beehive.accepting import accept_connection
 from edged.server.errors import RequestError
-from edged.server.listening import accept_connection
 from edged.server.request import MAX_HEAD, Request, read_request
 from edged.server.responses import Reply, Response, Stream, Takeover, text
 from edged.server.router import HttpService
@@ -49,6 +50,9 @@ class HttpServer:
         clock: for the deadline of a request.
         max_body: bytes of a request's body that are read before the service is called; 0 leaves bodies unread.
         context: serves HTTPS; the handshake is on the connection's thread, in at most `REQUEST_SECONDS`.
+        idle_seconds: keeps a connection for further requests until none has come for so long; 0 closes it after one.
+            Beyond `MAX_CONNECTIONS` the one that has waited longest is closed for a new one.
+        admit: is given each request before its body is read; a RequestError refuses it.
     """
 
     def __init__(
@@ -59,14 +63,20 @@ class HttpServer:
         *,
         max_body: int = 0,
         context: ssl.SSLContext | None = None,
+        idle_seconds: float = 0.0,
+        admit: Callable[[Request], None] | None = None,
     ) -> None:
+        self._admit = admit
         self._listening = listening
         self._service = service
         self._clock = clock
         self._max_body = max_body
         self._context = context
+        self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, threading.Thread] = {}
+        self._idle: dict[socket.socket, None] = {}
+        """The connections that wait for another request, the longest first."""
         self._streams = threading.BoundedSemaphore(MAX_STREAMS)
         self._thread = threading.Thread(target=self._accept, name="http", daemon=True)
 
@@ -108,7 +118,7 @@ class HttpServer:
     def _start_thread(self, connection: socket.socket) -> None:
         """Serve the connection on a thread of its own, or close it beyond `MAX_CONNECTIONS`."""
         with self._lock:
-            if len(self._connections) >= MAX_CONNECTIONS:
+            if len(self._connections) >= MAX_CONNECTIONS and not self._end_idle():
                 connection.close()
                 return
             thread = threading.Thread(target=self._serve, args=(connection,), name="http-connection", daemon=True)
@@ -120,13 +130,25 @@ class HttpServer:
                 return
             self._connections[connection] = thread
 
+    def _end_idle(self) -> bool:
+        """End the connection that has waited longest for another request; return False if none waits."""
+        if not self._idle:
+            return False
+        longest = next(iter(self._idle))
+        del self._idle[longest]
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(longest, socket.SHUT_RDWR)
+        return True
+
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection:
                 if isinstance(connection, ssl.SSLSocket):
                     connection.settimeout(REQUEST_SECONDS)
                     connection.do_handshake()
-                self._reply(_Connection(connection, self._clock))
+                exchanges = _Connection(connection, self._clock)
+                while self._reply(exchanges) and self._wait(exchanges):
+                    pass
         except OSError:
             _log.debug("a connection to the local HTTP server broke", exc_info=True)
         except Exception:  # noqa: BLE001 - a connection that fails must not end the server
@@ -135,15 +157,24 @@ class HttpServer:
             with self._lock:
                 self._connections.pop(connection, None)
 
-    def _reply(self, connection: "_Connection") -> None:
+    def _wait(self, connection: "_Connection") -> bool:
+        """Wait for another request; return False if none comes, or the connection is closed in favour of a new one."""
+        with self._lock:
+            self._idle[connection.socket] = None
+        has_begun = connection.wait(self._idle_seconds)
+        with self._lock:
+            return self._idle.pop(connection.socket, self) is None and has_begun
+
+    def _reply(self, connection: "_Connection") -> bool:
+        """Answer a request; return whether the connection can carry another."""
         try:
-            reply = self._call_service(connection.read_request(self._max_body))
+            reply = self._call_service(connection.read_request(self._max_body, self._admit))
         except RequestError as refusal:
             reply = text(refusal.status, f"{refusal}\n")
         if isinstance(reply, Response):
-            connection.send(reply)
-        else:
-            self._send_long(connection, reply)
+            return connection.send(reply, keeps=self._idle_seconds > 0)
+        self._send_long(connection, reply)
+        return False
 
     def _call_service(self, request: Request) -> Reply:
         try:
@@ -158,38 +189,68 @@ class HttpServer:
         with contextlib.ExitStack() as stack:
             stack.callback(reply.done)
             if not self._streams.acquire(blocking=False):
-                return connection.send(text(503, f"{MAX_STREAMS} streams are open already; close one\n"))
+                connection.send(text(503, f"{MAX_STREAMS} streams are open already; close one\n"))
+                return
             stack.callback(self._streams.release)
             if isinstance(reply, Takeover):
-                return reply.carry_on(connection.socket)
-            return connection.send_stream(reply)
+                reply.carry_on(connection.socket)
+            else:
+                connection.send_stream(reply)
 
 
 class _Connection:
-    """One connection with its request and the response to it."""
+    """A connection with its requests and the responses to them."""
 
     def __init__(self, connection: socket.socket, clock: Clock) -> None:
+        from beehive.http.server import ServerExchange  # noqa: PLC0415 - h11, with the first request
+
         self.socket = connection
         self._exchange = ServerExchange(MAX_HEAD)
         self._clock = clock
         self._deadline = clock.monotonic() + REQUEST_SECONDS
 
-    def read_request(self, max_body: int) -> Request:
-        """Return the request. Raise RequestError when it cannot be read."""
-        request = read_request(self._exchange, self._receive, max_body)
+    def read_request(self, max_body: int, admit: Callable[[Request], None] | None) -> Request:
+        """Return the request. Raise RequestError when it cannot be read, or is not admitted."""
+
+        def admitted(request: Request) -> None:
+            if admit is not None:
+                admit(self._certified(request))
+
+        return self._certified(read_request(self._exchange, self._receive, max_body, admitted))
+
+    def _certified(self, request: Request) -> Request:
         if isinstance(self.socket, ssl.SSLSocket):
             return msgspec.structs.replace(request, certificate=self.socket.getpeercert() or None)
         return request
 
-    def send(self, response: Response) -> None:
-        """Send a whole response and end the connection's sending side."""
+    def wait(self, seconds: float) -> bool:
+        """Wait for the first bytes of another request; return False if they do not come within `seconds`."""
+        if not self._exchange.rest:
+            self.socket.settimeout(seconds)
+            try:
+                data = self.socket.recv(_READ_BYTES)
+            except TimeoutError:
+                return False
+            if not data:
+                return False
+            self._exchange.receive(data)
+        self._deadline = self._clock.monotonic() + REQUEST_SECONDS
+        return True
+
+    def send(self, response: Response, *, keeps: bool = False) -> bool:
+        """Send a whole response, and end the connection's sending side unless it `keeps` the connection. Return whether
+        another request can come.
+        """
         self.socket.settimeout(REQUEST_SECONDS)
         headers = [("Content-Type", response.content_type), ("Content-Length", str(len(response.body)))]
         headers += [("Location", response.location)] if response.location else []
         headers += response.headers
-        head = self._exchange.response(response.status, headers)
-        self.socket.sendall(head + self._exchange.data(response.body))
+        head = self._exchange.response(response.status, headers, keeps=keeps)
+        self.socket.sendall(head + self._exchange.data(response.body) + self._exchange.end())
+        if keeps and self._exchange.next_request():
+            return True
         self._end()
+        return False
 
     def send_stream(self, stream: Stream) -> None:
         """Send a response in pieces; when the pieces raise, the connection closes without the last chunk."""

@@ -3,10 +3,7 @@
 A path longer than a socket's name may be (107 bytes) is opened through the file descriptor of its directory.
 """
 
-import errno
-import logging
 import os
-import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,14 +14,10 @@ from beehive.files.advice import advice
 from beehive.ports import listen_hint
 from edged.server.errors import ServerError
 
-_log = logging.getLogger(__name__)
-
 READ_ONLY_PORT: Final = "modules.edged.tailoredKubeletConfig.readOnlyPort"
 """Key of the configuration file that chooses the port of the kubelet's read-only server."""
 
 _BACKLOG: Final = 64
-_FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_FULL_SECONDS: Final = 1.0
 
 
 def listen_tcp(address: str, port: int, setting: str = READ_ONLY_PORT) -> socket.socket:
@@ -78,30 +71,6 @@ def listen_unix(path: Path, setting: str = "rootDirectory") -> socket.socket:
             making.unlink(missing_ok=True)
         raise ServerError("cannot serve on the socket", str(path), f"{advice(error)}; see {setting}") from error
     return listening
-
-
-def accept_connection(listening: socket.socket, wait: float = _FULL_SECONDS) -> socket.socket | None:
-    """Return the next connection, None when the socket was shut down or closed.
-
-    While the process may open no more files, connections stay in the backlog; accepting is tried again after `wait`
-    seconds, and at once when the socket is shut down.
-    """
-    while True:
-        try:
-            return listening.accept()[0]
-        except OSError as error:
-            if error.errno in _FULL:
-                _log.warning("no connection can be accepted on %s: %s", listening.getsockname(), error.strerror)
-                _wait_for_end(listening, wait)
-            elif error.errno != errno.ECONNABORTED:
-                return None
-
-
-def _wait_for_end(listening: socket.socket, seconds: float) -> None:
-    poll = select.poll()
-    with suppress(OSError, ValueError):  # it was closed meanwhile
-        poll.register(listening, 0)  # no events but the end, which is always reported
-        poll.poll(seconds * 1000)
 
 
 @contextmanager

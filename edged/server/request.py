@@ -4,23 +4,25 @@ A path's parts are looked up as names of Kubernetes objects, so a part that is e
 means a directory (`..`) is refused before a handler sees it.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
 from beehive.http.errors import HttpError
-from beehive.http.events import Receive
-from beehive.http.server import RequestHead, ServerExchange, body_length
 from edged.server.errors import RequestError
+
+if TYPE_CHECKING:
+    from beehive.http.events import Receive
+    from beehive.http.server import RequestHead, ServerExchange
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes of request line and headers: a command to execute is in the query, and may be a script."""
 
-_REFUSALS: Final = {411: "the body cannot be read", 413: "the body is too long", 431: "the request is too long"}
+_REFUSALS: Final = {413: "the body is too long", 431: "the request is too long"}
 _MAX_PART: Final = 253
-_MAX_PARTS: Final = 8
+_MAX_PARTS: Final = 64
 _MAX_FIELDS: Final = 4096
 
 
@@ -65,7 +67,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return next((value for key, value in self.headers if key == name), "")
 
 
-def read_request(exchange: ServerExchange, receive: Receive, max_body: int = 0) -> Request:
+def read_request(
+    exchange: "ServerExchange", receive: "Receive", max_body: int = 0, admit: Callable[[Request], None] | None = None
+) -> Request:
     """Return the request of an exchange.
 
     Args:
@@ -73,25 +77,31 @@ def read_request(exchange: ServerExchange, receive: Receive, max_body: int = 0) 
         receive: returns the connection's next bytes.
         max_body: bytes of a body that are read; 0 leaves the body in `Request.rest`, as does a request that upgrades
             the connection.
+        admit: is given the request before its body is read; a RequestError refuses it.
 
     Raises:
-        RequestError: 400 for a malformed request, 404 for a path with too many parts, 411 for a body without a length,
-            413 and 431 for a body and a head that are too long.
+        RequestError: 400 for a malformed request, 404 for a path with too many parts, 413 and 431 for a body and a head
+            that are too long.
     """
+    from beehive.http.server import body_length  # noqa: PLC0415 - h11, with the first request
+
     try:
         head = exchange.read_head(receive)
         request = request_from(head, exchange.rest)
+        if admit is not None:
+            admit(request)
         if not max_body or request.header("upgrade"):
             return request
-        body_length(head, max_body)
-        return msgspec.structs.replace(request, body=exchange.read_body(receive), rest=b"")
+        if not head.header("transfer-encoding"):  # a body in chunks says no length before its end
+            body_length(head, max_body)
+        return msgspec.structs.replace(request, body=exchange.read_body(receive, max_body), rest=b"")
     except HttpError as error:
         attempt = _REFUSALS.get(error.status, "this is an HTTP/1.1 server")
         hint = f"at most {MAX_HEAD} bytes" if error.status == 431 else error.reason
         raise RequestError(error.status, attempt, hint=hint) from error
 
 
-def request_from(head: RequestHead, rest: bytes) -> Request:
+def request_from(head: "RequestHead", rest: bytes) -> Request:
     """Return the request with a head.
 
     Args:

@@ -1,7 +1,7 @@
 """The replies of a handler: a whole response, a stream, or a takeover of the connection."""
 
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple, Protocol
 
 from edged.server.request import Request
@@ -27,7 +27,7 @@ class Peer(Protocol):
 
         Args:
             seconds: longest wait.
-            wake: file descriptor that ends the wait, too, when it can be read from.
+            wake: a file descriptor that also ends the wait when it becomes readable.
         """
 
 
@@ -38,6 +38,10 @@ class Stream(NamedTuple):
     pieces: Callable[[Peer], Generator[bytes, None, None]]
     done: Callable[[], object]
     """Releases the source of the pieces; always called."""
+    steps: Callable[[Callable[[], None]], Iterator[bytes | float]] | None = None
+    """The same for a client in this process, for which no thread waits. It is given what to call when there is more;
+    then, and after the seconds that it yields among the pieces, it is to go on.
+    """
 
 
 class Takeover(NamedTuple):

@@ -63,6 +63,7 @@ def reading_routes(
         "/healthz/ping": health.ping,
         "/healthz/syncloop": health.sync_loop,
         "/metrics/resource": statistics.resources,
+        "/metrics/cadvisor": statistics.containers,
         "/stats/summary": statistics.summary,
         "/metrics": lambda _: Response(200, "text/plain; version=0.0.4; charset=utf-8", metrics()),
         "/configz": lambda _: json(encode({"kubeletconfig": configuration})),
@@ -78,13 +79,14 @@ def acting_routes(
 ) -> list[Route]:
     """Return the routes that act in containers."""
     streaming = StreamingHandlers(snapshots, clock, settings)
-    container = "{namespace}/{pod}/{container}"
-    handlers: dict[str, Handler] = {
-        f"/exec/{container}": lambda request: streaming.serve(request, exec_url),
-        f"/attach/{container}": lambda request: streaming.serve(request, attach_url),
-        "/portForward/{namespace}/{pod}": lambda request: streaming.serve(request, port_forward_url),
-        f"/run/{container}": streaming.run,
-    }
+    handlers: dict[str, Handler] = {}
+    for pod in ("{namespace}/{pod}", "{namespace}/{pod}/{uid}"):
+        handlers |= {
+            f"/exec/{pod}/{{container}}": lambda request: streaming.serve(request, exec_url),
+            f"/attach/{pod}/{{container}}": lambda request: streaming.serve(request, attach_url),
+            f"/portForward/{pod}": lambda request: streaming.serve(request, port_forward_url),
+            f"/run/{pod}/{{container}}": streaming.run,
+        }
     return [Route(pattern, handler if debugging else switched_off, METHODS) for pattern, handler in handlers.items()]
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from grpc import StatusCode
-
 from beehive import trace_context
 from edged.api import Nanoseconds, NodeStatus, Pod
 from edged.cri.contract import SERVER_ACTOR, ContainerRuntime
@@ -13,6 +11,7 @@ from edged.node.status import NodeReport, node_status, node_status_has_changed
 from edged.pods.work_figures import WorkFigures
 from edged.server.errors import RequestError
 from edged.stats.provider import StatsProvider
+from protos.status import StatusCode
 
 _STATUS = {
     StatusCode.UNAVAILABLE: 503, StatusCode.NOT_FOUND: 404, StatusCode.UNIMPLEMENTED: 501,

@@ -1,29 +1,29 @@
-"""`/stats/summary` and `/metrics/resource`: use of the node and its pods, in the kubelet's two forms."""
+"""`/stats/summary`, `/metrics/resource` and `/metrics/cadvisor`: use of the node and its pods, in a kubelet's forms."""
 
 from collections.abc import Iterator
 
 from edged.api import encode, parse_time
+from edged.server.cadvisor import cadvisor_text
 from edged.server.errors import RequestError
 from edged.server.request import Request
 from edged.server.responses import Response, json
+from edged.server.samples import TEXT, Sample, milliseconds, prometheus_text
 from edged.server.snapshots import Snapshots
 from edged.stats.model import ContainerStats, CpuStats, MemoryStats, Summary
 
-_TEXT = "text/plain; version=0.0.4; charset=utf-8"
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-_HELP = {
-    "node_cpu_usage_seconds_total": ("counter", "Cumulative cpu time consumed by the node in core-seconds"),
-    "node_memory_working_set_bytes": ("gauge", "Current working set of the node in bytes"),
-    "pod_cpu_usage_seconds_total": ("counter", "Cumulative cpu time consumed by the pod in core-seconds"),
-    "pod_memory_working_set_bytes": ("gauge", "Current working set of the pod in bytes"),
-    "container_cpu_usage_seconds_total": ("counter", "Cumulative cpu time consumed by the container in core-seconds"),
-    "container_memory_working_set_bytes": ("gauge", "Current working set of the container in bytes"),
-    "container_start_time_seconds": ("gauge", "Start time of the container since unix epoch in seconds"),
-    "resource_scrape_error": ("gauge", "1 if there was an error while getting container metrics, 0 otherwise"),
+_NAMES = {
+    "node_cpu_usage_seconds_total": ("counter", "[STABLE] Cumulative cpu time consumed by the node in core-seconds"),
+    "node_memory_working_set_bytes": ("gauge", "[STABLE] Current working set of the node in bytes"),
+    "pod_cpu_usage_seconds_total": ("counter", "[STABLE] Cumulative cpu time consumed by the pod in core-seconds"),
+    "pod_memory_working_set_bytes": ("gauge", "[STABLE] Current working set of the pod in bytes"),
+    "container_cpu_usage_seconds_total": (
+        "counter",
+        "[STABLE] Cumulative cpu time consumed by the container in core-seconds",
+    ),
+    "container_memory_working_set_bytes": ("gauge", "[STABLE] Current working set of the container in bytes"),
+    "container_start_time_seconds": ("gauge", "[STABLE] Start time of the container since unix epoch in seconds"),
+    "resource_scrape_error": ("gauge", "[STABLE] 1 if there was an error while getting container metrics, 0 otherwise"),
 }
-
-Sample = tuple[str, dict[str, str], float, str]
-"""Name, labels, value, and time in milliseconds (may be empty)."""
 
 
 class Statistics:
@@ -38,7 +38,11 @@ class Statistics:
 
     def resources(self, _request: Request) -> Response:
         """Answer Prometheus and the metrics server."""
-        return Response(200, _TEXT, exposition(self._measure(disk=False)).encode())
+        return Response(200, TEXT, exposition(self._measure(disk=False)).encode())
+
+    def containers(self, _request: Request) -> Response:
+        """Answer Prometheus with cAdvisor's names."""
+        return Response(200, TEXT, cadvisor_text(self._measure(disk=True), self._snapshots.pods).encode())
 
     def _measure(self, *, disk: bool) -> Summary:
         stats = self._snapshots.stats
@@ -50,14 +54,7 @@ class Statistics:
 
 def exposition(summary: Summary) -> str:
     """Return the text of `/metrics/resource`, with a kubelet's names and labels."""
-    samples: dict[str, list[Sample]] = {name: [] for name in _HELP}
-    for sample in _samples(summary):
-        samples[sample[0]].append(sample)
-    lines = []
-    for name, (kind, text) in _HELP.items():
-        lines += [f"# HELP {name} [STABLE] {text}", f"# TYPE {name} {kind}"]
-        lines += [_line(*sample) for sample in samples[name]]
-    return "\n".join(lines) + "\n"
+    return prometheus_text(_NAMES, _samples(summary))
 
 
 def _samples(summary: Summary) -> Iterator[Sample]:
@@ -74,20 +71,11 @@ def _samples(summary: Summary) -> Iterator[Sample]:
 
 def _pair(of: str, labels: dict[str, str], cpu: CpuStats | None, memory: MemoryStats | None) -> Iterator[Sample]:
     if cpu is not None and cpu.usage_core_nano_seconds is not None:
-        yield f"{of}_cpu_usage_seconds_total", labels, cpu.usage_core_nano_seconds / 1e9, _milliseconds(cpu.time)
+        yield f"{of}_cpu_usage_seconds_total", labels, cpu.usage_core_nano_seconds / 1e9, milliseconds(cpu.time)
     if memory is not None and memory.working_set_bytes is not None:
-        yield f"{of}_memory_working_set_bytes", labels, memory.working_set_bytes, _milliseconds(memory.time)
+        yield f"{of}_memory_working_set_bytes", labels, memory.working_set_bytes, milliseconds(memory.time)
 
 
 def _start(labels: dict[str, str], container: ContainerStats) -> Iterator[Sample]:
     if container.start_time is not None:
         yield "container_start_time_seconds", labels, parse_time(container.start_time) / 1e9, ""
-
-
-def _milliseconds(time: str) -> str:
-    return str(parse_time(time) // 1_000_000)
-
-
-def _line(name: str, labels: dict[str, str], value: float, time: str) -> str:
-    inside = ",".join(f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items())
-    return f"{name}{'{' + inside + '}' if inside else ''} {value:.12g} {time}".rstrip()

@@ -57,7 +57,7 @@ class StreamingHandlers:
         _refuse_pages(request)
         if not request.header("upgrade"):
             raise RequestError(400, "a stream begins with an upgrade", request.path, "to SPDY/3.1 or websocket")
-        pod = find_pod(self._snapshots.pods, request.parts[1], request.parts[2])
+        pod = find_pod(self._snapshots.pods, request.parts[1], request.parts[2], _uid(request.parts))
         with self._snapshots.calling() as runtime:
             url = url_of(runtime, pod, request)
         if not url.isprintable() or " " in url:
@@ -80,8 +80,8 @@ class StreamingHandlers:
         _refuse_pages(request)
         if request.method != "POST":
             raise RequestError(405, "only POST runs a command")
-        _, namespace, name, container = request.parts
-        which = running_container(find_pod(self._snapshots.pods, namespace, name), container)
+        _, namespace, name, *_, container = request.parts
+        which = running_container(find_pod(self._snapshots.pods, namespace, name, _uid(request.parts)), container)
         with self._snapshots.calling() as runtime:
             words = request.all("command") or tuple(request.first("cmd").split(" "))
             result = runtime.exec_sync(which, words, RUN_SECONDS)
@@ -93,17 +93,23 @@ class StreamingHandlers:
         return Response(200, "text/plain; charset=utf-8", output)
 
 
+def _uid(parts: tuple[str, ...]) -> str:
+    """Return the pod's uid of a path that has one; empty otherwise."""
+    without = 3 if parts[0] == "portForward" else 4
+    return parts[3] if len(parts) > without else ""
+
+
 def exec_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
     """Return the address of a command's streams; the query has `command` once for each of its words."""
     command = request.all("command")
     if not command:
         raise RequestError(400, "a command is wanted", request.path, "?command=ls&command=-l")
-    return runtime.exec_url(running_container(pod, request.parts[3]), command, streams_of(request))
+    return runtime.exec_url(running_container(pod, request.parts[-1]), command, streams_of(request))
 
 
 def attach_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
     """Return the address of the streams of a container's main process."""
-    return runtime.attach_url(running_container(pod, request.parts[3]), streams_of(request))
+    return runtime.attach_url(running_container(pod, request.parts[-1]), streams_of(request))
 
 
 def port_forward_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:

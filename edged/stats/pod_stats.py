@@ -1,6 +1,6 @@
 """The stats of a pod from its sources: cgroup, container runtime, disk. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec.structs import asdict
 
@@ -20,9 +20,6 @@ from edged.stats.pod_disks import PodDisk
 from edged.stats.procfs_usage import taken
 from edged.stats.usage import CpuRates, ResourceUsage, cpu_stats, memory_stats, total
 from protos.cri.v1 import api_pb2 as cri
-
-Runs = Mapping[PodUid, list[cri.ContainerStats]]
-"""The runtime's stats of running containers, by pod."""
 
 
 def by_pod(stats: Iterable[cri.ContainerStats], running: set[str]) -> dict[PodUid, list[cri.ContainerStats]]:

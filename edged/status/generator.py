@@ -1,4 +1,4 @@
-"""StatusGenerator: generates the statuses of pods from what edged knows of them."""
+"""StatusGenerator: generates the statuses of pods from their records."""
 
 from msgspec import Struct
 
@@ -26,8 +26,8 @@ class StatusSources(Struct, frozen=True):
 
 
 class StatusGenerator:
-    """Generates the status of a pod whenever something is learnt of it (kubelet's generateAPIPodStatus), and gives it
-    to the `StatusManager` when it differs from the one before. Lives on the edged module's thread.
+    """Generates the status of a pod whenever its record changes (kubelet's generateAPIPodStatus), and passes it to the
+    `StatusManager` if it differs from the previous one. Lives on the edged module's thread.
 
     Args:
         clock: the current time.
@@ -105,7 +105,8 @@ class StatusGenerator:
         self._snapshots.pods = tuple(record.pod for record in self._pods)
 
     def _can_generate(self, record: PodRecord) -> bool:
-        """Return whether enough is known for a status, and the cloud still takes one: not of a pod that it has deleted.
+        """Return whether enough is known for a status, and whether the cloud still accepts one, which it does not for a
+        deleted pod.
 
         Before the runtime was asked, containers that were reported would count as lost (a kubelet waits for its PLEG),
         and their ids would lack the name of the runtime.
@@ -131,7 +132,7 @@ class StatusGenerator:
 
 
 def _ends_early(record: PodRecord, status: PodStatus) -> bool:
-    """Return whether a status says that a pod has ended whose end nobody has requested.
+    """Return whether a status shows that a pod has ended although nobody has requested its end.
 
     While a worker has the pod that is uncertain: between the end of a container and the start of its successor all of
     the pod seems to have ended. (A kubelet generates a status only between two syncs of its pod worker.)

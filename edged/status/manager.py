@@ -17,7 +17,7 @@ from metamanager.client import AsyncMetaClient, CallError, NoAnswerError, NotFou
 _log = logging.getLogger(__name__)
 
 PENDING_DELAY = 1.0
-"""Seconds for which the phase Pending is held back while nothing unusual is waited for."""
+"""Seconds for which the phase Pending is held back while the containers wait for the usual reasons only."""
 
 _CALM = frozenset({"ContainerCreating", "PodInitializing", ""})
 
@@ -236,16 +236,16 @@ def _patch_of(entry: _Entry, wanted: PodStatus) -> str | None:
 
 
 def _catch_up(entry: _Entry, version: int, status: PodStatus) -> None:
-    """Take a status that the cloud has sent, if it is not older than the known one. At the version of the answer to a
-    patch it may contain what others wrote while the patch was under way; the next status period corrects that.
+    """Take a status that the cloud has sent, if it is not older than the known one. At the version of a patch's answer
+    it may contain changes that others made while the patch was under way; the next status period corrects that.
     """
     if version > entry.version or version == entry.version != 0:
         entry.has, entry.version, entry.unknown, entry.of_store = status, version, False, False
 
 
 def _may_be_done(error: CallError) -> bool:
-    """Return whether the cloud may have carried out what was asked: there was no answer, or the cloud had none itself
-    from its API server (5xx).
+    """Return whether the cloud may have carried out a request: it gave no answer, or had none itself from its API
+    server (5xx).
     """
     return isinstance(error, NoAnswerError) or (isinstance(error, RejectedError) and error.status.code >= 500)
 
@@ -257,7 +257,7 @@ def _is_news(entry: _Entry, mirror: Pod) -> bool:
 
 
 def _is_calm(status: PodStatus) -> bool:
-    """Return whether a status is Pending, and its containers wait for nothing unusual."""
+    """Return whether a status is Pending and its containers wait for the usual reasons only."""
     waiting = (s.state.waiting for s in status.init_container_statuses + status.container_statuses)
     return status.phase == Phase.PENDING and all(w is None or w.reason in _CALM for w in waiting)
 

@@ -12,7 +12,7 @@ _TABLE = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 """/proc's escapes of blanks and backslashes in a path."""
 
-_NOSUID, _NODEV, _BIND, _REC = 0x2, 0x4, 0x1000, 0x4000
+_BIND, _REC = 0x1000, 0x4000
 _NOFOLLOW = 0x8
 """Flag of umount2: do not follow a link in the last component."""
 
@@ -24,8 +24,10 @@ class Mounts(Protocol):
     through this class, so that a simulated or replayed node touches no machine.
     """
 
-    def points(self) -> list[Path]:
-        """Return all mount points of the node, in the order of mounting; a point that is mounted over appears twice."""
+    def below(self, directory: Path) -> list[Path]:
+        """Return the mount points below a directory, whose path must contain no link, in the order of mounting; a point
+        that is mounted over appears twice.
+        """
 
     def has(self, point: Path) -> bool:
         """Return whether something is mounted at exactly this path, which must contain no link."""
@@ -51,10 +53,15 @@ class Mounts(Protocol):
 class KernelMounts:
     """The machine's own mounts (`Mounts`), by calls of the C library."""
 
-    def points(self) -> list[Path]:
-        """See `Mounts`."""
-        lines = _TABLE.read_bytes().splitlines()
-        return [Path(os.fsdecode(_ESCAPED.sub(_unescaped, line.split(b" ")[4]))) for line in lines]
+    def below(self, directory: Path) -> list[Path]:
+        """See `Mounts`. Called five times when a pod ends, on a node with several mounts for each pod, so only lines
+        with its name are split.
+        """
+        wanted = _escaped(os.fsencode(directory)).rstrip(b"/") + b"/"
+        table = _TABLE.read_bytes()
+        lines = [line.split(b" ", 5) for line in table.splitlines() if wanted in line] if wanted in table else []
+        found = [line[4] for line in lines if line[4].startswith(wanted) and line[4] != wanted]
+        return [Path(os.fsdecode(_ESCAPED.sub(_unescaped, point))) for point in found]
 
     def has(self, point: Path) -> bool:
         """See `Mounts`. Called in each sync of a pod for each volume in memory, so only lines with its name are
@@ -92,9 +99,9 @@ class MemoryMounts:
         self.mounted: list[tuple[str, Path, object]] = []
         """Kind, point, and size or source, in the order of mounting."""
 
-    def points(self) -> list[Path]:
+    def below(self, directory: Path) -> list[Path]:
         """See `Mounts`."""
-        return [point for _, point, _ in self.mounted]
+        return [point for _, point, _ in self.mounted if directory in point.parents]
 
     def has(self, point: Path) -> bool:
         """See `Mounts`."""
@@ -118,8 +125,7 @@ class MemoryMounts:
 
 def points_below(mounts: Mounts, directory: Path) -> list[Path]:
     """Return the mount points below a directory, at any depth; the last first, the order to unmount them in."""
-    inside = directory.resolve()
-    return [point for point in reversed(mounts.points()) if point != inside and point.is_relative_to(inside)]
+    return mounts.below(directory.resolve())[::-1]
 
 
 def is_mounted(mounts: Mounts, path: Path) -> bool:

@@ -73,9 +73,9 @@ def _mount_memory(plan: MemoryDirectory, group: int | None, mounts: Mounts) -> N
 
 
 def _keep_in_memory(path: Path, size: int, mounts: Mounts) -> None:
-    """Mount memory for the files, so that no secret gets to the disk. A directory that an earlier agent has put on the
-    disk stays while the pod lives: its containers see it. Without the right to mount (an agent that is not root) the
-    files are on the disk too, in a directory of the agent's own.
+    """Mount memory for the files, so that no secret gets to the disk. A directory that an earlier agent has made on the
+    disk stays as long as the pod, because its containers use it. Without the right to mount (an agent that is not root)
+    the files are on the disk too, in a directory of the agent's own.
     """
     if is_mounted(mounts, path) or os.path.lexists(path / DATA):
         return

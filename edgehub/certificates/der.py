@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 SEQUENCE: Final = 0x30
-SET: Final = 0x31
-OID: Final = 0x06
 UTC_TIME: Final = 0x17
 GENERALIZED_TIME: Final = 0x18
 

@@ -6,7 +6,7 @@ from typing import Final
 from edgehub.network.messages import Address, DefaultRoute, InterfaceState, Notification
 
 _ANOTHER: Final = "another "
-"""Begins the text of a change of a device without a default route, of which a machine with pods has many."""
+"""Prefix of the text about a network device without a default route; a machine with pods has many such devices."""
 
 MOST_REMEMBERED: Final = 4096
 """Remembered interfaces, addresses and routes; beyond, all are forgotten, which costs one needless check."""
@@ -58,5 +58,7 @@ class NetworkChanges:
 
 
 def worth_a_line(changes: str) -> str:
-    """Return the part of a text of changes that is not about devices without a default route."""
+    """Return the changes in a text that are worth a log line: those that do not concern devices without a default
+    route.
+    """
     return ", ".join(change for change in changes.split(", ") if not change.startswith(_ANOTHER))

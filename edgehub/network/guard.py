@@ -12,6 +12,12 @@ _log = logging.getLogger(__name__)
 
 DIAL_INTERVAL: Final = 3.0
 """Seconds between two dials caused by changes of the network, for interfaces that flap."""
+LONGEST_INTERVAL: Final = 60.0
+"""Largest time between two dials that are broken off. It doubles from `DIAL_INTERVAL` until the link is up: a dial
+takes half a minute at most, so that it comes to its end however often the network changes.
+"""
+_MOST_DOUBLED: Final = 10
+"""Count of dials broken off from which on it grows no more."""
 
 
 class NetworkGuard:
@@ -20,16 +26,20 @@ class NetworkGuard:
     Args:
         context: the module.
         watch: opens the watch; None for no watch.
-        changed: called for each change, on the module's thread.
+        changed: called for each change, on the module's thread, with whether it concerns a way out: the default route,
+            or a device that has one.
     """
 
-    def __init__(self, context: ModuleContext, watch: WatchNetwork | None, changed: Callable[[], None]) -> None:
+    def __init__(self, context: ModuleContext, watch: WatchNetwork | None, changed: Callable[[bool], None]) -> None:
         self._context = context
         self._make = watch
         self._changed = changed
         self._watch: NetworkWatch | None = None
         self._last = float("-inf")
+        self._broken_off = 0
+        """Number of dials that were broken off since the link was up."""
         self._later: Timer | None = None
+        self._later_at = float("inf")
 
     def start(self) -> None:
         """Start watching, if the system allows it."""
@@ -48,25 +58,51 @@ class NetworkGuard:
             self._watch.close()
 
     def may_dial(self) -> bool:
-        """Return whether a change may cause a dial now, and count it.
-
-        If not, report the change again later: the dial under way may have begun in the old network.
+        """Return whether a change may cause a dial now, while none is under way, and count it. If not, report the
+        change again later.
         """
-        now = self._context.clock.monotonic()
-        wait = self._last + DIAL_INTERVAL - now
-        if wait > 0:
-            if self._later is None:
-                self._later = self._context.after(wait, self._report_again)
+        return self._may(DIAL_INTERVAL, is_way_out=False)
+
+    def may_break_off(self) -> bool:
+        """Return whether a change of a way out may break off the dial that is under way, and count it.
+
+        If not, report the change again later, unless another dial has begun: the dial under way may have begun in the
+        old network.
+        """
+        interval = min(DIAL_INTERVAL * 2 ** max(0, self._broken_off - 1), LONGEST_INTERVAL)
+        if not self._may(interval, is_way_out=True):
             return False
-        self._last = now
+        self._broken_off = min(self._broken_off + 1, _MOST_DOUBLED)
         return True
 
-    def _report_again(self) -> None:
-        self._later = None
-        self._changed()
+    def dialled(self) -> None:
+        """Note that a dial has begun, in the network as it is now."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later, self._later_at = None, float("inf")
+
+    def opened(self) -> None:
+        """Note that the link is up."""
+        self._broken_off = 0
+
+    def _may(self, interval: float, *, is_way_out: bool) -> bool:
+        now = self._context.clock.monotonic()
+        due = self._last + interval
+        if due <= now:
+            self._last = now
+            return True
+        if due < self._later_at:
+            self.dialled()
+            self._later_at = due
+            self._later = self._context.after(due - now, lambda: self._report_again(is_way_out=is_way_out))
+        return False
+
+    def _report_again(self, *, is_way_out: bool) -> None:
+        self._later, self._later_at = None, float("inf")
+        self._changed(is_way_out)
 
     def _report(self, what: str) -> None:
         """Report a change, on the watcher's thread."""
         if told := worth_a_line(what):
             _log.info("the network has changed: %s", told)
-        self._context.call_soon(self._changed)
+        self._context.call_soon(lambda: self._changed(bool(told)))

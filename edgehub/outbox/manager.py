@@ -59,6 +59,9 @@ class OutboxManager:
         self._writing = False
         self._failed = False
         self._settling: Timer | None = None
+        self._taken = 0
+        """Highest serial when the write under way began."""
+        self._when_written: list[tuple[int, Callable[[], None]]] = []
 
     def start(self) -> None:
         """Open the store and queue its messages; on failure, retry later."""
@@ -77,6 +80,13 @@ class OutboxManager:
         """Write pending entries, unless a write is under way; then they follow it."""
         if self._writer is not None and not self._writing and self._ledger.unwritten:
             self._write(self._writer)
+
+    def when_written(self, then: Callable[[], None]) -> None:
+        """Call `then` when all messages accepted so far are in the store; at once where there is none."""
+        if self._open_outbox is None or not (self._writing or self._ledger.unwritten or self._writer is None):
+            then()
+        else:
+            self._when_written.append((self._ledger.last, then))
 
     def settle(self) -> None:
         """Release the messages that have settled, and schedule the next release."""
@@ -121,7 +131,7 @@ class OutboxManager:
             return None
         clock = self._context.clock
         age = max(0.0, clock.now() - kept.accepted / 1000) if kept.accepted > _NO_CLOCK else 0.0
-        return Entry(message, kept.frame, classify(message), clock.monotonic() - age, kept.serial)
+        return Entry(message.with_content(None), kept.frame, classify(message), clock.monotonic() - age, kept.serial)
 
     def _to_wall(self, accepted: float) -> int:
         clock = self._context.clock
@@ -129,6 +139,7 @@ class OutboxManager:
 
     def _write(self, writer: pykka.ActorRef[OutboxWriter]) -> None:
         self._writing = True
+        self._taken = self._ledger.last
         writer.tell(Write(*self._ledger.take()))
 
     def _wrote(self, changes: OutboxChanges, error: OutboxError | None) -> None:
@@ -147,8 +158,16 @@ class OutboxManager:
             self._failed = False
             self._counters.outbox_writes += 1
             self._ledger.wrote(changes)
+            self._report_written()
             self.changed()
         self._ready()
+
+    def _report_written(self) -> None:
+        """Report what the last write contains; while the store is not open, messages have no serials yet."""
+        written = [then for serial, then in self._when_written if serial <= self._taken]
+        self._when_written = [one for one in self._when_written if one[0] > self._taken]
+        for then in written:
+            then()
 
     def _fail(self, error: OutboxError) -> None:
         """Count and log a failure. Messages leave all the same; unwritten ones are lost if the process dies."""

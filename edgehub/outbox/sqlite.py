@@ -33,8 +33,13 @@ _CREATE: Final = (
     "( serial INTEGER NOT NULL, accepted BIGINT NOT NULL, frame BLOB NOT NULL, PRIMARY KEY (serial) )"
 )
 _LOAD: Final = "SELECT serial, accepted, frame FROM outbox ORDER BY serial"
-_PUT: Final = "INSERT OR REPLACE INTO outbox (serial, accepted, frame) VALUES (:serial, :accepted, :frame)"
-_REMOVE: Final = "DELETE FROM outbox WHERE serial = :serial"
+_PUT: Final = "INSERT OR REPLACE INTO outbox (serial, accepted, frame) VALUES "
+_TOGETHER: Final = (64, 16, 4, 2, 1)
+"""Rows that one statement writes. Each statement lets go of the interpreter's lock and waits for it again, which costs
+more than a row.
+"""
+_PUTS: Final = {number: _PUT + ", ".join(["(?, ?, ?)"] * number) for number in _TOGETHER}
+_REMOVE: Final = "DELETE FROM outbox WHERE serial BETWEEN ? AND ?"
 
 SUFFIXES: Final = ("", "-wal", "-shm")
 """Suffixes of the files of one SQLite database."""
@@ -76,14 +81,21 @@ class SqliteOutbox:
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")
-            rows = [{"serial": one.serial, "accepted": one.accepted, "frame": one.frame} for one in put]
-            connection.executemany(_PUT, rows)
-            connection.executemany(_REMOVE, [{"serial": serial} for serial in gone])
+            self._put(list(put))
+            connection.executemany(_REMOVE, _runs(gone))
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
                 connection.rollback()
             raise self._error("write the outbox", error) from error
+
+    def _put(self, rows: list[StoredMessage]) -> None:
+        at = 0
+        for number, statement in _PUTS.items():
+            while len(rows) - at >= number:
+                values = [value for one in rows[at : at + number] for value in (one.serial, one.accepted, one.frame)]
+                self._connection.execute(statement, values)
+                at += number
 
     def close(self) -> None:
         """See `OutboxStore`."""
@@ -95,6 +107,17 @@ class SqliteOutbox:
         text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         hint = "" if corrupt else "; see the disk's room and the owner of the file and its directory"
         return OutboxError(attempt, str(self._path), f"{text}{hint}", corrupt=corrupt)
+
+
+def _runs(serials: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each run of serials that follow each other."""
+    runs: list[tuple[int, int]] = []
+    for serial in sorted(serials):
+        if runs and serial <= runs[-1][1] + 1:
+            runs[-1] = runs[-1][0], serial
+        else:
+            runs.append((serial, serial))
+    return runs
 
 
 def open_outbox(path: Path, now: float) -> SqliteOutbox:
@@ -136,7 +159,7 @@ def _open_sound(path: Path) -> SqliteOutbox:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, cached_statements=8, check_same_thread=False)
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=16, check_same_thread=False)
     try:
         for pragma in PRAGMAS:
             connection.execute(pragma)

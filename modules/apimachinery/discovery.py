@@ -1,10 +1,10 @@
 """Discovery: the API's versions, groups and resources, in the form of Kubernetes before 1.26.
 
-Newer clients request aggregated discovery in their Accept header and fall back to this form (client-go's
-`GroupsAndMaybeResources`).
+Newer clients request [aggregated discovery](aggregated_discovery.py) in their Accept header and fall back to this form
+(client-go's `GroupsAndMaybeResources`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from modules.apimachinery.errors import no_such_path
@@ -107,7 +107,7 @@ def _group(name: str, versions: Sequence[str]) -> dict[str, Any]:
 def _resource(resource: Resource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "name": resource.plural,
-        "singularName": resource.token if resource.is_custom else resource.kind.lower(),
+        "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": sorted(resource.verbs),
@@ -119,14 +119,9 @@ def _resource(resource: Resource) -> dict[str, Any]:
     return entry
 
 
-def _subresources(resource: Resource) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": f"{resource.plural}/{name}",
-            "singularName": "",
-            "namespaced": resource.namespaced,
-            "kind": resource.kind,
-            "verbs": ["get"] if name == "log" else ["get", "patch", "update"],
-        }
-        for name in resource.subresources
-    ]
+def _subresources(resource: Resource) -> Iterator[dict[str, Any]]:
+    for one in resource.all_subresources():
+        elsewhere = {"group": one.group, "version": one.version} if one.group else {}
+        path, is_namespaced = f"{resource.plural}/{one.name}", resource.namespaced
+        entry = {"name": path, "singularName": "", "namespaced": is_namespaced, "kind": one.kind}
+        yield {**entry, "verbs": list(one.verbs), **elsewhere}

@@ -7,6 +7,7 @@ import msgspec
 
 from edged.server.request import Request
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.go_json import number_error
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector, parse_selector
 
@@ -14,6 +15,7 @@ WATCH_SECONDS: Final = 3600
 """Duration of a watch without `timeoutSeconds` (an API server: half an hour to an hour)."""
 
 _JSON: Final = ("application/json", "application/*", "*/*", "")
+_NOT_OLDER: Final = "NotOlderThan"
 _INCLUDED: Final = ("Metadata", "Object", "None")
 
 
@@ -62,6 +64,7 @@ def read_options(request: Request, resource: Resource) -> ReadOptions:
     included = request.first("includeObject") or "Metadata"
     if included not in _INCLUDED:
         raise ApiStatusError(400, f"includeObject is {', '.join(_INCLUDED)}")
+    _check_initial_events(request)
     return ReadOptions(
         form=form_of(request.header("accept")),
         included=included,
@@ -74,6 +77,25 @@ def read_options(request: Request, resource: Resource) -> ReadOptions:
         initial_events=request.flag("sendInitialEvents"),
         seconds=_number(request, "timeoutSeconds", 0) or WATCH_SECONDS,
     )
+
+
+def _check_initial_events(request: Request) -> None:
+    """Refuse what an API server refuses of `sendInitialEvents` and `resourceVersionMatch` (ValidateListOptions)."""
+    match, is_asked = request.first("resourceVersionMatch"), bool(request.first("sendInitialEvents"))
+    field, why = "", ""
+    if not request.flag("watch"):
+        if is_asked:
+            field, why = "sendInitialEvents", "sendInitialEvents is forbidden for list"
+    elif is_asked and match != _NOT_OLDER:
+        field = "resourceVersionMatch"
+        why = f"sendInitialEvents requires setting resourceVersionMatch to {_NOT_OLDER}"
+    elif match and not is_asked:
+        field = "resourceVersionMatch"
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+    if why:
+        cause = {"reason": "FieldValueForbidden", "message": f"Forbidden: {why}", "field": field}
+        details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause]}
+        raise ApiStatusError(422, f'ListOptions.meta.k8s.io "" is invalid: {field}: Forbidden: {why}', details)
 
 
 def form_of(accept: str) -> Form:
@@ -95,5 +117,5 @@ def _number(request: Request, name: str, otherwise: int) -> int:
     if not text:
         return otherwise
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise ApiStatusError(400, f"{name} is a number")
+        raise ApiStatusError(400, number_error(text))
     return int(text)

@@ -1,5 +1,6 @@
 """Resources of the Kubernetes API, as discovery lists them."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,34 @@ READ_VERBS: Final = ("get", "list", "watch")
 WRITE_VERBS: Final = ("create", "delete", "patch", "update")
 
 
+class CreatedSubresource(msgspec.Struct, frozen=True):
+    """A subresource that is only created, by POST: its kind may be of another group than the resource."""
+
+    name: str
+    kind: str
+    group: str = ""
+    version: str = ""
+
+
+class ConnectedSubresource(msgspec.Struct, frozen=True):
+    """A subresource that connects a client to an object's node."""
+
+    name: str
+    kind: str
+    verbs: tuple[str, ...] = ("create", "get")
+
+
+class ServedSubresource(msgspec.Struct, frozen=True):
+    """A subresource as discovery lists it."""
+
+    name: str
+    kind: str
+    verbs: tuple[str, ...]
+    group: str = ""
+    """Of its kind, if that is of another group than the resource."""
+    version: str = ""
+
+
 class Resource(msgspec.Struct, frozen=True):
     """A kind in the API."""
 
@@ -34,6 +63,8 @@ class Resource(msgspec.Struct, frozen=True):
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
+    created_subresources: tuple[CreatedSubresource, ...] = ()
+    connected_subresources: tuple[ConnectedSubresource, ...] = ()
     verbs: tuple[str, ...] = (*READ_VERBS, *WRITE_VERBS)
     columns: tuple[PrinterColumn, ...] = ()
     """Of a custom resource's table, after its name."""
@@ -46,6 +77,21 @@ class Resource(msgspec.Struct, frozen=True):
     def is_custom(self) -> bool:
         """Whether a CustomResourceDefinition defines it."""
         return self.schema is not None
+
+    @property
+    def singular(self) -> str:
+        """Its name in the singular, as discovery has it."""
+        return self.token if self.is_custom else self.kind.lower()
+
+    def all_subresources(self) -> Iterator[ServedSubresource]:
+        """Yield its subresources of every sort."""
+        for name in self.subresources:
+            verbs = ("get",) if name == "log" else ("get", "patch", "update")
+            yield ServedSubresource(name, self.kind, verbs)
+        for connected in self.connected_subresources:
+            yield ServedSubresource(connected.name, connected.kind, connected.verbs)
+        for created in self.created_subresources:
+            yield ServedSubresource(created.name, created.kind, ("create",), created.group, created.version)
 
     @property
     def group_version(self) -> str:

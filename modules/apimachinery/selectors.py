@@ -5,23 +5,20 @@ that is not understood must not select all objects.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.label_selectors import MOST_REQUIREMENTS, Requirement, read_requirements
 from modules.apimachinery.resources import Resource
 from modules.tools.printing.fields import map_at, text_at
 
-_KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
-_SET = re.compile(rf"({_KEY})\s+(in|notin)\s*\(([^()]*)\)")
-_EQUAL = re.compile(rf"({_KEY})\s*(==|=|!=)\s*([-A-Za-z0-9_.]*)")
-_NUMBER = re.compile(rf"({_KEY})\s*([<>])\s*(-?[0-9]{{1,19}})")
-_EXISTS = re.compile(rf"(!?)\s*({_KEY})")
-_FIELD = re.compile(r"((?:\\.|[^\\=!])*)(==|=|!=)((?:\\.|[^\\=])*)")
-_ESCAPED = re.compile(r"\\([\\,=])")
-
-MOST_REQUIREMENTS: Final = 256
-"""Conditions of one selector; each is checked for each object."""
+_OPERATOR: Final = re.compile("!=|==|=")
+_SPLIT: Final = re.compile(r"((?:\\.|[^\\,])*\\?)(?:,|$)", re.DOTALL)
+_RAW: Final = re.compile(r"\\(.?)|[,=]", re.DOTALL)
+_ESCAPABLE: Final = ("\\", ",", "=")
+_SHOWN: Final = 200
+"""Characters of a selector in a refusal."""
 
 _OF_ANY: Final = ("metadata.name", "metadata.namespace")
 _OF_EVENTS: Final = (
@@ -31,23 +28,19 @@ _OF_EVENTS: Final = (
 )  # fmt: skip
 _FIELDS: Final = {
     "Pod": (
-        "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
-        "status.phase", "status.podIP", "status.nominatedNodeName",
+        *_OF_ANY, "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
+        "spec.hostNetwork", "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
     ),
-    "Event": _OF_EVENTS,
-    "Secret": ("type",),
-    "Node": ("spec.unschedulable",),
+    "Event": (*_OF_ANY, *_OF_EVENTS),
+    "Secret": (*_OF_ANY, "type"),
+    "Service": (*_OF_ANY, "spec.clusterIP", "spec.type"),
+    "Node": ("metadata.name", "spec.unschedulable"),
+    "Namespace": ("metadata.name", "status.phase"),
+    "CertificateSigningRequest": ("metadata.name", "spec.signerName"),
 }  # fmt: skip
+"""The kinds with selectable fields of their own; all others have those of `_OF_ANY`."""
 _SWITCHES: Final = ("spec.hostNetwork", "spec.unschedulable")
 _ELSEWHERE: Final = {"source": "source.component"}
-
-
-class Requirement(NamedTuple):
-    """One condition on a label."""
-
-    key: str
-    holds: Callable[[str | None], bool]
-    """Takes the label's value, None without the label."""
 
 
 class FieldTerm(NamedTuple):
@@ -87,73 +80,44 @@ def parse_selector(resource: Resource, labels: str, fields: str) -> Selector:
     Raises:
         ApiStatusError: 400; it cannot be parsed, or has a field that is not selectable for the kind.
     """
-    return Selector(tuple(_requirements(labels)), tuple(_terms(resource, fields)))
-
-
-def _requirements(text: str) -> Iterable[Requirement]:
-    for count, part in enumerate(_label_parts(text) if text.strip() else ()):
-        if count == MOST_REQUIREMENTS:
-            raise ApiStatusError(400, f"unable to parse requirement: a selector has at most {MOST_REQUIREMENTS}")
-        yield _requirement(part.strip())
-
-
-def _label_parts(text: str) -> Iterable[str]:
-    """Yield the parts between commas outside parentheses."""
-    pending: list[str] = []
-    for part in text.split(","):
-        pending.append(part)
-        opened, closed = (part.rfind(each) for each in "()")
-        if closed > opened or (opened < 0 and len(pending) == 1):
-            yield ",".join(pending)
-            pending = []
-    if pending:
-        yield ",".join(pending)
-
-
-def _requirement(part: str) -> Requirement:
-    if found := _SET.fullmatch(part):
-        key, operator, inside = found.groups()
-        values = frozenset(value.strip() for value in inside.split(","))
-        return Requirement(key, lambda value: (value in values) is (operator == "in"))
-    if found := _EQUAL.fullmatch(part):
-        key, operator, expected = found.groups()
-        return Requirement(key, lambda value: (value == expected) is (operator != "!="))
-    if found := _NUMBER.fullmatch(part):
-        key, operator, bound = found.groups()
-        return Requirement(key, lambda value: _compares(value, operator, int(bound)))
-    if found := _EXISTS.fullmatch(part):
-        absent, key = found.groups()
-        return Requirement(key, lambda value: (value is None) is bool(absent))
-    raise ApiStatusError(400, f"unable to parse requirement: {part[:200]!r} is no label selector")
-
-
-def _compares(value: str | None, operator: str, bound: int) -> bool:
     try:
-        number = int(value or "")
-    except ValueError:
-        return False
-    return number > bound if operator == ">" else number < bound
+        return Selector(tuple(read_requirements(labels)), tuple(_terms(resource, fields)))
+    except ValueError as error:
+        raise ApiStatusError(400, str(error)) from error
 
 
 def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:
-    for count, part in enumerate(re.split(r"(?<!\\),", text) if text.strip() else ()):
+    parts = (found[1] for found in _SPLIT.finditer(text) if found[1].strip())
+    for count, part in enumerate(parts):
         if count == MOST_REQUIREMENTS:
-            raise ApiStatusError(400, f"invalid field selector: it has at most {MOST_REQUIREMENTS} conditions")
-        found = _FIELD.fullmatch(part)
-        if found is None:
-            raise ApiStatusError(400, f"invalid field selector: {part[:200]!r} is none")
-        field, operator, value = found.groups()
-        field = field.strip()
-        if field not in (*_OF_ANY, *_FIELDS.get(resource.kind, ())):
-            raise ApiStatusError(400, _unsupported(resource, field[:200]))
-        yield FieldTerm(field, _ESCAPED.sub(r"\1", value), operator != "!=")
+            raise ValueError(f"invalid field selector: it has at most {MOST_REQUIREMENTS} conditions")
+        operator = _OPERATOR.search(part)
+        if operator is None:
+            raise ValueError(f"invalid selector: '{text[:_SHOWN]}'; can't understand '{part[:_SHOWN]}'")
+        field, value = part[: operator.start()].strip(), part[operator.end() :]
+        if field not in _selectable(resource):
+            raise ValueError(_unsupported(resource, field[:_SHOWN]))
+        yield FieldTerm(field, _RAW.sub(_unescaped, value), operator[0] != "!=")
+
+
+def _selectable(resource: Resource) -> tuple[str, ...]:
+    return _OF_ANY if resource.is_custom else _FIELDS.get(resource.kind, _OF_ANY)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """Return the character that an escape stands for."""
+    if found[0] in (",", "="):
+        raise ValueError(f"invalid field selector: unescaped character in value: {ord(found[0])}")
+    if found[1] not in _ESCAPABLE:
+        raise ValueError(f"invalid field selector: invalid escape sequence: {found[0]}")
+    return found[1]
 
 
 def _unsupported(resource: Resource, field: str) -> str:
-    """Return an API server's words: pods have a conversion of their own, other kinds the common one."""
-    if resource.kind == "Pod":
+    """Return an API server's words: kinds with fields of their own have a conversion of their own."""
+    if _selectable(resource) is not _OF_ANY:
         return f"field label not supported: {field}"
-    known = ", ".join(f'"{each}"' for each in (*_OF_ANY, *_FIELDS.get(resource.kind, ())))
+    known = ", ".join(f'"{each}"' for each in _OF_ANY)
     return f'"{field}" is not a known field selector: only {known}'
 
 

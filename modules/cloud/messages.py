@@ -43,6 +43,32 @@ class NodeConnection(msgspec.Struct, frozen=True):
     last_error_seconds: float = 0.0
 
 
+CLOUDCORES: Final = "cloudcores"
+"""Operation: module `control` asks edgecontroller which cloudcores are alive; the reply is `Cloudcores`."""
+
+RELEASE_LEASE: Final = "releaselease"
+"""Operation: the process, which is stopping, asks edgecontroller to give up this cloudcore's Lease; it replies when the
+API server has answered.
+"""
+
+CLOUDCORES_RESOURCE: Final = "edgecontroller/cloudcores"
+
+
+class Cloudcores(msgspec.Struct, frozen=True):
+    """The cloudcores that serve one cluster, by their identities."""
+
+    own: str
+    """This cloudcore."""
+    alive: tuple[str, ...]
+    """Those that renew their Leases, this one included."""
+    nodes: dict[str, str] = {}
+    """The cloudcore to which each node has connected last."""
+
+    def elsewhere(self) -> dict[str, str]:
+        """Return, by node, the other cloudcore that has it, if that is alive."""
+        return {node: holder for node, holder in self.nodes.items() if holder != self.own and holder in self.alive}
+
+
 DRAIN: Final = "drain"
 """Operation: the process asks cloudhub to end all connections (`Drain`)."""
 

@@ -1,1 +1,1 @@
-"""The modules of an edge node beside the three at the top level: metaserver."""
+"""The modules of an edge node, except the three at the top level (metamanager, edgehub and edged)."""

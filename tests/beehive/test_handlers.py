@@ -64,8 +64,8 @@ def test_the_most_specific_mark_wins(resource: str, operation: str, source: str,
 
 
 @given(st.lists(st.sampled_from(list(itertools.product((True, False), repeat=3))), unique=True))
-def test_what_a_mark_leaves_out_matches_everything(marks: list[tuple[bool, bool, bool]]) -> None:
-    """Whatever marks there are, the one with the first given field in the order type, operation, source is taken."""
+def test_a_field_without_a_value_in_a_mark_matches_everything(marks: list[tuple[bool, bool, bool]]) -> None:
+    """Of several matching marks, type is more specific than operation, and operation than source."""
 
     namespace = {}
     for given_fields in marks:

@@ -12,7 +12,7 @@ from beehive.ids import unpredictable_id
 from beehive.simulation import Simulation
 
 
-def test_they_are_uuids_of_version_4() -> None:
+def test_ids_are_uuids_of_version_4() -> None:
     """In lower case, with hyphens; several batches of them."""
     for text in (unpredictable_id() for _ in range(1000)):
         assert str(uuid.UUID(text)) == text

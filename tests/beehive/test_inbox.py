@@ -112,8 +112,8 @@ def test_states_and_telemetry_do_not_take_the_commands_room(bed: Bed) -> None:
     assert inbox.depth() == STATE_CAPACITY + TELEMETRY_CAPACITY + COMMAND_CAPACITY
 
 
-def test_what_is_put_back_comes_first_in_its_order(bed: Bed) -> None:
-    """A failed module's messages are before all others in its next instance."""
+def test_items_that_are_put_back_come_first_and_in_order(bed: Bed) -> None:
+    """The next instance of a failed module gets the failed instance's messages before all others."""
     inbox = Inbox(bed.runtime)
     inbox.put("later")
     inbox.put_back(["third"])
@@ -339,7 +339,7 @@ def test_threads_that_write_states_leave_each_newest() -> None:
 
 
 @pytest.mark.parametrize("closer_first", [True, False])
-def test_what_is_put_while_it_closes_is_refused_exactly_once(closer_first: bool) -> None:
+def test_items_put_during_a_close_are_refused_exactly_once(closer_first: bool) -> None:
     """Stress: threads put while another closes; every item is refused once."""
     runtime = Threads()
     for _ in range(20):

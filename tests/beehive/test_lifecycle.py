@@ -58,8 +58,8 @@ def test_modules_start_in_order_and_stop_in_reverse(bed: Bed, log: Log) -> None:
     hive.stop()
 
 
-def test_what_waits_is_handled_before_the_stop(bed: Bed, log: Log) -> None:
-    """A stop comes behind the messages that are there already."""
+def test_waiting_messages_are_handled_before_the_stop(bed: Bed, log: Log) -> None:
+    """A stop takes effect after the messages that are in the inbox already."""
     hive = bed.hive()
     hive.add(Noting, log)
     hive.start()
@@ -288,7 +288,7 @@ def test_nothing_runs_after_the_stop(bed: Bed, log: Log) -> None:
 
 
 def test_an_actor_that_has_ended_refuses_questions(bed: Bed, log: Log) -> None:
-    """Whoever asks it gets `ActorDeadError`, however late the question comes."""
+    """A request gets `ActorDeadError`, however late it comes."""
     running = bed.runtime.start(Child, log)
     reference = running.ref
     assert reference.ask("hello") == "hello"
@@ -298,10 +298,10 @@ def test_an_actor_that_has_ended_refuses_questions(bed: Bed, log: Log) -> None:
     late = bed.runtime.future()
     reference.actor_inbox.put(pykka._envelope.Envelope("after the end", late))
     with pytest.raises(pykka.ActorDeadError):
-        late.get(timeout=1)
+        late.get(timeout=30)
     second_stop = bed.runtime.future()
     reference.actor_inbox.put(pykka._envelope.Envelope(pykka.messages._ActorStop(), second_stop))
-    assert second_stop.get(timeout=1) is None
+    assert second_stop.get(timeout=30) is None
 
 
 def test_an_actor_cannot_be_made_without_a_runtime(log: Log) -> None:
@@ -321,7 +321,7 @@ def test_starting_leaves_no_class_behind(bed: Bed, log: Log) -> None:
         del running
     for thread in threading.enumerate():
         if thread.name == "Child":
-            thread.join(2)
+            thread.join(30)
     gc.collect()
     assert sum(reference() is not None for reference in classes) <= 1
 
@@ -347,7 +347,7 @@ def test_a_module_forgets_actors_that_have_ended(bed: Bed, log: Log) -> None:
 
 
 def test_the_threads_carry_their_module_s_name(log: Log) -> None:
-    """A thread dump shows who is who."""
+    """So a thread dump shows which thread is whose."""
     bed = Bed(Threads())
     hive = bed.hive()
     hive.add(Parent, log)

@@ -52,7 +52,7 @@ def test_a_traceback_can_be_read_and_forges_nothing() -> None:
     assert len("\n".join(lines)) < LONGEST_TRACEBACK + 2 * LONGEST_LINE
 
 
-def test_what_repeats_is_counted_and_said_later() -> None:
+def test_repeated_lines_are_counted_and_reported_later() -> None:
     limit = RateLimit({logging.WARNING: 3})
     assert [limit.filter(record("dead letter %d", n, at=1.0)) for n in range(10)] == [True] * 3 + [False] * 7
     assert limit.filter(record("another kind", at=1.0))
@@ -103,7 +103,7 @@ def full_database() -> sqlite3.OperationalError:
     ],
     ids=["full", "read-only", "database"],
 )
-def test_what_the_machine_refuses_is_one_line_without_a_traceback(error: Exception, said: str) -> None:
+def test_an_error_of_the_machine_is_one_line_without_a_traceback(error: Exception, said: str) -> None:
     made = failing(error)
     assert LineFormatter("%(message)s").format(made) == f"chore tidy failed: {said}"
     line = json.loads(JsonFormatter().format(made))

@@ -60,7 +60,7 @@ def test_an_error_is_kubeedge_s_new_error_message_of_today() -> None:
 
 
 def test_a_message_is_never_changed_only_copied() -> None:
-    """Copies share what is not changed."""
+    """Copies share the unchanged parts."""
     copy = REQUEST.with_header(sync=False).with_route(group="other").with_content(2)
     assert (copy.header.sync, copy.route.group, copy.content) == (False, "other", 2)
     assert (REQUEST.header.sync, REQUEST.route.group, REQUEST.content) == (True, "meta", "question")

@@ -50,7 +50,7 @@ def test_without_proc_nobody_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_other_reasons(number: int, words: str) -> None:
-    """Each with the setting."""
+    """Each reason names the setting that chooses another address."""
     hint = listen_hint(OSError(number, os.strerror(number)), 80, "--listen")
     assert words in hint
     assert hint.endswith("; --listen chooses another")

@@ -20,7 +20,7 @@ from beehive.printable import CLIPPED, clipped, printable, printable_lines
         ("back\\slash", "back\\slash"),
     ],
 )
-def test_what_a_terminal_would_obey_is_shown_escaped(text: str, shown: str) -> None:
+def test_control_characters_of_terminals_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 

@@ -25,15 +25,14 @@ def test_a_bucket_fills_up_to_the_burst_and_no_further() -> None:
     assert [bucket.take(3600.0) == 0.0 for _ in range(4)] == [True, True, True, False]
 
 
-def test_a_token_of_a_full_bucket_leaves_the_burst_but_one() -> None:
-    """Who takes such tokens never has two at once."""
+def test_the_top_of_a_full_bucket_leaves_the_rest() -> None:
+    """Who takes such tokens has no more than these at once, and then waits until the bucket is full again."""
     bucket = TokenBucket(10, 5)
-    assert bucket.take(0.0, only_if_full=True) == 0.0
-    assert bucket.take(0.0, only_if_full=True) == pytest.approx(0.1)
-    assert [bucket.take(0.0) == 0.0 for _ in range(5)] == [True, True, True, True, False]
-    assert bucket.take(0.1, only_if_full=True) == pytest.approx(0.4)
-    assert bucket.take(0.5, only_if_full=True) == 0.0
-    assert TokenBucket(0, 0).take(0.0, only_if_full=True) == 0.0
+    assert [bucket.take(0.0, only_top=2) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.2)]
+    assert [bucket.take(0.0) == 0.0 for _ in range(4)] == [True, True, True, False]
+    assert bucket.take(0.3, only_top=2) == pytest.approx(0.2)
+    assert [bucket.take(0.5, only_top=2) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.2)]
+    assert [TokenBucket(10, 1).take(0.0, only_top=2), TokenBucket(0, 0).take(0.0, only_top=2)] == [0.0, 0.0]
 
 
 def test_rate_zero_never_holds_back() -> None:

@@ -88,7 +88,7 @@ def test_answers_of_a_group_that_come_together_are_all_there(threads: Threads) -
     assert waiters.unmatched == {}
 
 
-def test_what_is_remembered_of_closed_requests_is_bounded(threads: Threads) -> None:
+def test_the_memory_of_closed_requests_is_bounded(threads: Threads) -> None:
     """A node that runs for a year keeps the newest thousand."""
     waiters = PendingRequests(threads.clock)
     for _ in range(5000):

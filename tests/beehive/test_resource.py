@@ -117,8 +117,8 @@ def test_any_text_has_a_type_or_none(text: str, side: Side) -> None:
 
 
 @pytest.mark.parametrize("text", ["node", "node/n1", "default/pod/a", "nodes/n1/default/pod", "", "a"])
-def test_what_has_no_node_prefix_is_not_trimmed(text: str) -> None:
-    """KubeEdge's TrimMessage sends it as it is, with a warning."""
+def test_a_resource_without_a_node_prefix_is_not_trimmed(text: str) -> None:
+    """KubeEdge's TrimMessage passes it on unchanged, with a warning."""
     assert trim_node(text) == text
 
 

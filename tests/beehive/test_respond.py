@@ -52,8 +52,8 @@ class _Other(Module):
         self.respond(forged)
 
 
-def test_who_was_not_asked_cannot_answer() -> None:
-    """To know a request's id is not enough: the forged answer is a dead letter, and the asker waits on."""
+def test_a_module_that_was_not_asked_cannot_answer() -> None:
+    """Knowing a request's id is not enough: the forged answer becomes a dead letter, and the sender keeps waiting."""
     with Harness() as bee:
         bee.add(_Asked)
         bee.add(_Other)
@@ -83,8 +83,8 @@ def test_of_a_group_every_member_may_answer_and_nobody_else() -> None:
         assert [answer.content for answer in future.get()] == ["honest"]
 
 
-def test_who_was_asked_may_hand_a_request_on() -> None:
-    """Then the other answers; who was not asked cannot make himself, or anybody, one who may."""
+def test_a_module_that_was_asked_may_delegate_the_request() -> None:
+    """Then the delegate answers; a module that was not asked can delegate neither to itself nor to others."""
     with Harness() as bee:
         bee.add(_Asked)
         bee.add(_Other)

@@ -98,7 +98,7 @@ def test_another_seed_is_another_run() -> None:
 
 
 def test_time_is_virtual() -> None:
-    """An hour passes in the time that its messages take, and the clock says so."""
+    """An hour on the virtual clock takes only as long as handling its messages."""
     simulation = played(1, balls=1)[1]
     assert 3600 <= simulation.clock.monotonic() < 3700
     assert simulation.clock.now() == EPOCH + simulation.clock.monotonic()

@@ -1,5 +1,6 @@
 """A module that fails is started again while the others go on; what poisons it ends in the dead letters."""
 
+import itertools
 import random
 
 import pytest
@@ -92,7 +93,9 @@ def test_a_module_says_why_it_has_failed(bed: Bed, log: Log) -> None:
 
 
 def test_a_poison_message_ends_in_the_dead_letters(log: Log) -> None:
-    """After three tries it is kept with the exception, the module runs on, and whoever asked is told at once."""
+    """After three attempts it is kept with the exception, the module keeps running, and a waiting sender gets the error
+    at once.
+    """
     with Harness() as bee:
         bee.add(Fragile, log)
         bee.start()
@@ -359,6 +362,27 @@ def test_a_stop_commits_what_was_handled(log: Log) -> None:
     batching(bee, log, 0, 1)
     bee.hive.stop()
     assert log.entries == [(0, 1)]
+
+
+class Hasty(Batching):
+    """Commits after some seconds, too."""
+
+    name = "hasty"
+    batch_limit = 100
+    batch_seconds = 1.0
+
+
+def test_a_batch_ends_when_it_has_taken_its_time(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its transaction keeps others from the database."""
+    with Harness() as bee:
+        times = itertools.count(step=0.4)
+        monkeypatch.setattr(bee.clock, "monotonic", lambda: next(times))
+        bee.add(Hasty, log)
+        bee.hive.start()
+        for content in range(7):
+            bee.hive.send("hasty", bee.message("default/pod/a", "insert", content))
+        bee.settle()
+    assert [entry for entry in log.entries if isinstance(entry, tuple)] == [(0, 1, 2), (3, 4, 5), (6,)]
 
 
 def test_a_failure_in_a_batch_loses_nothing_of_it(log: Log) -> None:

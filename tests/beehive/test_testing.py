@@ -29,8 +29,8 @@ class Middle(Module):
         self.reply(request, result.content if isinstance(result, Message) else str(result))
 
 
-def test_what_leaves_the_module_is_captured(log: Log) -> None:
-    """By destination, module or group, with the way it went; time passes when the test says so."""
+def test_messages_that_leave_the_module_are_captured(log: Log) -> None:
+    """They are kept by destination (module or group) with their delivery mode; only the test lets time pass."""
     with Harness() as bee:
         bee.add(Middle, log)
         bee.start()

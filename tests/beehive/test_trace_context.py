@@ -111,7 +111,7 @@ def begin(bee: Harness, tape: Tape, operation: str) -> DeliveryRecord:
     return first
 
 
-def test_what_a_handler_sends_is_caused_by_what_it_handles(bee: Harness, tape: Tape) -> None:
+def test_a_message_sent_by_a_handler_has_the_handled_one_as_its_cause(bee: Harness, tape: Tape) -> None:
     first = begin(bee, tape, "handler")
     sent = tape.of("from-handler")
     assert (sent.sender, sent.cause, sent.trace) == ("first", first.span, first.span)

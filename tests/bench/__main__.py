@@ -7,6 +7,7 @@ IDLE_PODS=110 IDLE_SECONDS=60 python -m tests.bench --only pleg-embedded
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import sys
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from tests.bench import bus, cloud, crowd, full, ingest, link, node, offline, pleg, recorder, store, view
+from tests.bench import bus, cloud, crowd, devices, full, ingest, link, node, oci, offline, pleg, recorder, store, view
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.support.containerd import reason_missing
 
@@ -87,18 +88,22 @@ SECTIONS: Final = (
     Section("link", "link; floor: the websockets package's client", lambda n: rates(link.measure(n))),
     Section("crowd", "a thousand nodes on one cloudcore", lambda _rounds: crowd.measure()),
     Section("cloud", "cloudcore at a cluster; floor: the same write's answer", lambda _rounds: cloud.measure()),
+    Section("devices", "devices and MQTT; floor: paho-mqtt alone", devices.measure, devices.missing),
     Section("embedded", "node on the embedded runtime; floor: the same CRI calls made bare", node.embedded),
+    Section("oci", "node on the OCI runtime; floor: the same CRI calls made bare", node.oci, oci.missing),
+    Section("runtime", "OCI runtime beside containerd", oci.measure, oci.missing),
     Section("containerd", "node on containerd; floor: the same CRI calls made bare", node.containerd, reason_missing),
     Section("offline", "50 stored pods without a cloud; floor: the same pods from the cloud", offline.measure),
     Section("relist", "relist by processor time, runtime in memory; floor: the two list calls", pleg.relists),
     Section("pleg-embedded", "what happens and what does not, embedded runtime", pleg.embedded),
     Section("pleg-containerd", "what happens and what does not, containerd", pleg.containerd, reason_missing),
     Section("full-embedded", "110 pods on the embedded runtime; floor: the bare calls", full.embedded),
+    Section("full-oci", "110 pods on the OCI runtime; floor: the bare calls", full.oci, oci.missing),
     Section("full-containerd", "110 pods on containerd; floor: the bare calls", full.containerd, reason_missing),
     Section("view", "a trace as a page in a browser", view.measure, view.missing),
 )
 
-ON_REQUEST: Final = ("cloud", "full-embedded", "full-containerd")
+ON_REQUEST: Final = ("cloud", "devices", "full-embedded", "full-oci", "full-containerd")
 """Sections that take minutes and run only when `--only` names them."""
 
 
@@ -112,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     usual = [name for name in names if name not in ON_REQUEST]
     rounds = 1 if chosen.quick else max(1, chosen.rounds)
+    _compile()
     begin = time.monotonic()
     _say(_machine())
     _say(f"medians of {rounds} rounds\n\n{heads()}")
@@ -120,6 +126,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _run(section, rounds)
     _say(f"\n{time.monotonic() - begin:.0f} s; load average now {_load()}")
     return 0
+
+
+def _compile() -> None:
+    """Compile this project's modules, as an installation does: where Python may not write bytecode, each start would.
+
+    That is a second and more of processor time for each start of edgecore, which no node has.
+    """
+    for package in ("beehive", "edged", "edgehub", "metamanager", "modules", "protos"):
+        compileall.compile_dir(Path(__file__).parents[2] / package, quiet=1)
 
 
 def _run(section: Section, rounds: int) -> None:

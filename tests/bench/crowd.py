@@ -1,18 +1,21 @@
 """A thousand nodes on one `cloudcore` process: each has a real websocket, all of them in this process.
 
-Each node registers, receives one pod and the configmap that the pod names, acknowledges messages, and sends statuses.
+Each node registers, receives its pods and the configmap that the pods name, acknowledges messages, and sends statuses.
 The cloud keeps its state in an SQLite file on the disk, as by default.
 
-    python -m tests.bench.crowd [NODES]
+    python -m tests.bench.crowd [NODES [PODS_OF_A_NODE]]
 
 The cost of the nodes is not measured; their process shares the machine with the cloud's.
 """
 
 import asyncio
 import os
+import random
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -20,6 +23,7 @@ from typing import Any, Final
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidMessage
 
 from beehive.clock import RealClock
 from beehive.codec import decode, encode
@@ -29,7 +33,15 @@ from tests.bench.rows import Row, Unit
 from tests.end_to_end.processes import Process, wait_until
 
 NODES: Final = 1_000
-_TIMEOUT: Final = 300.0
+_APPLYING: Final = 16
+"""Clients that apply the pods of nodes at once."""
+_TIMEOUT: Final = 1200.0
+_DIALLING: Final = 512
+"""Nodes that dial at a time: this one process must answer for all of them, and send their keepalives in time."""
+_AGAIN: Final = (1.0, 5.0)
+"""Seconds after which a node dials again whose connection the cloud has ended, as it had too many at once."""
+_UNANSWERED: Final = 60.0
+"""Seconds after which a node registers again without an answer, as edged does."""
 _REPORTING: Final = 5.0
 """Seconds during which nodes report statuses."""
 _CLOCK: Final = RealClock()
@@ -39,28 +51,61 @@ _SETTINGS: Final = "default/configmap/settings"
 class Node:
     """A node: a websocket with its state."""
 
-    def __init__(self, name: str, port: int) -> None:
+    def __init__(self, name: str, port: int, pods: int, dialling: asyncio.Semaphore) -> None:
         self.name = name
+        self._dialling = dialling
+        self._lacks = {f"{name}-{number}" for number in range(pods)}
+        """The pods that have not arrived."""
         self._url = f"ws://127.0.0.1:{port}/e632/{name}/events"
         self._answers: dict[str, asyncio.Future[Message]] = {}
         self.settings: dict[str, float] = {}
         """Monotonic time at which each value of the configmap arrived."""
-        self.has_pod = asyncio.Event()
+        self.has_pods = asyncio.Event()
         self.changed = asyncio.Event()
         self.reported = 0
+        self.refused = 0
+        """Connections that the cloud has ended before they were made, and registrations that it has not answered."""
+        self.ended = 0
+        """Connections that ended after they were made."""
         self._connection: ClientConnection
         self._tasks: list[asyncio.Task[None]] = []
 
     async def join(self) -> None:
         """Connects and registers."""
         headers = {"node_id": self.name, "project_id": "e632", "ConnectionUse": "msg"}
-        self._connection = await connect(
-            self._url, additional_headers=headers, compression=None, max_size=None, open_timeout=_TIMEOUT,
-            ping_interval=None,
-        )  # fmt: skip
-        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._keep_alive())]
-        answer = await self.ask(f"null/node/{self.name}", "insert", {"metadata": {"name": self.name}})
+        self._connection = await self._connect(headers)
+        self._tasks = [asyncio.create_task(self._stay(headers)), asyncio.create_task(self._keep_alive())]
+        answer = await self._register()
         assert answer.content_as(dict)["Object"] is not None
+
+    async def _register(self) -> Message:
+        while True:
+            try:
+                registering = self.ask(f"null/node/{self.name}", "insert", {"metadata": {"name": self.name}})
+                return await asyncio.wait_for(registering, _UNANSWERED)
+            except (TimeoutError, ConnectionClosed):
+                self.refused += 1
+                await asyncio.sleep(random.uniform(*_AGAIN))  # noqa: S311 - spreads the load
+
+    async def _stay(self, headers: dict[str, str]) -> None:
+        """Reads, and connects again when the cloud ends the connection."""
+        while True:
+            with suppress(ConnectionClosed):
+                await self._read()
+            self.ended += 1
+            self._connection = await self._connect(headers)
+
+    async def _connect(self, headers: dict[str, str]) -> ClientConnection:
+        while True:
+            try:
+                async with self._dialling:
+                    return await connect(
+                        self._url, additional_headers=headers, compression=None, max_size=None, open_timeout=_TIMEOUT,
+                        ping_interval=None,
+                    )  # fmt: skip
+            except (InvalidMessage, OSError):
+                self.refused += 1
+                await asyncio.sleep(random.uniform(*_AGAIN))  # noqa: S311 - spreads the load
 
     async def ask(self, resource: str, operation: str, content: Any) -> Message:
         """A request, and its answer."""
@@ -75,7 +120,7 @@ class Node:
         while time.monotonic() < until:
             self.reported += 1
             patch = msgspec.json.encode({"status": {"message": str(self.reported)}}).decode()
-            await self.ask(f"default/podpatch/{self.name}", "patch", patch)
+            await self.ask(f"default/podpatch/{self.name}-0", "patch", patch)
 
     async def leave(self) -> None:
         """Ends it."""
@@ -88,19 +133,23 @@ class Node:
             message = decode(frame if isinstance(frame, bytes) else frame.encode())
             waiting = self._answers.pop(message.parent_id, None)
             if waiting is not None:
-                waiting.set_result(message)
+                if not waiting.done():  # it was not given up
+                    waiting.set_result(message)
                 continue
             await self._connection.send(encode(message.reply(_CLOCK)), text=True)
             if message.route.resource == _SETTINGS:
                 self.settings[message.content_as(dict)["data"]["value"]] = time.monotonic()
                 self.changed.set()
             elif "/pod/" in message.route.resource:
-                self.has_pod.set()
+                self._lacks.discard(message.route.resource.rpartition("/")[2])
+                if not self._lacks:
+                    self.has_pods.set()
 
     async def _keep_alive(self) -> None:
         while True:
             await asyncio.sleep(15)
-            await self._connection.send(encode(self._message("node", "keepalive", "ping")), text=True)
+            with suppress(ConnectionClosed):
+                await self._connection.send(encode(self._message("node", "keepalive", "ping")), text=True)
 
     def _message(self, resource: str, operation: str, content: Any) -> Message:
         return Message.new(
@@ -142,32 +191,36 @@ class Cloud:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(nodes: int = NODES) -> list[Row]:
-    """Measure all rows; takes a minute."""
+def measure(nodes: int = NODES, pods: int = 1) -> list[Row]:
+    """Measure all rows, with so many pods on each node; takes a minute with one."""
     with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory:
         cloud = Cloud(Path(directory), nodes)
         try:
-            return asyncio.run(_measure(cloud, nodes))
+            return asyncio.run(_measure(cloud, nodes, pods))
         finally:
             cloud.process.kill()
 
 
-async def _measure(cloud: Cloud, count: int) -> list[Row]:
-    crowd = [Node(f"n{number}", cloud.port) for number in range(count)]
-    await _off_loop(cloud.apply, _settings("0"), *(_pod(node.name) for node in crowd))
+async def _measure(cloud: Cloud, count: int, pods: int) -> list[Row]:
+    dialling = asyncio.Semaphore(_DIALLING)
+    crowd = [Node(f"n{number}", cloud.port, pods, dialling) for number in range(count)]
+    await _off_loop(cloud.apply, _settings("0"))
+    await _off_loop(_apply_pods, cloud, [node.name for node in crowd], pods)
     before, spent = cloud.memory(), cloud.seconds()
     begin = time.monotonic()
     await asyncio.gather(*(node.join() for node in crowd))
     joined = time.monotonic() - begin
-    await asyncio.gather(*(node.has_pod.wait() for node in crowd))
+    await asyncio.gather(*(node.has_pods.wait() for node in crowd))
     supplied = time.monotonic() - begin
     spent = cloud.seconds() - spent
     after = cloud.memory()
     rows = [
         Row(f"{count} nodes connect at once: the last is registered", joined, Unit.SECONDS),
-        Row("… the last has its configmap and its pod", supplied, Unit.SECONDS),
+        Row(f"… the last has its configmap and its {'pods' if pods > 1 else 'pod'}", supplied, Unit.SECONDS),
+        Row("… connections and registrations that were tried again", sum(node.refused for node in crowd), Unit.COUNT),
+        Row("… connections that the cloud ended", sum(node.ended for node in crowd), Unit.COUNT),
         Row("… processor time of the cloud in it", spent, Unit.SECONDS),
-        Row(f"memory of the cloud without nodes (its {count} pods included)", before, Unit.MEGABYTES),
+        Row(f"memory of the cloud without nodes (its {count * pods} pods included)", before, Unit.MEGABYTES),
         Row("… with all of them", after, Unit.MEGABYTES),
         Row("… for each node", (after - before) / count * 1000, Unit.KILOBYTES),
         Row("threads of the cloud", cloud.threads(), Unit.COUNT),
@@ -185,6 +238,16 @@ async def _measure(cloud: Cloud, count: int) -> list[Row]:
     for node in crowd:
         await node.leave()
     return rows
+
+
+def _apply_pods(cloud: Cloud, nodes: list[str], pods: int) -> None:
+    """Applies the pods of all nodes, by several clients at a time: their transactions share waits for the disk."""
+
+    def apply(name: str) -> None:
+        cloud.apply(*(_pod(name, number) for number in range(pods)))
+
+    with ThreadPoolExecutor(_APPLYING) as clients:
+        list(clients.map(apply, nodes))
 
 
 async def _spread(cloud: Cloud, crowd: list[Node]) -> list[Row]:
@@ -209,15 +272,15 @@ def _settings(value: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"value": value}}
 
 
-def _pod(node: str) -> dict[str, Any]:
+def _pod(node: str, number: int) -> dict[str, Any]:
     spec = {
         "nodeName": node,
         "containers": [{"name": "app", "image": "busybox:1.36"}],
         "volumes": [{"name": "v", "configMap": {"name": "settings"}}],
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": node}, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{node}-{number}"}, "spec": spec}
 
 
 if __name__ == "__main__":
-    for row in measure(int(sys.argv[1]) if len(sys.argv) > 1 else NODES):
+    for row in measure(*(int(each) for each in sys.argv[1:])):
         print(f"{row.what:75} {row.unit.write(row.measurement)}")  # noqa: T201

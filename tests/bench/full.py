@@ -15,7 +15,7 @@ from tests.bench.rows import Goal, Row, Unit
 from tests.bench.subject import GRACE, Subject, bare_runtime, breathe, pass_time
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.processes import wait_until
-from tests.end_to_end.runtimes import ContainerdUnderTest, EmbeddedUnderTest, RuntimeUnderTest
+from tests.end_to_end.runtimes import ContainerdUnderTest, EmbeddedUnderTest, OciUnderTest, RuntimeUnderTest
 from tests.support.containerd import PrivateContainerd
 
 PODS: Final = 110
@@ -68,6 +68,12 @@ def measure(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
 def embedded(rounds: int) -> list[Row]:
     """Measure on the embedded runtime, which is part of edgecore's process."""
     return measure(EmbeddedUnderTest(), rounds)
+
+
+def oci(rounds: int) -> list[Row]:
+    """Measure on the OCI runtime, which is part of edgecore's process too."""
+    with OciUnderTest() as runtime:
+        return measure(runtime, rounds)
 
 
 def containerd(rounds: int) -> list[Row]:

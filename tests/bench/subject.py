@@ -17,7 +17,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from tests.bench.bare import BareRuntime, requests_of
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, phase, pod
-from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
+from tests.end_to_end.runtimes import EmbeddedUnderTest, OciUnderTest, RuntimeUnderTest
 
 GRACE: Final = 2
 """Grace period of the pods in seconds. `sleep` ignores SIGTERM as the first process of a container."""
@@ -72,8 +72,8 @@ class Subject:
 def bare_runtime(machine: Machine, runtime: RuntimeUnderTest) -> Iterator[BareRuntime]:
     """Return the bare calls on the node's runtime, with edged's configurations."""
     endpoint = runtime.endpoint
-    if runtime.name == EmbeddedUnderTest.name:
-        endpoint = f"unix://{EdgeCoreConfig.embedded(machine.edge.root).embedded_runtime_socket}"
+    if runtime.name in (EmbeddedUnderTest.name, OciUnderTest.name):
+        endpoint = inner_endpoint(machine, runtime)
     directory = machine.directory / "bare"
     directory.mkdir()
     manifest = sleeper("template")
@@ -83,6 +83,12 @@ def bare_runtime(machine: Machine, runtime: RuntimeUnderTest) -> Iterator[BareRu
         yield bare
     finally:
         bare.close()
+
+
+def inner_endpoint(machine: Machine, runtime: RuntimeUnderTest) -> str:
+    """Return the address of a runtime inside edgecore."""
+    socket = "oci.sock" if runtime.name == OciUnderTest.name else "embedded.sock"
+    return f"unix://{EdgeCoreConfig.embedded(machine.edge.root).modules.edged.root_directory / socket}"
 
 
 def sleeper(name: str) -> JsonObject:

@@ -1,6 +1,8 @@
-"""`make chaos`: 504 failures of the links of eight nodes, 200 kills of edgecore, 100 of cloudcore, and 300 configmaps
-that change for five minutes while the agent's memory is measured, and five minutes of rest. The invariants are asserted
-on the way; the results are printed.
+"""`make chaos`: 504 failures of the links of eight nodes, 200 kills of edgecore, 100 of cloudcore, 100 of one of three
+cloudcores on PostgreSQL and 50 of three at one cluster, 1,000 of the OCI runtime at points of its calls and 100 of
+conmon, ten of edgecore in a minute of 1,000 MQTT messages a second both ways, and 300 configmaps that change for five
+minutes while the agent's memory is measured, and five minutes of rest. The invariants are asserted on the way; the
+results are printed.
 """
 
 import argparse
@@ -8,7 +10,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.chaos import campaign, kills, memory
+from tests.chaos import campaign, kills, memory, mqtt, oci, several
+from tests.chaos.oci_node import with_own_image
+from tests.edged.oci.network.machine import PLUGINS
+from tests.edged.oci.node import node_directory, reason_missing
+from tests.modules.edge.eventbus.broker import MOSQUITTO
+from tests.support import postgresql
 
 
 def main() -> None:
@@ -19,9 +26,16 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=8, help="nodes that share each of them (default 8)")
     parser.add_argument("--kills", type=int, default=200, help="of edgecore (default 200)")
     parser.add_argument("--cloud-kills", type=int, default=100, help="of cloudcore (default 100)")
+    parser.add_argument("--several-kills", type=int, default=100, help="of one of three cloudcores (default 100)")
+    parser.add_argument("--oci-kills", type=int, default=1000, help="of the OCI runtime (default 1000)")
+    parser.add_argument("--conmon-kills", type=int, default=100, help="of the parents of its containers (default 100)")
+    parser.add_argument("--only", choices=["oci"], help="nothing but the OCI runtime")
+    parser.add_argument("--mqtt-kills", type=int, default=10, help="of edgecore under MQTT messages (default 10)")
     parser.add_argument("--memory", type=float, default=300.0, help="seconds of changing configmaps (default 300)")
     parser.add_argument("--rest", type=float, default=300.0, help="seconds after which memory is back (default 300)")
     chosen = parser.parse_args()
+    if chosen.only:
+        chosen.cuts = chosen.kills = chosen.cloud_kills = chosen.several_kills = chosen.mqtt_kills = chosen.memory = 0
     if chosen.cuts:
         with tempfile.TemporaryDirectory() as directory:
             _say(campaign.run(Path(directory), chosen.seed, chosen.cuts, nodes=chosen.nodes, pause=2.2))
@@ -29,10 +43,27 @@ def main() -> None:
         _say(kills.run(chosen.seed, chosen.kills))
     if chosen.cloud_kills:
         _say(kills.run(chosen.seed, chosen.cloud_kills, cloud=True))
+    if chosen.several_kills and not postgresql.missing():
+        _say(several.run(chosen.seed, chosen.several_kills))
+    if chosen.several_kills:
+        _say(several.run(chosen.seed, chosen.several_kills // 2, in_cluster=True))
+    if chosen.oci_kills or chosen.conmon_kills:
+        _kill_oci(chosen.seed, chosen.oci_kills, chosen.conmon_kills)
+    if chosen.mqtt_kills and MOSQUITTO is not None:
+        _say(mqtt.run(chosen.seed, chosen.mqtt_kills))
     if chosen.memory:
         result = memory.run(chosen.seed, chosen.memory, chosen.rest)
         _say(result)
         result.check()
+
+
+def _kill_oci(seed: int, kills: int, conmons: int) -> None:
+    if missing := reason_missing():
+        _say(f"OCI runtime: left out: {missing}")
+        return
+    with node_directory() as directory:
+        with_own_image(directory)
+        _say(oci.run(directory, seed, kills, conmons, network=(PLUGINS / "bridge").exists()))
 
 
 def _say(result: object) -> None:

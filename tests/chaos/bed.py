@@ -80,14 +80,13 @@ class Edged(Module):
         """Ignore connection events and late answers."""
 
 
-class Devices(Module):
-    """Replaces the cloud's device controller: receives the uploads of nodes and reports each to cloudhub as handled,
-    which
-    forwards only a few of a node's messages before that.
+class TaskManager(Module):
+    """Replaces the cloud's task manager: receives what nodes report of tasks, and reports each to cloudhub as handled,
+    which forwards only a few of a node's messages before that.
     """
 
-    name = ModuleName.DEVICECONTROLLER
-    group = Group.DEVICECONTROLLER
+    name = ModuleName.TASKMANAGER
+    group = Group.TASKMANAGER
 
     def __init__(self, got: "queue.Queue[Message]") -> None:
         super().__init__()
@@ -117,13 +116,13 @@ class Node:
         )
 
     def upload(self, number: int) -> str:
-        """Send an upload that only the outbox keeps; return its id."""
+        """Send the report of a task, which only the outbox keeps; return its id."""
         message = Message.new(
             self.hive.clock,
-            source=ModuleName.DEVICETWIN,
-            group=Group.TWIN,
-            resource=f"device/{self.name}/twin/said",
-            operation=Operation.UPDATE,
+            source=ModuleName.EDGED,
+            group=Group.RESOURCE,
+            resource="task/said",
+            operation=Operation.NODE_ACTION_STATUS,
             content=number,
         )
         self.hive.send(ModuleName.EDGEHUB, message)
@@ -239,7 +238,7 @@ def cloud(directory: Path) -> Iterator[tuple[Stub, "queue.Queue[Message]"]]:
     """Start the cloud stub; yield it with the uploads of the nodes."""
     got: queue.Queue[Message] = queue.Queue()
     stub = Stub(directory, node_limit=100)
-    stub.core.hive.add(Devices, got)
+    stub.core.hive.add(TaskManager, got)
     with stub:
         yield stub, got
 

@@ -13,6 +13,8 @@ from tests.documentation import session
 from tests.documentation.blocks import PAGES, blocks, commands
 
 _LONGEST = 160
+_QUICK = ("README.md", "devices.md", "oci-runtime.md", "run-a-pod.md")
+"""Pages that are run without `make slow`."""
 _RUN = [page for page in PAGES if any(block.runs for block in blocks(page.read_text()))]
 
 
@@ -28,7 +30,10 @@ def test_every_command_is_one(page: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("page", _RUN, ids=[page.name for page in _RUN])
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.name, marks=[] if page.name in _QUICK else [pytest.mark.slow]) for page in _RUN],
+)
 def test_what_a_page_says_can_be_done(page: Path) -> None:
     """Its blocks in order, as an ordinary user with an empty home directory, end with status 0."""
     missing = session.reason_missing()

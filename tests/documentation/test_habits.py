@@ -55,6 +55,7 @@ def test_the_page_has_at_least_150_habits_and_each_row_is_one() -> None:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(bool(reason_missing()), reason=str(reason_missing()))
+@pytest.mark.slow
 @pytest.mark.parametrize("title", SECTIONS)
 def test_each_habit_is_done_or_refused_with_a_line_that_helps(title: str) -> None:
     rows = SECTIONS[title]

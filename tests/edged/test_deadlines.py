@@ -22,7 +22,7 @@ START = PodStatus(start_time=Time("2026-11-20T01:54:50Z"))
         pytest.param(a_pod(active_deadline_seconds=60), None, id="it has not begun"),
     ],
 )
-def test_it_counts_from_when_the_node_took_notice(wanted: Pod, deadline: Nanoseconds | None) -> None:
+def test_the_deadline_counts_from_the_start_time_of_the_pod(wanted: Pod, deadline: Nanoseconds | None) -> None:
     assert deadline_of(wanted) == deadline
 
 
@@ -48,7 +48,7 @@ def test_a_pod_that_has_been_active_for_too_long_is_ended_and_says_so(bench: Ben
     assert (bench.runtime.sandboxes, bench.snapshots.pods) == ({}, ())
 
 
-def test_one_that_waits_for_its_image_is_ended_too(bench: Bench) -> None:
+def test_a_pod_that_waits_for_its_image_is_ended_too(bench: Bench) -> None:
     container = {"name": "main", "image": "busybox:0.1", "imagePullPolicy": "Never"}
     bench.start()
     bench.tell("insert", pod(containers=[container], activeDeadlineSeconds=60))
@@ -56,7 +56,7 @@ def test_one_that_waits_for_its_image_is_ended_too(bench: Bench) -> None:
     assert end_of(bench) == ("Failed", "DeadlineExceeded")
 
 
-def test_one_that_is_done_in_time_stays_what_it_is(bench: Bench) -> None:
+def test_a_pod_that_ends_in_time_keeps_its_phase(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod(activeDeadlineSeconds=60, restartPolicy="Never"))
     bench.runtime.end("main", 0)

@@ -23,7 +23,7 @@ def test_deletion_stops_with_grace_reports_the_end_and_asks_the_cloud_to_forget_
     assert bench.snapshots.pods == ()
 
 
-def test_one_that_ignores_the_signal_is_killed_when_its_grace_is_over(bench: Bench) -> None:
+def test_a_container_that_ignores_the_signal_is_killed_after_its_grace_period(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
     bench.runtime.obeys = float("inf")

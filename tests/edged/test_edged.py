@@ -48,13 +48,26 @@ def test_a_pod_that_cannot_be_read_harms_nobody(bench: Bench, broken: dict[str, 
     assert bench.bee.hive.restarts()["edged"] == 0
 
 
-def test_what_is_sent_twice_runs_once(bench: Bench) -> None:
+def test_a_pod_that_is_sent_twice_runs_once(bench: Bench) -> None:
     bench.start()
     for _ in range(3):
         bench.tell("insert", pod())
         bench.tell("update", pod())
     assert len(bench.runtime.sandboxes) == 1
     assert len(bench.runtime.containers) == 1
+
+
+def test_a_pod_that_comes_again_without_its_kind_is_the_same_pod(bench: Bench) -> None:
+    """As after a restart of KubeEdge's cloud (issue 6559), where a node ended with 80 pods of one."""
+    bench.start()
+    bench.tell("insert", pod())
+    bare = {name: value for name, value in pod().items() if name not in ("kind", "apiVersion")}
+    for version in range(2, 82):
+        again = {**bare, "metadata": {**bare["metadata"], "resourceVersion": str(version)}}
+        bench.tell("update", again)
+    bench.run(30)
+    assert len(bench.runtime.sandboxes) == 1
+    assert [each.metadata.name for each in bench.snapshots.pods] == [pod()["metadata"]["name"]]
 
 
 def test_the_echo_of_a_reported_status_costs_no_look_at_the_runtime(bench: Bench) -> None:
@@ -140,7 +153,7 @@ def test_a_changed_label_restarts_nothing(bench: Bench) -> None:
     assert bench.runtime.calls["create_container"] == 1
 
 
-def test_what_runs_is_adopted_after_a_restart_of_edged(bench: Bench) -> None:
+def test_running_pods_are_adopted_after_a_restart_of_edged(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
     bench.meta.objects["default/pod/web"] = pod()
@@ -357,7 +370,7 @@ def test_a_pod_of_another_uid_takes_the_place_of_its_namesake(bench: Bench) -> N
 
 
 def test_the_server_has_the_runtime_while_edged_runs(bench: Bench) -> None:
-    """And is told of each look at it, also of one that failed."""
+    """The server also learns of each relist, even of one that failed."""
     bench.runtime.serves_events = False
     bench.start()
     assert bench.snapshots.runtime is not None

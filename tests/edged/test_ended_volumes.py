@@ -59,7 +59,7 @@ def test_nor_does_one_that_has_ended_by_itself(bench: Bench, code: str) -> None:
     assert bench.meta.phases("web")[-1] == ("Succeeded" if code == "0" else "Failed")
 
 
-def test_one_that_is_started_again_keeps_them(bench: Bench) -> None:
+def test_a_restarted_container_keeps_its_volumes(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", filling(restartPolicy="OnFailure"))
     volume = fill(bench)
@@ -69,7 +69,7 @@ def test_one_that_is_started_again_keeps_them(bench: Bench) -> None:
     assert (volume / "large").exists()
 
 
-def test_one_that_is_being_deleted_loses_them_before_the_cloud_has_forgotten_it(bench: Bench) -> None:
+def test_a_deleted_pod_loses_its_volumes_before_the_cloud_has_forgotten_it(bench: Bench) -> None:
     """A deletion of which the cloud never speaks again keeps no room."""
     bench.start()
     bench.tell("insert", filling())

@@ -53,7 +53,7 @@ def test_without_a_cloud_what_runs_is_left_alone(bench: Bench) -> None:
 
 
 def test_what_the_cloud_wants_is_taken_over_as_it_runs(bench: Bench) -> None:
-    """It is asked for once, by its uid; its status is reported again and its container is the same one."""
+    """The pod is requested once, by its uid; its status is reported again, and its container keeps running."""
     before = one_container(bench)
     bench.meta.cloud[WEB] = pod()
     restart(bench, connected=True)
@@ -81,7 +81,7 @@ def test_it_is_asked_for_when_the_cloud_comes(bench: Bench) -> None:
 
 @pytest.mark.parametrize("there", [None, "another"])
 def test_what_the_cloud_does_not_want_is_removed(bench: Bench, there: str | None) -> None:
-    """There is no such pod any more, or one of its name with another uid; then the store counts as complete."""
+    """The cloud has no such pod, or another one of that name; after that the store counts as complete."""
     if there:
         bench.meta.cloud[WEB] = pod(metadata={"uid": there})
     restart(bench, connected=True)

@@ -26,7 +26,7 @@ def test_pods_that_are_known_and_what_others_made_are_none() -> None:
     assert orphans.find({B: snapshot(B, "")}, set()) == []
 
 
-def test_one_is_found_once_until_it_was_removed() -> None:
+def test_an_orphan_is_found_once_until_it_is_removed() -> None:
     orphans = Orphans("me")
     orphans.start([])
     assert orphans.find({A: snapshot(A)}, set())

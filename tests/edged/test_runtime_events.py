@@ -118,7 +118,7 @@ def revised(name: str, revision: int) -> dict[str, Any]:
     return pod(name, containers=[main], metadata={"resourceVersion": str(revision)}, terminationGracePeriodSeconds=1)
 
 
-@pytest.mark.parametrize(("pods", "updates"), [(1, 1000), (100, 10)])
+@pytest.mark.parametrize(("pods", "updates"), [(1, 1000), pytest.param(100, 10, marks=pytest.mark.slow)])
 def test_a_thousand_updates_end_in_the_newest_state_with_the_work_on_each_pod_serial(
     tmp_path: Path, pods: int, updates: int
 ) -> None:

@@ -37,7 +37,7 @@ def is_woken(transport: Transport) -> bool:
     return _clock.monotonic() < until
 
 
-def test_it_is_rung_once_until_it_is_heard(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_eventfd_is_written_once_until_it_is_read(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
     write = os.eventfd_write
 

@@ -46,7 +46,7 @@ def reader(*, inflates: bool = True) -> FrameReader:
         ("permessage-deflate; server_max_window_bits=12; server_no_context_takeover", False),
     ],
 )
-def test_what_a_peer_may_agree_to(answer: str, *, forgets: bool) -> None:
+def test_accepted_extension_parameters(answer: str, *, forgets: bool) -> None:
     """The offer, with what the peer says of itself."""
     assert agreement(answer) == Agreement(forgets)
 
@@ -61,14 +61,14 @@ def test_what_a_peer_may_agree_to(answer: str, *, forgets: bool) -> None:
         "permessage-deflate; server_no_context_takeover, x-other",
     ],
 )
-def test_what_was_not_offered_is_refused(answer: str) -> None:
+def test_an_extension_that_was_not_offered_is_refused(answer: str) -> None:
     """By name, before anything is read."""
     with pytest.raises(UpgradeError, match="was not offered"):
         agreement(answer)
 
 
 @given(st.lists(st.binary(max_size=2000), max_size=8), st.booleans())
-def test_what_is_sent_comes_out_as_it_went_in(messages: list[bytes], forgets: bool) -> None:
+def test_a_compressed_message_inflates_to_the_original(messages: list[bytes], forgets: bool) -> None:
     """With one window for all messages, or one for each."""
     deflater = Deflater(Agreement(forgets))
     inflater = zlib.decompressobj(-15)

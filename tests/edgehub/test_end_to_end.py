@@ -20,6 +20,7 @@ from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud
 from tests.edgehub.links import settings
 from tests.edgehub.messages import message
 from tests.interop.traces import is_message, lines_of, needs_traces, recordings
+from tests.support.ports import free_port
 
 
 class Recorder(Module):
@@ -88,9 +89,20 @@ def test_a_node_joins_with_a_keepalive_first_and_acknowledges_an_object() -> Non
         assert acknowledgement.content_as(str) == "OK"
 
 
+def test_of_several_clouds_the_next_is_dialled_when_a_link_has_ended_or_cannot_be_made() -> None:
+    """One of three is down all the while; after the last one it is the first one's turn again."""
+    with LibraryCloud() as first, LibraryCloud() as last:
+        urls = tuple(f"ws://127.0.0.1:{port}/p/edge-1/events" for port in (free_port(), last.port))
+        with node(first.port, other_urls=urls):
+            for cloud in (first, last, first):
+                cloud.accept().close()
+
+
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_a_link_cut_again_and_again_comes_back_and_loses_nothing(how: str) -> None:
-    """Twenty cuts while a hundred messages leave: all arrive, each link is told of once up and once down."""
+    """The link is cut twenty times while a hundred messages leave: all arrive, and each link is reported once as up and
+    once as down.
+    """
     ids = []
     seen: set[str] = set()
     with ScriptedCloud() as cloud, node(cloud.port, message_qps=0) as joined:

@@ -155,7 +155,7 @@ def test_a_message_over_the_limit_is_never_held_in_memory(fragments: int) -> Non
         (b"\x01\x01a" + b"\x00\x00" * 2000, "empty fragments"),
     ],
 )
-def test_what_is_not_websocket_is_an_error_that_says_why(data: bytes, about: str) -> None:
+def test_a_violation_of_the_protocol_is_an_error_with_the_reason(data: bytes, about: str) -> None:
     """The rules of RFC 6455 §5.2 to §5.5 for what a server may send."""
     with pytest.raises(ProtocolError, match=about):
         read(data)

@@ -11,7 +11,7 @@ from tests.edgehub.beds import started
 from tests.edgehub.messages import message
 
 
-def test_what_is_answered_makes_room() -> None:
+def test_an_answered_message_makes_room() -> None:
     with Harness() as bee:
         flight = InFlight(bee.simulation, most=100)
         flight.enter("a", 60)
@@ -25,7 +25,7 @@ def test_what_is_answered_makes_room() -> None:
         assert flight.bytes == 50, "the same message again, as the cloud sends it when it was not answered"
 
 
-def test_one_that_is_too_large_may_be_alone() -> None:
+def test_a_message_above_the_limit_may_be_in_flight_alone() -> None:
     with Harness() as bee:
         flight = InFlight(bee.simulation, most=100)
         before = bee.clock.monotonic()
@@ -33,8 +33,8 @@ def test_one_that_is_too_large_may_be_alone() -> None:
         assert bee.clock.monotonic() == before
 
 
-def test_who_finds_no_room_waits_until_there_is() -> None:
-    """On real threads: an answer lets it in at once."""
+def test_a_message_without_room_waits_for_it() -> None:
+    """On real threads an answer admits it at once."""
     runtime = Threads()
     flight = InFlight(runtime, most=100)
     flight.enter("a", 100)
@@ -67,7 +67,7 @@ def test_but_not_for_long() -> None:
     runtime.clock.close()
 
 
-def test_what_is_never_answered_is_forgotten() -> None:
+def test_a_message_that_is_never_answered_is_forgotten() -> None:
     with Harness() as bee:
         bee.start()
         flight = InFlight(bee.simulation, most=100)

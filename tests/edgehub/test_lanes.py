@@ -6,7 +6,7 @@ import pytest
 
 from beehive import Message, ModuleName
 from edgehub.classes import Entry, classify
-from edgehub.lanes import SHARE, Lane, Lanes, lane_of
+from edgehub.lanes import LOOKED_AT, SHARE, Lane, Lanes, lane_of
 from tests.edgehub.beds import Bed, started
 from tests.edgehub.messages import message
 
@@ -59,6 +59,20 @@ def test_the_node_comes_before_its_pods_and_events_last() -> None:
     assert order(lanes) == [each.id for each in (NODE, LEASE, QUERY, POD, UPLOAD, EVENT)]
 
 
+def test_what_must_not_leave_yet_costs_the_same_however_much_waits() -> None:
+    """While a slow disk writes thousands of uploads, each new one is looked at for the next to leave."""
+    lanes, looked = Lanes(), []
+
+    def may_leave(one: Entry) -> bool:
+        looked.append(one)
+        return False
+
+    for number in range(5000):
+        lanes.put(number, entry(UPLOAD))
+    assert lanes.next(may_leave) is None
+    assert len(looked) == LOOKED_AT
+
+
 def test_no_lane_starves_but_the_events() -> None:
     """However many statuses there are, each ninth message is an upload. An event comes before nothing that waits."""
     lanes, events, uploads = Lanes(), [], []
@@ -78,7 +92,7 @@ def test_no_lane_starves_but_the_events() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_about_one_object_leaves_in_its_order(seed: int) -> None:
-    """Also when first nobody waits with it, and then somebody does."""
+    """Also if the first message has no waiting sender and a later one has."""
     draw, lanes = random.Random(seed), Lanes()  # noqa: S311 - reproducible on purpose
     sent: dict[str, list[str]] = {}
     left: dict[str, list[str]] = {}
@@ -108,7 +122,7 @@ def events_sent(bed: Bed) -> int:
 
 
 @pytest.mark.parametrize("seconds_of_events", [0.0, 1.0, 5.0])
-def test_a_status_finds_the_whole_burst_whatever_the_events_did(seconds_of_events: float) -> None:
+def test_a_status_finds_most_of_the_burst_whatever_the_events_did(seconds_of_events: float) -> None:
     """120 events before the patches that somebody waited for made 30 pods come up in 4.9 s and not in 1.6 s."""
     bed = started(message_qps=8, message_burst=20)
     with bed.bee:
@@ -116,13 +130,13 @@ def test_a_status_finds_the_whole_burst_whatever_the_events_did(seconds_of_event
             bed.hub(message(f"default/event/{number}", "insert"))
         bed.bee.run_for(seconds_of_events)
         before = events_sent(bed)
-        assert before == 1 + seconds_of_events * 8
+        assert before == 2 + seconds_of_events * 8, "two at a time, an eighth of the burst"
         patches = [message(f"default/podpatch/{number}", "patch", {}, source="edged") for number in range(24)]
         for patch in patches:
             bed.bee.future(ModuleName.EDGEHUB, patch)
         bed.bee.settle()
-        assert [one.id for one in bed.sent() if "/podpatch/" in one.route.resource] == [p.id for p in patches[:19]]
-        bed.bee.run_for(0.63)
+        assert [one.id for one in bed.sent() if "/podpatch/" in one.route.resource] == [p.id for p in patches[:18]]
+        bed.bee.run_for(0.76)
         assert {patch.id for patch in patches} <= {one.id for one in bed.sent()}
         assert events_sent(bed) == before
         bed.bee.run_for(30)

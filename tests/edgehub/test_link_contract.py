@@ -111,7 +111,7 @@ def test_opened_comes_once_and_first(bed: Bed) -> None:
 
 
 def test_frames_leave_in_order_and_are_all_confirmed(bed: Bed) -> None:
-    """Whoever sent them learns that they were read."""
+    """The sender learns that they were read."""
     frames = [f'{{"n":{number}}}'.encode() for number in range(500)]
     with RunningLink(bed.link()) as running:
         running.wait_open()

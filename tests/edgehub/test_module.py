@@ -10,6 +10,7 @@ from beehive.delivery import DropReason
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
 from edgehub import EdgeHub
 from edgehub.counters import Rejection
+from edgehub.settings import Limit, Limits
 from tests.edgehub.beds import Bed, contents, started
 from tests.edgehub.messages import content, message
 
@@ -22,6 +23,16 @@ class Fragile(EdgeHub):
     @handles("poison")
     def fail(self, _message: Message) -> None:
         raise RuntimeError("on purpose")
+
+
+class Publisher(Module):
+    """Answers as eventbus does."""
+
+    name = ModuleName.EVENTBUS
+
+    @handles()
+    def publish(self, asked: Message) -> None:
+        self.reply(asked)
 
 
 # The keepalive
@@ -167,6 +178,55 @@ def test_nobody_waits_under_an_id_of_the_cloud(bed: Bed) -> None:
     """Who answers what came from the cloud sends to the cloud, whatever the frame's header says."""
     bed.deliver(message("default/pod/p", "insert", sync=True))
     assert not bed.got[ModuleName.METAMANAGER][-1].header.sync
+
+
+def test_an_upload_that_is_no_list_is_refused() -> None:
+    """As an earlier version asked, one text at a time: a trace of it may be replayed. The module does not fail."""
+    bed = Bed()
+    with bed.bee as bee:
+        bee.start()
+        answer = bee.ask(ModuleName.EDGEHUB, message("a/user/b", "upload", "text", source="bus", group="user"))
+        assert answer.route.operation == "error"
+        assert not bee.hive.restarts()[ModuleName.EDGEHUB]
+
+
+def test_what_follows_a_message_without_room_finds_none_either() -> None:
+    """The broker sends both again, in their order; a later session finds room. The session's name does not leave."""
+    bed = Bed(limits=Limits(uploads=Limit(1, 1 << 20)))
+    with bed.bee as bee:
+        bee.start()
+        bed.cloud.refusing = True
+        bed.cloud.cut()
+
+        def upload(texts: str, session: str) -> object:
+            content = [part for text in texts for part in ("a/user/b", text)]
+            answer = bee.ask(ModuleName.EDGEHUB, message(session, "upload", content, source="bus", group="user"))
+            return answer.content if answer.route.operation == "response" else "refused"
+
+        assert [upload("ab", "one"), upload("b", "one")] == [1, "refused"]
+        bed.cloud.refusing = False
+        bee.run_for(60)
+        assert [upload("c", "one"), upload("b", "two")] == ["refused", 1]
+        bee.run_for(60)
+        sent = [one for one in bed.sent() if one.route.operation == "upload"]
+        assert list(dict.fromkeys(one.content_as(str) for one in sent)) == ["a", "b"]
+        assert {(one.route.resource, one.route.source, one.header.sync) for one in sent} == {("a/user/b", "bus", False)}
+
+
+@pytest.mark.parametrize("publishes", [True, False])
+def test_the_cloud_hears_whether_what_it_asks_about_was_published(publishes: bool) -> None:
+    """eventbus is asked, and its answer leaves under the id of the cloud's message; without it that is an error."""
+    bed = Bed()
+    if publishes:
+        bed.bee.add(Publisher)
+    with bed.bee as bee:
+        bee.start()
+        asked = message("out/x", "publish", "text", source="router_eventbus", group="user", sync=True)
+        bed.deliver(asked)
+        bee.run_for(61)
+        (answer,) = bed.sent()
+        assert answer.route.operation == ("response" if publishes else "error")
+        assert (answer.parent_id, answer.route.group, answer.header.sync) == (asked.id, "user", False)
 
 
 @pytest.mark.parametrize(

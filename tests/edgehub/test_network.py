@@ -81,8 +81,8 @@ def route(kind: int = 24, bits: int = 0, table: int = 254, gateway: bytes = b"\x
         (struct.pack("=IHHII", 0xFFFFFFFF, 16, 0, 0, 0), []),
     ],
 )
-def test_news_are_read(data: bytes, expected: list[object]) -> None:
-    """Devices that are nobody's port, addresses that reach further than their link, default routes; no more."""
+def test_notifications_are_parsed(data: bytes, expected: list[object]) -> None:
+    """Only devices that are not ports of a bridge or bond, addresses of wider than link scope, and default routes."""
     found = list(read(data))
     assert found == expected or (expected == ["three"] and len(found) == 3)
 
@@ -111,7 +111,7 @@ def test_only_what_is_new_is_a_change() -> None:
     assert changes.take(read(link(device=9, flags=1))) == "another device is down", "it may have been up before"
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_number_of_remembered_devices_is_bounded() -> None:
     """Devices without number do not take the memory."""
     changes = NetworkChanges()
     for device in range(2 * MOST_REMEMBERED):
@@ -159,7 +159,7 @@ class Told(Netlink):
 
 
 def test_what_comes_soon_after_something_else_is_told_with_it() -> None:
-    """A device of somebody else's comes up, and the node gets its address: the log says both."""
+    """A device of another program comes up, and then the node gets its address: the log line has both."""
     netlink = Told()
     with netlink.kernel:
         for one in (link(), address(), route(), link(), route()):
@@ -177,7 +177,7 @@ def test_devices_without_a_default_route_are_worth_no_line() -> None:
 
 
 def test_the_devices_of_the_default_routes_are_read(tmp_path: Path) -> None:
-    """Of IPv4 and IPv6; what is not there is none."""
+    """Those of IPv4 and IPv6; a missing file has none."""
     assert default_devices(tmp_path) == set()
     one, zero = socket.if_nameindex()[0], "00000000"
     row = "{name}\t{to}\t0100A8C0\t0003\t0\t0\t0\t{mask}\t0\t0\t0\n"

@@ -1,12 +1,13 @@
 """What edgehub makes of news of the network: a live link is asked, and where there is none the cloud is dialled."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
 
 from beehive import RealClock
 from edgehub.errors import ClosedHereError, DeadPeerError
-from edgehub.network.guard import DIAL_INTERVAL
+from edgehub.network.guard import DIAL_INTERVAL, LONGEST_INTERVAL
 from edgehub.testing import MemoryLink
 from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
 from tests.edgehub.beds import Bed
@@ -34,9 +35,9 @@ class Network:
     def close(self) -> None:
         self.closed = True
 
-    def change(self, bed: Bed) -> None:
+    def change(self, bed: Bed, what: str = "the default route has come") -> None:
         assert self.changed is not None
-        self.changed("a test")
+        self.changed(what)
         bed.bee.settle()
 
 
@@ -180,3 +181,43 @@ def test_a_change_that_comes_too_soon_after_another_is_acted_on_a_little_later()
         assert bed.counters.connected
         bed.bee.run_for(60)
         assert len(bed.cloud.dialled) == 3
+
+
+def test_devices_of_pods_break_off_no_dial() -> None:
+    """They come and go all the time; one of them may be the way to a cloud nearby, so it is dialled if nothing is."""
+    network = Network()
+    bed = Bed(watch_network=network.make)
+    bed.cloud.hanging = True
+    with bed.bee:
+        bed.bee.start()
+        for _ in range(10):
+            network.change(bed, "another device is up, another address has come")
+            bed.bee.run_for(1)
+        assert len(bed.cloud.dialled) == 1
+        network.change(bed, "another device is up, the default route has come")
+        assert len(bed.cloud.dialled) == 2
+
+
+def test_a_dial_comes_to_its_end_however_often_the_network_changes() -> None:
+    """Each dial gets twice the time of the one before, until one has come through."""
+    network = Network()
+    bed = Bed(watch_network=network.make)
+    bed.cloud.hanging = True
+    with bed.bee:
+        bed.bee.start()
+        for _ in range(400):
+            network.change(bed, "an address has come")
+            bed.bee.run_for(0.5)
+        gaps = [round(later - one) for one, later in itertools.pairwise(bed.cloud.dialled)]
+        assert gaps == [0, 3, 6, 12, 24, 48, 60]
+        bed.cloud.hanging = False
+        bed.bee.run_for(LONGEST_INTERVAL)
+        assert bed.counters.connected
+        bed.cloud.hanging = True
+        bed.cloud.cut()
+        bed.bee.run_for(60)
+        tries = len(bed.cloud.dialled)
+        for _ in range(10):
+            network.change(bed, "an address has come")
+            bed.bee.run_for(0.5)
+        assert len(bed.cloud.dialled) >= tries + 2, "the next storm begins with the short time"

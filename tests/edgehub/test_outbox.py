@@ -15,6 +15,7 @@ from edgehub.errors import OutboxError
 from edgehub.outbox.recording import OUTBOX, OutboxEntry, recording
 from edgehub.outbox.sqlite import SqliteOutbox, open_outbox
 from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
+from edgehub.settings import Limit, Limits
 from tests.edgehub.beds import Bed
 from tests.edgehub.messages import message
 
@@ -40,8 +41,8 @@ def test_the_table_is_that_of_the_first_release(tmp_path: Path) -> None:
     assert schema == [("outbox", f"CREATE TABLE outbox ( {columns} )")]
 
 
-def test_what_is_changed_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
-    """Put, replaced and removed in one."""
+def test_changes_are_there_when_the_outbox_is_opened_again(tmp_path: Path) -> None:
+    """Puts, replacements and removals in one change."""
     path = tmp_path / "state" / "outbox.db"
     with closing(SqliteOutbox(path)) as store:
         store.change([kept(1), kept(2), kept(3)], [])
@@ -49,6 +50,16 @@ def test_what_is_changed_is_there_when_it_is_opened_again(tmp_path: Path) -> Non
     with closing(SqliteOutbox(path)) as store:
         assert [(one.serial, b"other" in one.frame) for one in store.load()] == [(2, True), (3, False)]
     assert {one.stat().st_mode & 0o777 for one in path.parent.iterdir()} == {0o600}
+
+
+def test_many_rows_are_written_and_removed_together(tmp_path: Path) -> None:
+    """However their number splits into statements, and whichever are removed."""
+    with closing(SqliteOutbox(tmp_path / "outbox.db")) as store:
+        store.change([kept(number) for number in range(1, 152)], [])
+        store.change([kept(7, upload("new"))], [*range(149, 90, -1), 3, 5, 4, 5, 80, 999])
+        left = {one.serial: b'"new"' in one.frame for one in store.load()}
+    gone = {*range(91, 150), 3, 4, 5, 80}
+    assert left == {number: number == 7 for number in range(1, 152) if number not in gone}
 
 
 def test_every_change_is_flushed(tmp_path: Path) -> None:
@@ -94,7 +105,7 @@ def test_a_file_that_cannot_be_opened_is_an_error_with_a_hint(tmp_path: Path) ->
 
 
 def test_a_directory_in_its_place_gives_way(tmp_path: Path) -> None:
-    """Else nothing would wait on the disk until somebody has removed it."""
+    """Otherwise no message could be kept on the disk until somebody removes the directory."""
     (tmp_path / "outbox.db").mkdir()
     with closing(open_outbox(tmp_path / "outbox.db", 0.0)) as store:
         assert store.load() == []
@@ -172,7 +183,7 @@ def ids(bed: Bed) -> list[str]:
     return [one.id for one in bed.sent()]
 
 
-def test_what_waits_survives_the_process(tmp_path: Path) -> None:
+def test_waiting_messages_survive_the_process(tmp_path: Path) -> None:
     """On a real file: in order, the newest of each state, and with its message id."""
     path = tmp_path / "outbox.db"
     first = node(lambda: SqliteOutbox(path), refusing=True)
@@ -261,6 +272,38 @@ def test_a_full_disk_stops_nobody_and_what_waits_is_written_when_there_is_room(
         assert "is written again" in caplog.text
 
 
+def uploads(*texts: str) -> Message:
+    """What eventbus asks edgehub to keep."""
+    return message("session", "upload", [part for text in texts for part in ("a/user/b", text)], source="bus")
+
+
+def test_an_upload_is_answered_when_it_is_written(disk: Disk) -> None:
+    """An application's message that the broker may forget then; while the disk is full there is no answer."""
+    bed = node(disk.open, refusing=True)
+    with bed.bee:
+        answer = bed.bee.ask("websocket", uploads("1"))
+        assert answer.content == 1
+        assert len(disk.rows) == 1
+        disk.failing = True
+        waiting = bed.bee.future("websocket", uploads("2", "3"))
+        bed.bee.run_for(5)
+        assert [waiting.settled, len(disk.rows)] == [False, 1]
+        disk.failing = False
+        bed.bee.run_for(10)
+        assert [waiting.settled, len(disk.rows)] == [True, 3]
+        assert waiting.get().content == 2
+
+
+def test_an_upload_without_room_is_refused_to_its_sender(disk: Disk) -> None:
+    """So that it is not acknowledged."""
+    bed = node(disk.open, refusing=True, limits=Limits(uploads=Limit(1, 100_000)))
+    with bed.bee:
+        bed.bee.ask("websocket", uploads("1"))
+        answer = bed.bee.ask("websocket", uploads("2", "3"))
+        assert answer.route.operation == "error"
+        assert "wait for the cloud already" in answer.content_as(str)
+
+
 def test_an_outbox_that_cannot_be_opened_is_tried_again(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
     """What waits in it is not lost, and what came meanwhile comes after it; the failure is logged and counted."""
     old, new = upload("old"), upload("new")
@@ -279,8 +322,8 @@ def test_an_outbox_that_cannot_be_opened_is_tried_again(disk: Disk, caplog: pyte
         assert ids(bed) == [old.id, new.id]
 
 
-def test_what_is_no_message_is_left_out_and_its_number_not_used_again(disk: Disk) -> None:
-    """A foreign hand in the file must not stop the link."""
+def test_a_row_that_is_not_a_message_is_left_out_and_its_serial_not_reused(disk: Disk) -> None:
+    """A row written by another program must not stop the link."""
     disk.rows[9] = StoredMessage(9, 0, b"nonsense")
     bed = node(disk.open)
     with bed.bee:
@@ -308,8 +351,8 @@ def test_a_time_of_a_board_without_a_clock_makes_nothing_old(disk: Disk) -> None
         assert len(bed.sent()) == 1
 
 
-def test_what_is_found_is_recorded(disk: Disk) -> None:
-    """It comes from outside of the run; and so do failures."""
+def test_messages_found_in_the_outbox_are_recorded(disk: Disk) -> None:
+    """Messages of an earlier run are inputs of this one, and so are failures of the disk."""
     entries: list[OutboxEntry] = []
     disk.rows[1] = kept(1)
     opener = recording(disk.open, Bed().bee.clock, entries.append)

@@ -55,6 +55,8 @@ def drain(outgoing: Outgoing) -> list[str]:
         (message("default/event/e", "insert", sync=True), MessageClass.REQUEST),
         (message("default/pod/p", "delete"), MessageClass.UPLOAD),
         (message("$hw/events/upload", "upload", group="user"), MessageClass.UPLOAD),
+        (message("", "upload", parent_msg_id="p", source="servicebus", group="user"), MessageClass.RESPONSE),
+        (message("http://a/b", "upload", sync=True, source="servicebus", group="user"), MessageClass.REQUEST),
     ],
 )
 def test_a_message_is_classified_by_who_waits_and_what_it_is_about(sent: Message, kind: MessageClass) -> None:
@@ -193,7 +195,7 @@ def test_what_was_answered_on_its_way_is_gone_when_the_link_ends() -> None:
     assert outgoing.offer(entry(upload("later"))).result is OfferResult.QUEUED
 
 
-def test_what_has_waited_too_long_is_dropped() -> None:
+def test_messages_older_than_their_limit_are_dropped() -> None:
     """Only of classes that grow old."""
     young = Limit(10, 10_000, 60.0)
     outgoing = Outgoing(Limits(events=young, states=Limit(10, 10_000)))
@@ -343,15 +345,16 @@ def test_a_message_larger_than_the_window_leaves_alone() -> None:
 
 
 def test_a_lost_link_gives_back_what_was_not_confirmed_before_all_else() -> None:
-    """In the old order, requests apart; keepalives are forgotten."""
+    """In the old order, requests apart; keepalives and applications' responses are forgotten."""
     outgoing = bounded(10, 10_000)
     confirmed, sent, waiting = (message(f"default/event/{name}", "insert") for name in "abc")
     request, waiting_request = (message("default/configmap/c", "query", sync=True) for _ in range(2))
     keepalive = Entry(message("node", "keepalive"), b"ping", MessageClass.KEEPALIVE)
-    for one in (confirmed, sent, request):
+    responses = [message("", "upload", parent_msg_id="p", source="servicebus", group="user") for _ in range(2)]
+    for one in (confirmed, sent, request, responses[0]):
         outgoing.offer(entry(one))
         outgoing.take()
-    for one in (waiting, waiting_request):
+    for one in (waiting, waiting_request, responses[1]):
         outgoing.offer(entry(one))
     outgoing.note_sent(keepalive)
     outgoing.confirmed(1, 0.0)

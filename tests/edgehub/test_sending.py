@@ -116,7 +116,7 @@ def test_an_outage_keeps_the_order_and_only_the_newest_state() -> None:
         assert bed.counters.refused == {Refusal.SUPERSEDED: 98}
 
 
-def test_what_finds_no_room_is_a_dead_letter_with_its_reason() -> None:
+def test_a_message_without_room_is_a_dead_letter_with_its_reason() -> None:
     """Never silently gone."""
     three = Limit(3, 10_000)
     bed = started(refusing=True, limits=Limits(uploads=three, events=three))
@@ -151,7 +151,7 @@ def test_events_that_are_older_than_the_cluster_would_keep_them_are_dropped() ->
         assert bed.counters.refused == {Refusal.TOO_OLD: 1}
 
 
-def test_what_was_not_confirmed_leaves_again_on_the_next_link() -> None:
+def test_unconfirmed_messages_are_sent_again_on_the_next_link() -> None:
     """A network that ate it, though every write had succeeded; the ids stay, so the cloud can tell."""
     bed = started()
     with bed.bee:
@@ -184,7 +184,7 @@ def test_what_arrived_less_than_a_keepalive_period_ago_leaves_again() -> None:
         assert [one.id for one in bed.sent()] == [event.id, answer.id, event.id]
 
 
-def test_what_the_cloud_has_answered_does_not_leave_again() -> None:
+def test_answered_messages_are_not_sent_again() -> None:
     """Though nobody waited for the answer."""
     bed = started()
     with bed.bee:
@@ -198,7 +198,7 @@ def test_what_the_cloud_has_answered_does_not_leave_again() -> None:
 
 @pytest.mark.parametrize("waiting", [True, False])
 def test_a_message_over_the_limit_is_refused_by_name(*, waiting: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever waits gets an error; otherwise it is a dead letter. The module and the link go on."""
+    """A waiting sender gets an error; otherwise the message becomes a dead letter. Module and link keep running."""
     bed = started(max_frame_bytes=10_000)
     with bed.bee:
         large = message("default/podpatch/large", "patch", "x" * 10_000)
@@ -238,8 +238,8 @@ def test_a_content_without_a_json_form_is_refused() -> None:
         assert bed.bee.hive.restarts()[ModuleName.EDGEHUB] == 0
 
 
-def test_what_waits_leaves_before_the_process_ends() -> None:
-    """The rate limit is not for goodbyes."""
+def test_waiting_messages_are_sent_before_the_process_ends() -> None:
+    """The rate limit does not apply at the end."""
     bed = started(message_qps=1, message_burst=1)
     ids = [bed.hub(message(f"default/event/{number}", "insert")).id for number in range(20)]
     bed.bee.hive.stop()

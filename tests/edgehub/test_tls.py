@@ -90,7 +90,7 @@ def test_a_link_with_both_certificates_carries_large_messages_both_ways(
 
 
 def test_a_cloud_of_another_authority_is_refused(tmp_path: Path, server_context: ssl.SSLContext) -> None:
-    """The node does not talk to whoever answers; the error says what to look at."""
+    """The node trusts only its own CA; the error says what to check."""
     with LibraryCloud(server_context) as cloud:
         other = Authority(tmp_path)
         link = WebsocketLink(settings(url=secure(cloud.port)), RealClock(), lambda: client_context(other.certificate))

@@ -245,7 +245,7 @@ def test_a_cloud_that_stops_reading_does_not_hold_up_the_sender_or_the_close() -
         assert running.end is not None
 
 
-def test_what_is_not_websocket_ends_the_link_with_its_reason() -> None:
+def test_a_violation_of_the_protocol_ends_the_link_with_its_reason() -> None:
     """Nothing can be read after it."""
     with linked() as (running, connection):
         connection.socket.sendall(b"\xff\xff\xff")

@@ -8,19 +8,45 @@ from typing import Final
 
 import pytest
 
+from tests.edged.oci.node import reason_missing as oci_missing
 from tests.end_to_end.machine import Machine
-from tests.end_to_end.runtimes import ContainerdUnderTest, EmbeddedUnderTest, RuntimeUnderTest
+from tests.end_to_end.runtimes import (
+    ContainerdUnderTest,
+    DockerUnderTest,
+    EmbeddedUnderTest,
+    OciUnderTest,
+    RuntimeUnderTest,
+)
 from tests.support.containerd import PrivateContainerd, reason_missing
+from tests.support.dockerd import PrivateDockerd
+from tests.support.dockerd import reason_missing as docker_missing
 
 _LONGEST: Final = 600
 """Seconds of a test: several things may take their time in one, and the deadline of each says more than this one."""
 
+_ON: Final = {
+    "oci": (
+        "test_a_changed_image_restarts_only_its_container", "test_a_container_that_will_not_end_is_killed",
+        "test_mounted_volumes", "test_oci", "test_streams", "test_uninstall",
+    ),
+    "docker": (),
+    "containerd": ("test_deletion_asks_the_container_to_end", "test_refusals", "test_statistics"),
+}  # fmt: skip
+"""By runtime, the files and the tests that run on it without `make slow`."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """These tests wait for processes, and say for what when it does not come: they must get to say it."""
+    """These tests wait for processes, and say for what when it does not come: they must get to say it.
+
+    On runtimes that isolate containers, only what is different there is not slow: all else runs on the embedded one.
+    """
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.timeout(_LONGEST))
+            parameters = getattr(getattr(item, "callspec", None), "params", {})
+            quick = _ON.get(str(parameters.get("runtime")), (item.path.stem,))
+            if item.path.stem not in quick and getattr(item, "originalname", item.name) not in quick:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
@@ -33,12 +59,30 @@ def containerd() -> Iterator[ContainerdUnderTest]:
         yield under_test
 
 
-@pytest.fixture(params=["embedded", pytest.param("containerd", marks=pytest.mark.containerd)])
+@pytest.fixture
+def oci() -> Iterator[OciUnderTest]:
+    """The OCI runtime with a network of its own."""
+    if reason := oci_missing() or reason_missing():  # the network's plug-ins
+        pytest.skip(reason)
+    with OciUnderTest() as under_test:
+        yield under_test
+
+
+@pytest.fixture(scope="session")
+def docker() -> Iterator[DockerUnderTest]:
+    """A Docker Engine of this test worker's own."""
+    if reason := docker_missing() or reason_missing():  # the network's plug-ins
+        pytest.skip(reason)
+    with PrivateDockerd() as daemon, DockerUnderTest(daemon) as under_test:
+        yield under_test
+
+
+@pytest.fixture(params=["embedded", "oci", "docker", pytest.param("containerd", marks=pytest.mark.containerd)])
 def runtime(request: pytest.FixtureRequest) -> RuntimeUnderTest:
     """Each of the runtimes in turn."""
     if request.param == "embedded":
         return EmbeddedUnderTest()
-    under_test: RuntimeUnderTest = request.getfixturevalue("containerd")
+    under_test: RuntimeUnderTest = request.getfixturevalue(request.param)
     return under_test
 
 

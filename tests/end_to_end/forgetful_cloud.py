@@ -7,11 +7,11 @@ what a node reports and nobody wants. Its API server knows all its objects.
 import sys
 from unittest.mock import patch
 
+from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.kinds import key_for, kind_named
 from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.edgecontroller import upstream_pods
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.embedded_api import EmbeddedApi
 from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamResult
 from modules.processes.cloudcore.cli import main
 
@@ -37,7 +37,7 @@ def nobody_ends(*_: object) -> Steps[list[UpstreamResult]]:
 if __name__ == "__main__":
     with (
         patch.object(DownstreamController, "handle_event", changed),
-        patch.object(EmbeddedApi, "knows_all", new=True),
+        patch.object(Completeness, "knows_all", new=True),
         patch.object(upstream_pods, "_end_of_unknown", nobody_ends),
     ):
         sys.exit(main())

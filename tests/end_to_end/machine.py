@@ -27,6 +27,7 @@ from tests.end_to_end.processes import PATIENCE, REPOSITORY, Process, mounts_bel
 from tests.end_to_end.runtimes import RuntimeUnderTest
 from tests.support.leftovers import remove_cgroups, unmount_under
 from tests.support.ports import free_port
+from tests.support.spread import spread
 
 NODE: Final = "edge-1"
 _replace = msgspec.structs.replace
@@ -44,6 +45,8 @@ class Cloud:
         self._log = directory / "cloudcore.log"
         self.tls_options: list[str] | None = None
         """Set: with TLS, and these options."""
+        self.options: list[str] = []
+        """Further options of `run`."""
         self._address, self._certificates = (f"127.0.0.1:{free_port()}" for _ in range(2))
         self._process: Process | None = None
         self._mirrors: dict[str, Mirror] = {}
@@ -77,6 +80,7 @@ class Cloud:
         if self.tls_options is not None:
             directory = str(self._directory / "cloud-tls")
             arguments += ["--tls", "--tls-dir", directory, "--https-listen", self._certificates, *self.tls_options]
+        arguments += self.options
         process = Process(self.module, arguments, self._log)
         self._process = process
         wait_until(lambda: ready.exists() or not process.runs, "cloudcore is ready")
@@ -123,10 +127,14 @@ class Edge:
         self.cgroup_root = f"/{directory.name}"
         self.kubelet: dict[str, Any] = {}
         """Other settings of the kubelet's section."""
-        self.edged: dict[str, Any] = {}
+        self.edged: dict[str, Any] = runtime.prepare(self.root / "edged")
         """Other settings of edged's section."""
         self.api_port = 0
         """Of the metaserver; 0: it is switched off."""
+        self.test_port = 0
+        """Of the module testManager; 0: it is switched off."""
+        self.tunnel_port = 0
+        """Where the cloud's end of the stream tunnel listens; 0: edgestream is switched off."""
         self.longest_back_off = 300.0
         self.options: list[str] = []
         """Further options of `run`."""
@@ -195,9 +203,16 @@ class Edge:
         return self.pod_logs / directory / container / f"{attempt}.log"
 
     def lines(self, pod: JsonObject, container: str = "app", attempt: int = 0) -> list[str]:
-        """What a container has printed, without CRI's time, stream and tag."""
+        """What a container has printed, without CRI's time, stream and tag; a line that came in parts as one."""
         file = self.log(pod, container, attempt)
-        return [line.split(" ", 3)[3] for line in file.read_text().splitlines()] if file.exists() else []
+        whole, parts = [], dict.fromkeys(("stdout", "stderr"), "")
+        for entry in file.read_text().splitlines() if file.exists() else ():
+            _, stream, tag, text = entry.split(" ", 3)
+            parts[stream] += text
+            if tag == "F":
+                whole.append(parts[stream])
+                parts[stream] = ""
+        return whole + [text for text in parts.values() if text]
 
     def _config(self, cloud_address: str) -> EdgeCoreConfig:
         config = EdgeCoreConfig.embedded(self.root)
@@ -225,6 +240,11 @@ class Edge:
                 **self.edged,
             ),
         )
+        if self.test_port:
+            modules = _replace(modules, db_test=_replace(modules.db_test, enable=True, port=self.test_port))
+        if self.tunnel_port:
+            tunnel = _replace(modules.edge_stream, enable=True, server=f"ws://127.0.0.1:{self.tunnel_port}")
+            modules = _replace(modules, edge_stream=tunnel)
         return _replace(config, modules=modules)
 
 
@@ -233,6 +253,7 @@ class Machine:
 
     def __init__(self, runtime: RuntimeUnderTest) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="e2e-", dir="/tmp"))  # short: a socket's path has 107 bytes
+        spread(self.directory)
         self.runtime = runtime
         self.clock = RealClock()
         self.cloud = Cloud(self.directory)

@@ -7,7 +7,6 @@ run of the kernel than this one.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from contextlib import suppress
@@ -20,7 +19,7 @@ from beehive.decoding import decode_json
 from edged.embedded.records import BootId, SandboxRecord
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.processes import processes_of, wait_until
-from tests.support.leftovers import unmount_under
+from tests.support.leftovers import recorded_process, unmount_under
 
 _EARLIER: Final = BootId("an earlier run of the kernel")
 
@@ -42,7 +41,8 @@ def _kill_containers(state: Path, root: Path) -> None:
     known by its environment.
     """
     for record in state.glob("containers/*/run.json"):
-        shim = _parent(json.loads(record.read_bytes())["pid"])
+        pid = recorded_process(record)
+        shim = None if pid is None else _parent(pid)
         if shim is not None:
             os.kill(shim, signal.SIGKILL)
     for pid in processes_of(root):

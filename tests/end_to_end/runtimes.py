@@ -1,22 +1,37 @@
-"""The two container runtimes that everything is tested on."""
+"""The container runtimes that everything is tested on."""
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
-import signal
-from contextlib import suppress
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from beehive.clock import RealClock
 from edged.cri import ContainerId, CriClient, CriError, SandboxId
-from edged.embedded import purge
+from edged.dockershim.answers import ListedContainer
+from edged.dockershim.engine import DockerSettings
+from edged.dockershim.engine import purge as purge_docker
+from edged.embedded.engine import purge
+from edged.embedded.errors import RequestRefusedError
+from edged.oci.engine import OciSettings
+from edged.oci.engine import purge as purge_oci
+from edged.oci.network import BINARY_DIRECTORIES, PodNetwork
+from edged.oci.programs import find_programs
 from modules.processes.edgecore.config import EMBEDDED_ENDPOINT
+from modules.processes.edgecore.config.names import DOCKER_ENDPOINT, OCI_ENDPOINT
 from tests.end_to_end.processes import PATIENCE, wait_until
-from tests.support.containerd import PrivateContainerd
-from tests.support.images import busybox_image
+from tests.support.containerd import PrivateContainerd, reserve_network
+from tests.support.containerd_config import cni_conflist
+from tests.support.dockerd import PrivateDockerd
+from tests.support.images import busybox_image, docker_archive
+from tests.support.leftovers import kill_recorded
 
 IMAGES: Final = ("docker.io/library/busybox:1.36", "docker.io/library/busybox:1.37")
 
@@ -44,6 +59,9 @@ class RuntimeUnderTest(Protocol):
     def left_behind(self) -> dict[str, list[str]]:
         """What it still has of any pod, by kind; no kind of which there is nothing."""
 
+    def prepare(self, edged_root: Path) -> dict[str, Any]:
+        """Makes what it needs before the first start; returns settings of edged's section."""
+
 
 class EmbeddedUnderTest:
     """The embedded runtime: its containers belong to the machine's own directory."""
@@ -54,8 +72,7 @@ class EmbeddedUnderTest:
     def kill_containers(self, edged_root: Path) -> None:
         """Kills their main processes, which their shims record."""
         for record in (edged_root / "embedded" / "containers").glob("*/run.json"):
-            with suppress(ProcessLookupError):
-                os.kill(json.loads(record.read_bytes())["pid"], signal.SIGKILL)
+            kill_recorded(record)
 
     def pods(self, edged_root: Path) -> int:
         """The directories of sandboxes."""
@@ -71,6 +88,142 @@ class EmbeddedUnderTest:
     def left_behind(self) -> dict[str, list[str]]:
         """All it has is below the machine's directory, and seen there."""
         return {}
+
+    def prepare(self, edged_root: Path) -> dict[str, Any]:
+        """Needs nothing."""
+        return {}
+
+
+class OciUnderTest:
+    """The OCI runtime of one machine, with its images in archives and a network of its own. A context manager."""
+
+    name = "oci"
+    endpoint = OCI_ENDPOINT
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="on-", dir="/tmp"))
+        self._network = reserve_network(self.directory.name)
+        networks = self.directory / "net.d"
+        networks.mkdir()
+        (networks / "10-test.conflist").write_text(cni_conflist(self._network, self.directory / "ipam"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._network.reservation.close()
+        subprocess.run(["ip", "link", "delete", self._network.bridge], check=False, capture_output=True)
+        shutil.rmtree(self.directory)
+
+    def prepare(self, edged_root: Path) -> dict[str, Any]:
+        """Puts the images where the runtime imports them."""
+        archives = edged_root / "image-archives"
+        archives.mkdir(parents=True)
+        for image in IMAGES:
+            docker_archive(busybox_image(image, Labels={"name": image}), archives)
+        return {"cni_conf_dir": self.directory / "net.d"}
+
+    def kill_containers(self, edged_root: Path) -> None:
+        """Kills their first processes, which conmon records."""
+        for record in (edged_root / "oci" / "containers").glob("*/run.json"):
+            kill_recorded(record)
+
+    def pods(self, edged_root: Path) -> int:
+        """The directories of sandboxes."""
+        return sum(1 for _ in (edged_root / "oci" / "sandboxes").glob("*"))
+
+    def clear(self, edged_root: Path) -> None:
+        """Purges the state directory."""
+        if (edged_root / "oci").exists():
+            clock = RealClock()
+            network = PodNetwork(self.directory / "net.d", BINARY_DIRECTORIES, clock)
+            settings = OciSettings(find_programs(), network, self.directory, edged_root / "image-archives")
+            purge_oci(edged_root / "oci", clock, settings)
+            clock.close()
+
+    def left_behind(self) -> dict[str, list[str]]:
+        """Addresses; everything else is below the machine's directory, and seen there."""
+        leases = [each for each in entries(self.directory / "ipam" / self._network.bridge) if each[0].isdecimal()]
+        return {"addresses": leases} if leases else {}
+
+    @contextmanager
+    def addresses_locked(self) -> Iterator[None]:
+        """Lets the plug-in host-local wait: it locks this file before it gives or takes an address."""
+        self._lock.parent.mkdir(parents=True, exist_ok=True)
+        with self._lock.open("w") as opened:
+            fcntl.flock(opened, fcntl.LOCK_EX)
+            yield
+
+    def waits_for_addresses(self) -> bool:
+        """Whether a plug-in waits for the lock."""
+        place = f":{self._lock.stat().st_ino} "
+        return any("-> FLOCK" in line and place in line for line in Path("/proc/locks").read_text().splitlines())
+
+    @property
+    def _lock(self) -> Path:
+        return self.directory / "ipam" / self._network.bridge / "lock"
+
+
+class DockerUnderTest:
+    """A Docker Engine that one test worker has for itself, with a network of CNI's. A context manager."""
+
+    name = "docker"
+    endpoint = DOCKER_ENDPOINT
+
+    def __init__(self, daemon: PrivateDockerd) -> None:
+        self.daemon = daemon
+        self._network = reserve_network(daemon.directory.name)
+        self._networks = daemon.directory / "net.d"
+        self._networks.mkdir()
+        (self._networks / "10-test.conflist").write_text(cni_conflist(self._network, daemon.directory / "ipam"))
+        for image in IMAGES:
+            daemon.load(busybox_image(image, Labels={"name": image}))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._network.reservation.close()
+        subprocess.run(["ip", "link", "delete", self._network.bridge], check=False, capture_output=True)
+
+    def prepare(self, edged_root: Path) -> dict[str, Any]:
+        """Its images are there."""
+        return {"cni_conf_dir": self._networks, "docker_address": f"unix://{self.daemon.socket}"}
+
+    def kill_containers(self, edged_root: Path) -> None:
+        """By the daemon, at once."""
+        for each in self._containers("io.kubernetes.docker.type=container"):
+            with suppress(RequestRefusedError):
+                self.daemon.client.call("POST", f"/containers/{each.id}/kill", "kill a container")
+
+    def pods(self, edged_root: Path) -> int:
+        """The directories of sandboxes."""
+        return sum(1 for _ in (edged_root / "docker" / "sandboxes").glob("*"))
+
+    def clear(self, edged_root: Path) -> None:
+        """Purges the state directory."""
+        if (edged_root / "docker").exists():
+            clock = RealClock()
+            network = PodNetwork(self._networks, BINARY_DIRECTORIES, clock)
+            purge_docker(edged_root / "docker", clock, DockerSettings(network, self.daemon.socket))
+            clock.close()
+
+    def left_behind(self) -> dict[str, list[str]]:
+        """Containers, and addresses."""
+        leases = entries(self.daemon.directory / "ipam" / self._network.bridge)
+        kinds = {
+            "containers": [each.id for each in self._containers()],
+            "addresses": [each for each in leases if each[0].isdecimal()],
+        }
+        return {kind: left for kind, left in kinds.items() if left}
+
+    def _containers(self, *labels: str) -> list[ListedContainer]:
+        query = {"all": "1", "filters": json.dumps({"label": list(labels)})}
+        return self.daemon.client.get("/containers/json", list[ListedContainer], "list containers", query)
 
 
 class ContainerdUnderTest:
@@ -92,6 +245,10 @@ class ContainerdUnderTest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._client.close()
+
+    def prepare(self, edged_root: Path) -> dict[str, Any]:
+        """Its images are there."""
+        return {}
 
     def kill_containers(self, edged_root: Path) -> None:
         """By the daemon, at once."""

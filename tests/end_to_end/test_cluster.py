@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from tests.end_to_end.machine import Cloud, Machine
 from tests.end_to_end.pods import RUN, container, is_ready, pod
 from tests.end_to_end.processes import Process, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 from tests.support.ports import free_port
 
 
@@ -27,22 +27,14 @@ class CloudOfCluster(Cloud):
 
     def start(self) -> None:
         """Starts both."""
-        tokens = self._where / "tokens.csv"
-        tokens.write_text('admins-token,cloudcore,1,"system:masters"\n')
-        tokens.chmod(0o600)
+        tokens = write_token_file(self._where / "tokens.csv")
         tls = self._where / "cluster-tls"
         address, certificates = (f"127.0.0.1:{free_port()}" for _ in range(2))
         arguments = ["run", "--listen", address, "--socket", str(self.socket), "--tls", "--tls-dir", str(tls)]
-        arguments += [
-            "--https-listen",
-            certificates,
-            "--secure-port",
-            str(self._port),
-            "--token-auth-file",
-            str(tokens),
-        ]
+        arguments += ["--https-listen", certificates, "--secure-port", str(self._port)]
+        arguments += ["--token-auth-file", str(tokens)]
         self._process = self._run(arguments, "cluster")
-        self._write_kubeconfig(AuthorityFiles(tls).authority)
+        write_kubeconfig(self._where / "kubeconfig", self._port, AuthorityFiles(tls).authority)
         self.start_core()
 
     def start_core(self) -> None:
@@ -78,16 +70,6 @@ class CloudOfCluster(Cloud):
         wait_until(lambda: ready.exists() or not process.runs, f"{name} is ready")
         assert process.runs, process.tail()
         return process
-
-    def _write_kubeconfig(self, authority: Path) -> None:
-        server = {"server": f"https://127.0.0.1:{self._port}", "certificate-authority": str(authority)}
-        content = {
-            "clusters": [{"name": "c", "cluster": server}],
-            "users": [{"name": "u", "user": {"token": "admins-token"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        (self._where / "kubeconfig").write_text(json.dumps(content))
 
 
 @pytest.fixture

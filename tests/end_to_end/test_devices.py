@@ -1,70 +1,216 @@
-"""A device plug-in beside edgecore: the cloud counts its devices, and a container gets what it was given."""
+"""A node with devices and MQTT, as processes: edgecore, mosquitto and cloudcore."""
 
-from __future__ import annotations
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from modules.cloud.apiserver.kinds import JsonObject
-from protos.podresources.v1 import api_pb2 as resources
-from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.pods import container, is_ready, pod, state_of
-from tests.end_to_end.processes import wait_until
-from tests.end_to_end.runtimes import ContainerdUnderTest
-from tests.support.device_plugin import RESOURCE, DevicePluginDouble, ask_pod_resources
+import pytest
+from msgspec.structs import replace
+
+from metamanager.rows import row_of
+from metamanager.store import open_store
+from modules.edge.devicetwin.state import Device, encode
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.devices import EventBusOptions
+from modules.processes.edgecore.config.writing import render
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.local.node import NodeClient
+from modules.processes.edgecore.socket_path import socket_path
+from tests.end_to_end.machine import Cloud
+from tests.end_to_end.processes import Process, wait_until
+from tests.modules.edge.eventbus.broker import Application, Broker, free_port, needs_mosquitto
+from tests.modules.processes.cloudcore.clusters import Cluster
+from tests.modules.processes.cloudcore.devices import People, device, model
+
+pytestmark = needs_mosquitto
+TOPIC = "$hw/events/device/default/thermo/twin/update"
+GET = "$hw/events/device/default/thermo/twin/get"
+NODE = "edge-1"
 
 
-def counts(node: JsonObject) -> tuple[str | None, str | None]:
-    """How many devices the node has, and how many it can give, as the cloud knows it."""
-    status = node.get("status") or {}
-    return (status.get("capacity") or {}).get(RESOURCE), (status.get("allocatable") or {}).get(RESOURCE)
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    directory = tmp_path / "broker"
+    directory.mkdir()
+    made = Broker(directory).start()
+    yield made
+    made.stop()
 
 
-def wanting(name: str, script: str, count: int = 1) -> JsonObject:
-    """A pod that wants devices."""
-    amounts = {RESOURCE: str(count)}
-    return pod(
-        name,
-        container(script, resources={"limits": amounts, "requests": amounts}),
-        nodeName=NODE,
-        terminationGracePeriodSeconds=1,
-    )
+def _configuration(root: Path, port: int, cloud: str = "") -> EdgeCoreConfig:
+    config = EdgeCoreConfig.embedded(root)
+    if cloud:
+        hub = config.modules.edge_hub
+        websocket = replace(hub.websocket, server=f"ws://{cloud}")
+        config = replace(config, modules=replace(config.modules, edge_hub=replace(hub, websocket=websocket)))
+    edged = replace(config.modules.edged, hostname_override=NODE)
+    kubelet = replace(edged.tailored_kubelet_config, read_only_port=0)
+    bus = EventBusOptions(enable=True, mqtt_server_external=f"tcp://127.0.0.1:{port}")
+    edged = replace(edged, tailored_kubelet_config=kubelet, allow_unisolated_root=True)
+    return replace(config, modules=replace(config.modules, edged=edged, event_bus=bus))
 
 
-def test_devices_of_a_plugin(machine: Machine) -> None:
-    """A container has the variables and the device file that the plug-in answered with; the node says who has what,
-    also after edgecore was killed. A pod waits while its plug-in is away, and what a pod had is free when it is gone.
+def _with_device(root: Path) -> None:
+    root.mkdir()
+    store = open_store(str(root / "edgecore.db"))
+    store.put(row_of("default/devicetwin/thermo", encode(Device("default/thermo", "thermo")), 0))
+    store.commit()
+    store.close()
+
+
+def test_a_report_outlives_a_killed_node(tmp_path: Path, broker: Broker) -> None:
+    """What was answered is there after SIGKILL; what was published meanwhile is handled by the next process."""
+    root, file = tmp_path / "node", tmp_path / "edgecore.yaml"
+    _with_device(root)
+    file.write_text(render(_configuration(root, broker.port)))
+    arguments = ["run", "--config", str(file)]
+    first = Process("modules.processes.edgecore", arguments, tmp_path / "first.log")
+    application = Application(broker.port, f"{TOPIC}/result", f"{GET}/result")
+    second: Process | None = None
+    try:
+        wait_until(lambda: "connected to the MQTT broker" in first.text() or not first.runs, "MQTT is connected")
+        application.publish(TOPIC, _report("21"))
+        assert _answer(application, "1")["temperature"]["actual"]["value"] == "21"
+        first.kill()
+        application.publish(TOPIC, '{"event_id":"2","timestamp":1,"twin":{"humidity":{"actual":{"value":"40"}}}}')
+        second = Process("modules.processes.edgecore", arguments, tmp_path / "second.log")
+        assert "humidity" in _answer(application, "2")
+        application.publish(GET, '{"event_id":"3","timestamp":1}')
+        twins = _answer(application, "3")
+        assert {name: one["actual"]["value"] for name, one in twins.items()} == {"temperature": "21", "humidity": "40"}
+    finally:
+        application.close()
+        first.kill()
+        if second is not None:
+            second.kill()
+    listing = Process("modules.processes.edgecore", ["devices", "get", "default/thermo", "--config", str(file)],
+                      tmp_path / "listing.log")  # fmt: skip
+    assert listing.wait() == ExitCode.OK
+    assert "temperature" in listing.text()
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory for sockets, whose names may not be long."""
+    with TemporaryDirectory(prefix="mqtt-", dir="/tmp") as name:
+        yield Path(name)
+
+
+def test_a_node_with_a_broker_of_its_own(tmp_path: Path, short_path: Path) -> None:
+    """`mqttMode: 0`: a report is answered at the mosquitto of edgecore, which is gone when edgecore is killed. Its port
+    the next edgecore takes; the metrics say that it is connected.
     """
-    root = machine.edge.root / "edged"
-    nodes = machine.cloud.mirror("Node")
-    look = "echo $DEVICES; echo swallowed > /dev/given && test -c /dev/given && echo written; exec sleep 600"
-    if machine.runtime.name != ContainerdUnderTest.name:
-        look = "echo $DEVICES; echo written; exec sleep 600"  # the machine's own /dev is all that a process sees
-    with DevicePluginDouble(root, "a", "b") as plugin:
-        nodes.wait(NODE, lambda node: counts(node) == ("2", "2"))
-        plugin.say(b="Unhealthy")
-        nodes.wait(NODE, lambda node: counts(node) == ("2", "1"))
-        machine.cloud.apply(wanting("first", look))
-        first = machine.cloud.pods.wait("first", is_ready)
-        wait_until(lambda: machine.edge.lines(first) == ["a", "written"], "the container has its device")
-        machine.cloud.apply(wanting("much", look, 3))
-        refused = machine.cloud.pods.wait("much", lambda made: (made.get("status") or {}).get("phase") == "Failed")
-        assert refused["status"]["reason"] == f"OutOf{RESOURCE}"
-        plugin.say(b="Healthy")
-        nodes.wait(NODE, lambda node: counts(node) == ("2", "2"))
-        machine.edge.kill()
-        machine.start_edge()
-        nodes.wait(NODE, lambda node: counts(node) == ("2", "0"))
-        machine.cloud.apply(wanting("second", look))
-        machine.cloud.pods.wait("second", lambda made: "plug-in is away" in str(state_of(made, "waiting")))
-        plugin.serve_again()
-        second = machine.cloud.pods.wait("second", is_ready)
-        wait_until(lambda: machine.edge.lines(second) == ["b", "written"], "the other device")
-        assert plugin.allocated == [["a"], ["b"]]
-        answer = ask_pod_resources(
-            root, "List", resources.ListPodResourcesRequest(), resources.ListPodResourcesResponse
-        )
-        given = {each.name: [list(d.device_ids) for d in each.containers[0].devices] for each in answer.pod_resources}
-        assert given == {"first": [["a"]], "second": [["b"]]}
-        machine.cloud.delete("Pod", "first")
-        machine.cloud.apply(wanting("third", look))
-        third = machine.cloud.pods.wait("third", is_ready)
-        wait_until(lambda: machine.edge.lines(third) == ["a", "written"], "the device of the pod that is gone")
-    nodes.wait(NODE, lambda node: counts(node) == ("2", "0"))
+    root, file, port = short_path / "node", tmp_path / "edgecore.yaml", free_port()
+    _with_device(root)
+    config = _configuration(root, 1)
+    bus = EventBusOptions(enable=True, mqtt_mode=0, mqtt_server_internal=f"tcp://127.0.0.1:{port}")
+    file.write_text(render(replace(config, modules=replace(config.modules, event_bus=bus))))
+    arguments = ["run", "--config", str(file)]
+    for life in range(2):
+        edge = Process("modules.processes.edgecore", arguments, tmp_path / f"{life}.log")
+        try:
+            _wait_for_broker(edge)
+            application = Application(port, f"{TOPIC}/result")
+            application.publish(TOPIC, _report("21"))
+            assert _answer(application, "1")["temperature"]["actual"]["value"] == "21"
+            application.close()
+            assert 'eventbus_connected{broker="internal"} 1.0' in _metrics(config)
+        finally:
+            edge.kill()
+        wait_until(lambda: not _is_taken(port), "the broker has ended with edgecore")
+
+
+def _wait_for_broker(edge: Process) -> None:
+    wait_until(lambda: "connected to the MQTT broker" in edge.text() or not edge.runs, "MQTT is connected")
+    assert edge.runs, edge.tail()
+
+
+def _metrics(config: EdgeCoreConfig) -> str:
+    return NodeClient(socket_path(config)).get("/metrics").decode()
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_device_of_the_cloud_is_at_the_broker_and_its_report_in_the_cloud(tmp_path: Path, broker: Broker) -> None:
+    """A Device and its model reach the node. A desired value is heard at the broker, also one that is changed later,
+    and a reported one is in the DeviceStatus.
+    """
+    cloud = Cloud(tmp_path)
+    cloud.start()
+    file = tmp_path / "edgecore.yaml"
+    file.write_text(render(_configuration(tmp_path / "node", broker.port, cloud.address)))
+    edge = Process("modules.processes.edgecore", ["run", "--config", str(file)], tmp_path / "edge.log")
+    application = Application(broker.port, f"{GET}/result", f"{TOPIC}/result")
+    people = People(cloud.client)
+    try:
+        wait_until(lambda: "connected to the MQTT broker" in edge.text() or not edge.runs, "MQTT is connected")
+        people.wait()
+        people.apply(model())
+        people.apply(device(node=NODE, desired="30.5"))
+        wait_until(lambda: _desired(application) == "30.5", "the desired value is at the broker")
+        people.apply(device(node=NODE, desired="31.5"))
+        wait_until(lambda: _desired(application) == "31.5", "the changed value is at the broker")
+        application.publish(TOPIC, _report("21"))
+        wait_until(lambda: people.reported("thermo") == {"temperature": "21"}, "the report is in the DeviceStatus")
+        people.delete("devices", "thermo")
+        wait_until(lambda: _desired(application) is None, "the node has no such device any more")
+    finally:
+        application.close()
+        edge.kill()
+        cloud.kill()
+
+
+@pytest.mark.slow
+def test_a_device_of_a_cluster_is_at_the_broker_and_its_report_in_the_cluster(tmp_path: Path, broker: Broker) -> None:
+    """As with a cloud of its own: cloudcore is between the cluster and the node."""
+    both = Cluster(tmp_path)
+    file = tmp_path / "edgecore.yaml"
+    host, port = both.core.core.address
+    file.write_text(render(_configuration(tmp_path / "node", broker.port, f"{host}:{port}")))
+    edge = Process("modules.processes.edgecore", ["run", "--config", str(file)], tmp_path / "edge.log")
+    application = Application(broker.port, f"{GET}/result", f"{TOPIC}/result")
+    people = People(both.cluster.client)
+    try:
+        people.wait()
+        people.apply(model())
+        people.apply(device(node=NODE, desired="30.5"))
+        wait_until(lambda: "connected to the MQTT broker" in edge.text() or not edge.runs, "MQTT is connected")
+        wait_until(lambda: _desired(application) == "30.5", "the desired value is at the broker")
+        application.publish(TOPIC, _report("21"))
+        wait_until(lambda: people.reported("thermo") == {"temperature": "21"}, "the report is in the DeviceStatus")
+        people.delete("devices", "thermo")
+        wait_until(lambda: _desired(application) is None, "the node has no such device any more")
+    finally:
+        application.close()
+        edge.kill()
+        both.close()
+
+
+def _desired(application: Application) -> str | None:
+    """Return the desired threshold that the node tells; None if it has no such device."""
+    application.publish(GET, '{"event_id":"9","timestamp":1}')
+    topic, said = application.hear()
+    while topic != f"{GET}/result":
+        topic, said = application.hear()
+    twins = json.loads(said).get("twin") or {}
+    value: str | None = ((twins.get("threshold") or {}).get("expected") or {}).get("value")
+    return value
+
+
+def _answer(application: Application, event_id: str) -> dict[str, Any]:
+    """Return the twins in the answer to a request; an earlier one may be answered again: the broker may repeat it."""
+    while True:
+        said = json.loads(application.hear()[1])
+        if said["event_id"] == event_id:
+            twins: dict[str, Any] = said["twin"]
+            return twins
+
+
+def _report(value: str) -> str:
+    return json.dumps({"event_id": "1", "timestamp": 1, "twin": {"temperature": {"actual": {"value": value}}}})

@@ -83,6 +83,7 @@ def test_a_node_that_is_well_and_then_is_not(machine: Machine) -> None:
     assert database.read_bytes() == b"not a database" * 1000
 
 
+@pytest.mark.slow
 def test_certificates_and_runtimes_that_will_not_do(machine: Machine) -> None:
     """The CA of another cloud, a certificate that has expired, another node's, and no container runtime."""
     certs, file = machine.edge.root / "certs", machine.edge.file

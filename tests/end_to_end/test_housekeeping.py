@@ -16,6 +16,7 @@ WRITE = f"i=0; while [ $i -lt {LINES} ]; do echo line $i; i=$((i+1)); [ $((i%100
 """Three bursts of 50 KB and more, with a look at the log's size between two of them."""
 
 
+@pytest.mark.slow
 def test_logs_are_rotated_and_a_node_short_of_memory_ends_its_pods(stopped_machine: Machine) -> None:
     """No line is lost to the reader: there may be as many files as a slow machine makes of them. A threshold that no
     machine reaches makes every one short.

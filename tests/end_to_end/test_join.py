@@ -122,6 +122,7 @@ def test_a_failing_certificate_stops_no_pod(stopped_machine: Machine) -> None:
     assert restarts_of(now) == restarts_of(before) == 0
 
 
+@pytest.mark.slow
 def test_a_renewal_loses_no_message(stopped_machine: Machine) -> None:
     """The link is made anew while configmaps are changed: the last change of each reaches the node."""
     machine = stopped_machine

@@ -126,8 +126,17 @@ def test_until_ctrl_c() -> None:
         assert demo.end() == 0, "\n".join(demo.said)
 
 
-@pytest.mark.parametrize("moment", ["at the start", "when the node starts", "when pods start"])
-@pytest.mark.parametrize("impatient", [False, True], ids=["once", "twice"])
+@pytest.mark.parametrize(
+    ("moment", "impatient"),
+    [
+        pytest.param("at the start", False, marks=pytest.mark.slow),
+        pytest.param("at the start", True, marks=pytest.mark.slow),
+        pytest.param("when the node starts", False, marks=pytest.mark.slow),
+        ("when the node starts", True),
+        ("when pods start", False),
+        pytest.param("when pods start", True, marks=pytest.mark.slow),
+    ],
+)
 def test_ctrl_c_at_any_moment(moment: str, impatient: bool) -> None:
     """It cleans up, also for those who press it twice."""
     with _demo("--once") as demo:
@@ -140,7 +149,10 @@ def test_ctrl_c_at_any_moment(moment: str, impatient: bool) -> None:
         assert demo.end() == ExitCode.INTERRUPTED, "\n".join(demo.said)
 
 
-@pytest.mark.parametrize("module", ["modules.processes.cloudcore", "modules.processes.edgecore"])
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param("modules.processes.cloudcore", marks=pytest.mark.slow), "modules.processes.edgecore"],
+)
 def test_a_child_that_dies(module: str) -> None:
     """The demo says so, shows the ends of the logs, ends with 1, and takes the containers with it."""
     with _demo() as demo:
@@ -151,6 +163,7 @@ def test_a_child_that_dies(module: str) -> None:
     assert "--- the last lines of edgecore:" in demo.said
 
 
+@pytest.mark.slow
 def test_a_pod_that_does_not_arrive(tmp_path: Path) -> None:
     """After the time is over the reasons are printed, the pod's and the ends of the logs, and the status is 1."""
     (tmp_path / "wrong.yaml").write_text(

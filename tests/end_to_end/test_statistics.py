@@ -35,6 +35,9 @@ def test_what_a_pod_uses_is_seen(machine: Machine) -> None:
     status, text = machine.edge.get("/metrics/resource")
     assert status == 200
     assert 'container_cpu_usage_seconds_total{container="app",namespace="default",pod="busy"}' in text
+    status, text = machine.edge.get("/metrics/cadvisor")
+    assert status == 200
+    assert 'container_memory_working_set_bytes{container="app",id="/kubepods/pod' in text
 
 
 def _summary(machine: Machine) -> dict[str, Any]:

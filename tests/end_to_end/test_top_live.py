@@ -109,6 +109,7 @@ def test_a_node_its_pods_and_its_restart(machine: Machine) -> None:
     assert not [file for file in (machine.edge.root / "edged" / "traces").iterdir() if "asked" in file.name]
 
 
+@pytest.mark.slow
 def test_the_command_in_a_terminal(machine: Machine) -> None:
     """The whole program: it draws the pods, and goes with `q`, leaving the terminal as it was."""
     controller, terminal = pty.openpty()

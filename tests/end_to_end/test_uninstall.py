@@ -15,6 +15,7 @@ from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod
 from tests.end_to_end.processes import Process, mounts_below, processes_of, wait_until
 from tests.support.own_node import write_node
+from tests.support.slow import one_in
 
 POD = """
 apiVersion: v1
@@ -33,7 +34,7 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize("stop", one_in(2, [True, False]))
 def test_nothing_is_left(stop: bool, tmp_path: Path) -> None:
     """Of a pod that ignores SIGTERM and has a volume in memory; the user's manifest stays."""
     root = tmp_path / "n"

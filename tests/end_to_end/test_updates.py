@@ -43,6 +43,7 @@ def _image(number: int) -> str:
     return (IMAGE, OTHER_IMAGE)[number % 2]
 
 
+@pytest.mark.slow
 def test_many_updates_end_in_the_newest_state_with_one_container_at_a_time(machine: Machine) -> None:
     """In random order over several pods, faster than containers can be exchanged."""
     directory = machine.directory / "hosts"

@@ -12,9 +12,11 @@ from beehive.codec import LONGEST_TEXT, decode
 from beehive.testing import Harness
 from tests.edged.conftest import Bench
 from tests.edged.conftest import pod as good_pod
+from tests.fuzz import mqtt
 from tests.fuzz.mutate import misshape
 from tests.fuzz.wire import recorded_frames
 from tests.metamanager.support import META, from_cloud, node, thing
+from tests.modules.edge.devicetwin.recorded import Node
 
 CASES = 250
 
@@ -83,3 +85,28 @@ def test_edged_runs_a_good_pod_after_what_is_wrong(seed: int, tmp_path: Path) ->
         bee.run_for(60.0)
         assert failures(bee, ModuleName.EDGED) == 0
         assert "Running" in bench.meta.phases("good")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_devicetwin_answers_a_good_report_after_what_is_wrong(seed: int, tmp_path: Path) -> None:
+    """No topic and no payload of an application restarts it; a good report is answered, and what waits has gone."""
+    random, topics, reports = Random(f"twin/{seed}"), *(target.seeds() for target in mqtt.TARGETS[:2])
+    twin = Node(tmp_path, name="edge-1")
+    try:
+        for payload in mqtt.hostile(random, CASES):
+            twin.from_application(random.choice(topics).decode(), payload)
+            assert failures(twin.bee, ModuleName.DEVICETWIN) == 0, payload
+        metadata = {"name": "thermo", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+        device = twin.bee.message(
+            "default/device/thermo", "update", {"metadata": metadata}, source="edgecontroller", group="resource"
+        )
+        twin.from_cloud(device)
+        for payload in mqtt.hostile(random, CASES):
+            twin.from_application(topics[0].decode(), payload)
+            assert failures(twin.bee, ModuleName.DEVICETWIN) == 0, payload
+        before = len(twin.published)
+        twin.from_application(topics[0].decode(), reports[0].decode())
+        said = [payload for topic, payload in twin.published[before:] if topic.endswith("/update/result")]
+        assert [one["twin"]["t"]["actual"]["value"] for one in said] == ["21"]
+    finally:
+        twin.stop()

@@ -4,8 +4,11 @@ The exchanges are one story, in order. Names that a server chooses (uids, resour
 those of the recording are replaced by ours in each request, as they become known from the responses.
 """
 
+import difflib
 import json
 import re
+import select
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,12 +17,16 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from edged.server.request import Request
-from edged.server.responses import Reply, Response
+from edged.server.responses import Reply, Response, Stream
 
 FILE = Path(__file__).parents[3] / "shared/recordings/kubernetes-api/forms.jsonl"
 _CHOSEN = ("uid", "resourceVersion", "continue")
 _FUTURE = "99999999"
 """A version that the recorded server had not reached; ours begin with the time."""
+_LOOK = 0.05
+"""Seconds between two looks whether a story is over."""
+_TEXT = "_text"
+"""The member of a recorded response that is no JSON."""
 _KEPT = ("labels", "deletionGracePeriodSeconds")
 
 
@@ -35,7 +42,8 @@ class RecordedExchange(NamedTuple):
     body: Any
     status: int
     response: Any
-    is_watch: bool
+    events: list[Any] | None
+    """Of a watch that was not refused."""
 
 
 def recorded_exchanges() -> list[RecordedExchange]:
@@ -54,7 +62,7 @@ def recorded_exchanges() -> list[RecordedExchange]:
                 one.get("request"),
                 one["status"],
                 one.get("response"),
-                "watch=1" in one["path"],
+                one.get("events"),
             )
         )
     return found
@@ -76,6 +84,11 @@ class Story:
         self._specs: dict[str, Any] = {}
         """By name, the spec of each pod as it was last read: it has our defaults, and a PUT changes none of it."""
 
+    def watch(self, exchange: RecordedExchange) -> "PlayedWatch":
+        """Begin a watch as recorded."""
+        reply = self._serve(self._request(exchange))
+        return PlayedWatch(exchange, reply)
+
     def play(self, exchange: RecordedExchange) -> list[str]:
         """Return the differences between the recorded response and ours."""
         reply = self._serve(self._request(exchange))
@@ -85,7 +98,7 @@ class Story:
 
     def _request(self, exchange: RecordedExchange) -> Request:
         path, _, query = exchange.path.partition("?")
-        body = exchange.body if isinstance(exchange.body, str) or exchange.body is None else json.dumps(exchange.body)
+        body = None if exchange.body is None else json.dumps(exchange.body)
         headers = {**exchange.headers, "Authorization": f"Bearer {exchange.user}"}
         fields = tuple((name, self._translated(value)) for name, value in parse_qsl(query, keep_blank_values=True))
         return Request(
@@ -123,11 +136,13 @@ class Story:
 
     def _differences(self, exchange: RecordedExchange, status: int, got: Any) -> Iterator[str]:
         wanted = exchange.response
+        if isinstance(wanted, dict) and _TEXT in wanted:
+            wanted = wanted[_TEXT]
         if status != exchange.status:
             yield f"status {status}, recorded {exchange.status}: {str(got)[:300]}"
             return
         if not isinstance(wanted, dict) or not isinstance(got, dict):
-            if isinstance(wanted, dict) or isinstance(got, dict):
+            if isinstance(wanted, dict) or isinstance(got, dict) or (isinstance(wanted, str) and wanted != got):
                 yield f"a body {str(got)[:200]!r}, recorded {str(wanted)[:200]!r}"
             return
         if got.get("kind") != wanted.get("kind"):
@@ -190,6 +205,68 @@ class Story:
         for field in _CHOSEN:
             if wanted.get(field) and got.get(field):
                 self._ours[str(wanted[field])] = str(got[field])
+
+
+class PlayedWatch:
+    """A watch that goes on beside the story until `differences` is called; its first events are there at once.
+
+    Args:
+        exchange: as recorded.
+        reply: ours.
+    """
+
+    def __init__(self, exchange: RecordedExchange, reply: Reply) -> None:
+        self._exchange = exchange
+        self._reply = reply
+        self._lines: list[bytes] = []
+        self._has_begun, self._is_over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+        self._has_begun.wait()
+
+    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+        """Return whether the story is over (`Peer`); at the first call all that was there is sent."""
+        self._has_begun.set()
+        with select.epoll() as poll:
+            if wake is not None:
+                poll.register(wake, select.EPOLLIN)
+            while seconds > 0 and not self._is_over.is_set() and not poll.poll(min(seconds, _LOOK)):
+                seconds -= _LOOK
+        return self._is_over.is_set()
+
+    def _read(self) -> None:
+        try:
+            if isinstance(self._reply, Stream):
+                self._lines = b"".join(self._reply.pieces(self)).splitlines()
+        finally:
+            self._has_begun.set()
+
+    def differences(self) -> list[str]:
+        """End the watch, and return the differences between the recorded events and ours, without bookmarks."""
+        self._is_over.set()
+        self._thread.join()
+        if isinstance(self._reply, Response):
+            return [f"status {self._reply.status}, recorded a watch: {self._reply.body.decode()[:300]}"]
+        assert isinstance(self._reply, Stream)
+        self._reply.done()
+        recorded = [one["event"] for one in self._exchange.events or () if "event" in one]
+        ours = [json.loads(line) for line in self._lines]
+        return list(difflib.unified_diff(_shown_events(recorded), _shown_events(ours), "recorded", "ours", lineterm=""))
+
+
+def _shown_events(events: list[Any]) -> list[str]:
+    return [_shown_event(event) for event in events if event["type"] != "BOOKMARK"]
+
+
+def _shown_event(event: Any) -> str:
+    """Return an event as a line without what a server chooses."""
+    obj = event["object"]
+    if event["type"] == "ERROR":
+        return f"ERROR {obj.get('reason', '')}"
+    metadata = obj["metadata"]
+    labels = ",".join(f"{name}={value}" for name, value in sorted((metadata.get("labels") or {}).items()))
+    is_ending = " ends" if "deletionTimestamp" in metadata else ""
+    return f"{event['type']} {obj['kind']} {metadata['name']} {labels}{is_ending}"
 
 
 def _differences_of_statuses(wanted: Any, got: Any) -> Iterator[str]:

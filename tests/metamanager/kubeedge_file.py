@@ -49,6 +49,13 @@ def save(path: Path, *objects: Mapping[str, Any], tokens: Mapping[str, Mapping[s
             _replace(file, key, "serviceaccounttoken", request)
 
 
+def allow(path: Path, *urls: str) -> None:
+    """Write the table of URLs that applications may ask for, in place of what is there."""
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM target_urls")
+        file.executemany("INSERT INTO target_urls VALUES (?)", [(url,) for url in urls])
+
+
 def _replace(file: sqlite3.Connection, key: str, kind: str, value: Mapping[str, Any]) -> None:
     row = (key, kind, json.dumps(value))
     file.execute("INSERT OR REPLACE INTO meta (key, type, value) VALUES (?, ?, ?)", row)

@@ -73,7 +73,7 @@ def test_an_empty_list_is_not_found() -> None:
         ("OK", MalformedAnswerError),
     ],
 )
-def test_what_is_no_object_is_an_error_of_its_kind(content: Any, kind: type[CallError]) -> None:
+def test_an_answer_without_an_object_is_an_error_of_its_kind(content: Any, kind: type[CallError]) -> None:
     """Each form of a refusal, and what cannot be an answer to a question for an object."""
     with pytest.raises(CallError) as caught:
         answers.read_object(answer(content))

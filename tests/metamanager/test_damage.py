@@ -64,7 +64,7 @@ def test_a_spoilt_page_is_noticed_at_the_start_and_the_rest_is_kept(tmp_path: Pa
 @pytest.mark.parametrize(
     "content", [b"", b"\0" * 3 * PAGE, b"something else" * 500, b"SQLite format 3\0" + b"\xff" * 5000]
 )
-def test_what_is_left_of_a_file_does_not_matter(tmp_path: Path, content: bytes) -> None:
+def test_a_node_starts_with_any_remains_of_a_database(tmp_path: Path, content: bytes) -> None:
     """Cut off, zeroed, overwritten: the node starts with an empty store."""
     path = tmp_path / "edgecore.db"
     path.write_bytes(content)
@@ -109,7 +109,9 @@ def test_only_a_few_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_log_that_belongs_to_it_goes_with_it(tmp_path: Path) -> None:
-    """What was only in the write-ahead log is found in it under its new name, and the new database has none of it."""
+    """Rows that were only in the write-ahead log are found there under its new name, and the new database does not use
+    that log.
+    """
     there, path = tmp_path / "there.db", tmp_path / "here" / "edgecore.db"
     path.parent.mkdir()
     with closing(SqliteStore(there)) as store:
@@ -139,7 +141,7 @@ def test_a_text_that_is_none_any_more_is_damage_too(tmp_path: Path) -> None:
         assert store.get_all("pod") == [pod_row(2).value]
 
 
-def test_what_shows_while_it_is_in_use_ends_the_same_way(tmp_path: Path) -> None:
+def test_damage_found_in_use_is_handled_like_damage_at_the_start(tmp_path: Path) -> None:
     """metamanager is started again, sets the file aside, and what was read out of it is there; nothing that was not
     stored is acknowledged.
     """

@@ -42,7 +42,7 @@ def test_the_oldest_makes_room(store: SqliteStore) -> None:
     assert names(store) == ["e2", "e3", "e4"]
 
 
-def test_what_happens_again_is_new_again(store: SqliteStore) -> None:
+def test_an_updated_event_counts_as_new(store: SqliteStore) -> None:
     events = EventStore(store, "event", ROOM)
     for number in (0, 1, 2):
         events.put(row(number))
@@ -71,7 +71,7 @@ def test_other_kinds_are_left_alone(store: SqliteStore) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "[]", "{", '{"lastTimestamp": null}', '{"lastTimestamp": 3}', "\ud800"])
-def test_what_does_not_say_when_it_was_counts_as_oldest(value: str) -> None:
+def test_an_event_without_a_time_counts_as_oldest(value: str) -> None:
     assert last_time_of(value) == ""
 
 

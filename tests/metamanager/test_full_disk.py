@@ -215,7 +215,9 @@ def test_the_announcement_of_a_deletion_too(small_disk: Path) -> None:
 def test_without_a_reserve_a_deletion_reaches_the_pod_all_the_same(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For that is what frees room. The cloud has an error for an answer and sends the deletion again."""
+    """For that is what frees room. The cloud has an error for an answer and sends the deletion again; edged is told in
+    metamanager's name, so that it knows that the store has the pod still.
+    """
     monkeypatch.setattr(Reserve, "fill", lambda _self: None)
     with node(small_disk / "edgecore.db") as bee:
         bee.send(META, from_cloud(bee, "default/pod/p", Operation.INSERT, thing("p", uid="u")))
@@ -223,7 +225,8 @@ def test_without_a_reserve_a_deletion_reaches_the_pod_all_the_same(
         bee.forget()
         bee.send(META, from_cloud(bee, "default/pod/p", Operation.DELETE, thing("p", uid="u")))
         assert [answer.route.operation for answer in bee.sent_to(Group.HUB)] == [Operation.ERROR]
-        assert [m.route.operation for m in bee.sent_to("edged") if "/pod/" in m.route.resource] == [Operation.DELETE]
+        told = [(m.route.operation, m.route.source) for m in bee.sent_to("edged") if "/pod/" in m.route.resource]
+        assert told == [(Operation.DELETE, META)]
 
 
 def test_the_cloud_hears_what_this_node_says_whatever_the_disk_says(small_disk: Path) -> None:

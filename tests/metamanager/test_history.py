@@ -47,8 +47,8 @@ def test_a_change_is_noted_with_its_cause_in_its_own_transaction(store: SqliteSt
     ]
 
 
-def test_what_changed_nothing_is_not_noted(store: SqliteStore) -> None:
-    """The same state again, an older one, a delete of nothing, and what nobody asks about."""
+def test_a_write_without_a_change_is_not_noted(store: SqliteStore) -> None:
+    """Such as an equal or older state, a deletion of a missing object, and types without a history."""
     store.put(row(version=2))
     store.put(row(version=2))
     store.put(row(version=1))

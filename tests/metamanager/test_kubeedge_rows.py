@@ -32,7 +32,7 @@ def put(store: SqliteStore, uid: str, version: int) -> bool:
     return store.put(Row("default/pod/a", "pod", "{}", uid, version, "default", "a"))
 
 
-def test_what_kubeedge_has_written_meanwhile_counts(tmp_path: Path) -> None:
+def test_rows_that_kubeedge_has_written_meanwhile_count(tmp_path: Path) -> None:
     """Ours, KubeEdge's, ours again: an older state than KubeEdge's last one is not stored, a newer one is."""
     path = tmp_path / "edgecore.db"
     kubeedge_file.make(path)
@@ -119,3 +119,19 @@ def test_the_key_of_long_names_is_a_digest() -> None:
         long = {"spec": {"boundObjectRef": {"name": "n" * 253, "uid": "u1"}, "audiences": ["a" * 253]}}
         question = from_edged(bee, "cap/serviceaccounttoken/default", Operation.QUERY, long)
     assert len(token_key(question)) < 100
+
+
+def test_the_urls_of_applications_are_copied(tmp_path: Path) -> None:
+    """Into a row that servicebus reads, anew when KubeEdge has changed them; no row without a URL."""
+    path = tmp_path / "edgecore.db"
+    kubeedge_file.make(path)
+
+    def copied() -> str | None:
+        with closing(SqliteStore(path)) as store:
+            return store.get("null/targeturls/kubeedge")
+
+    assert copied() is None
+    kubeedge_file.allow(path, "http://b", "http://a", "x" * 1025)
+    assert copied() == '{"urls":["http://a","http://b"]}'
+    kubeedge_file.allow(path)
+    assert copied() == '{"urls":[]}'

@@ -31,6 +31,7 @@ CASES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("default/node/a", Operation.INSERT, "edgecontroller", (EDGED, HUB)),
     ("default/device/a", Operation.INSERT, "devicecontroller", (TWIN, HUB)),
     ("default/device/a", Operation.UPDATE, "devicecontroller", (HUB, TWIN)),
+    ("default/device/a", Operation.UPDATE, "edgecontroller", (TWIN, HUB)),
     ("default/serviceaccountaccess/a", Operation.INSERT, "policycontroller", (HUB,)),
     ("default/serviceaccountaccess/a", Operation.UPDATE, "policycontroller", (HUB,)),
 ]
@@ -47,7 +48,8 @@ def test_what_the_cloud_sends_is_stored_handed_on_and_acknowledged(
         assert [sent.destination for sent in bee.sent] == list(destinations)
         (ok,) = bee.sent_to(HUB)
         assert (ok.parent_id, *shape(ok)) == (message.id, Operation.RESPONSE, resource, "OK")
-        assert (ok.route.source, ok.route.group) == (source, Group.RESOURCE)
+        as_meta = (source, operation) == ("devicecontroller", Operation.INSERT)
+        assert (ok.route.source, ok.route.group) == (("meta", Group.TWIN) if as_meta else (source, Group.RESOURCE))
         for handed_on in bee.sent_to(EDGED):
             assert handed_on == message
         for twin in bee.sent_to(TWIN):

@@ -119,7 +119,7 @@ def test_a_node_without_a_name_does_not_ask() -> None:
         assert bee.sent_to(HUB) == []
 
 
-def test_what_is_listed_is_stored_and_told_as_if_pushed() -> None:
+def test_listed_pods_are_stored_and_forwarded_as_if_pushed() -> None:
     """Each pod as it stands in the list; nothing is acknowledged, for nothing was delivered."""
     with told(pod("a", version=7), pod("b")) as bee:
         assert names(bee) == ["a", "b"]
@@ -135,7 +135,7 @@ def test_what_is_listed_is_stored_and_told_as_if_pushed() -> None:
         assert len(bee.sent_to(HUB)) == 1
 
 
-def test_it_is_asked_at_each_connection_and_not_too_often(tmp_path: Path) -> None:
+def test_the_list_is_requested_at_each_connection_within_a_rate(tmp_path: Path) -> None:
     """A link that comes and goes does not carry all pods each time. A new process asks at once."""
     with told(pod(), path=tmp_path / "x.db") as bee:
         for _ in range(10):
@@ -175,8 +175,8 @@ def this_node(uid: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("resource", ["null/node/n1", "default/node/n1"])
 def test_it_is_asked_when_the_node_has_registered_anew(tmp_path: Path, resource: str) -> None:
-    """KubeEdge drops pods that are bound to a node before it takes notice of it. What is said of the same object again,
-    or of another node, is nothing new; neither is it after a restart.
+    """KubeEdge drops pods that are bound to a node before it knows the node. A repeated Node object, another node's, or
+    one after a restart is not a new registration.
     """
     with told(path=tmp_path / "x.db") as bee:
         bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("first")))
@@ -256,7 +256,7 @@ def test_a_deletion_overtakes_the_list(deleted: dict[str, str], left: list[str])
         assert names(bee) == left
 
 
-def test_what_was_deleted_before_it_was_asked_for_does_not_count(tmp_path: Path) -> None:
+def test_deletions_from_before_the_request_are_ignored(tmp_path: Path) -> None:
     """What the list has then was made after that."""
     with asking(tmp_path / "x.db", connected=False) as bee:
         bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a"}}))
@@ -338,7 +338,7 @@ def test_a_link_that_ends_is_not_the_clouds_refusal() -> None:
 
 @pytest.mark.parametrize("call", ["put", "commit", "get"])
 def test_a_store_that_fails_is_tried_again(call: str) -> None:
-    """Nobody is told of a pod that is not durable, and the list does not count as taken."""
+    """A pod that is not durable is forwarded to nobody, and the list counts as failed."""
     error = StoreWriteError("change the database", hint="disk full", batch_lost=True)
     with asking(connected=False) as bee:
         bee.answer(HUB, lambda request: answer_to(bee, request, listing(pod("a"), pod("b"))))
@@ -379,7 +379,7 @@ def test_the_module_asks_again_after_a_failure_of_its_own() -> None:
         None,
     ],
 )
-def test_what_is_no_pod_of_this_node_is_left_out(item: Any) -> None:
+def test_pods_of_other_nodes_are_left_out(item: Any) -> None:
     """A cloud that does not know the selector lists the pods of all nodes."""
     with Harness() as bee:
         found = pods_in(answer_to(bee, request_from(bee), listing(item, pod("b"))), "n1").pods

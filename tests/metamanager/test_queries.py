@@ -38,7 +38,7 @@ def test_pods_are_listed_over_all_namespaces() -> None:
         ] * 2
 
 
-def test_who_does_not_wait_gets_the_answer_in_its_inbox() -> None:
+def test_a_sender_that_does_not_wait_gets_the_answer_in_its_inbox() -> None:
     """edged's first question for its pods is sent, not asked (KubeEdge's syncPod)."""
     with node() as bee:
         request = from_edged(bee, "default/pod", QUERY)

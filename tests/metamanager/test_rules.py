@@ -20,7 +20,14 @@ ROWS: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
     (I, "event", EDGED, Change.PUT_EVENT, (Step.EVENT_TO_CLOUD,)),
     (I, NODE, EDGED, NONE, (Step.ASK_CLOUD,)),
     (I, POD, EDGED, NONE, (Step.ASK_CLOUD,)),
-    (I, "device", DC, PUT, (Step.TO_TWIN, Step.OK_TO_CLOUD)),
+    (I, "device", DC, PUT, (Step.TO_TWIN, Step.OK_TO_CLOUD_AS_META)),
+    (I, "device", EC, PUT, (Step.TO_TWIN, Step.OK_TO_CLOUD)),
+    (U, "devicemodel", EC, PUT, (Step.TO_TWIN, Step.OK_TO_CLOUD)),
+    (D, "device", EC, DELETE, (Step.TO_TWIN, Step.OK_TO_CLOUD)),
+    (U, "devicetwin", ModuleName.DEVICETWIN, PUT, (Step.OK_TO_SENDER,)),
+    (D, "devicetwin", ModuleName.DEVICETWIN, DELETE, (Step.OK_TO_SENDER,)),
+    (Q, "devicetwin", ModuleName.DEVICETWIN, NONE, (Step.ANSWER,)),
+    (U, "devicetwin", EC, NONE, (Step.UNSUPPORTED,)),
     (I, "serviceaccountaccess", PC, PUT, (Step.OK_TO_CLOUD,)),
     (I, POD, EC, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
     (I, "configmap", EC, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
@@ -120,6 +127,6 @@ def test_a_delete_reaches_edged_even_when_there_was_no_row() -> None:
 @pytest.mark.parametrize(
     ("kind", "kept"), [(LEASE, False), ("podpatch", False), ("serviceaccounttoken", False), ("configmap", True)]
 )
-def test_what_would_wear_the_flash_or_overwrite_something_is_not_kept(kind: str, kept: bool) -> None:
+def test_leases_patches_and_tokens_are_not_kept_under_their_names(kind: str, kept: bool) -> None:
     """Leases every ten seconds; answers to patches in the place of the patches; tokens in that of others."""
     assert is_kept(kind) is kept

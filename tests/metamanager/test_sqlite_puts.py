@@ -103,7 +103,7 @@ def test_newer_states_are_written_by_few_statements(store: SqliteStore) -> None:
     assert len([text for text in statements if text.startswith("INSERT INTO meta")]) <= 3 + (MOST_ROWS - 1).bit_length()
 
 
-def test_what_is_remembered_and_what_waits_is_bounded() -> None:
+def test_remembered_states_and_waiting_rows_are_bounded() -> None:
     puts = Puts()
     assert can_wait(row(value="x" * LONGEST))
     assert not can_wait(row(value="x" * (LONGEST + 1)))
@@ -119,7 +119,7 @@ def test_what_is_remembered_and_what_waits_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(("uid", "version", "taken"), [("u", 9, False), ("w", 9, True), (None, None, True)])
-def test_what_somebody_else_has_stored_meanwhile_counts(
+def test_rows_that_another_program_has_stored_count(
     store: SqliteStore, tmp_path: Path, uid: str | None, version: int | None, *, taken: bool
 ) -> None:
     """KubeEdge's tools write to the file, too."""
@@ -140,7 +140,9 @@ def without_room(store: SqliteStore) -> Row:
 
 
 def test_a_row_that_was_promised_and_cannot_be_written_loses_the_batch_until_that_is_known(store: SqliteStore) -> None:
-    """Whoever reads may not be who has promised: the commit must say it again."""
+    """The caller that reads may not be the one whose put was reported as stored, so the commit must raise the error
+    again.
+    """
     big = without_room(store)
     assert store.put(big)
     for call in (lambda: store.get(big.key), lambda: store.put(row("b")), store.commit, store.commit):

@@ -21,7 +21,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_database(tmp_path: Path) -> None:
     """The file, what SQLite puts beside it and the directory that is made are the owner's alone: it holds secrets."""
     path = tmp_path / "made" / "edgecore.db"
     with closing(SqliteStore(path)) as store:

@@ -34,8 +34,8 @@ def pod(name: str, *, uid: str = "u", version: int = 1, value: str = "{}", names
     return Row(f"{namespace}/pod/{name}", "pod", value, uid, version, namespace, name, 0)
 
 
-def test_what_was_put_is_there(store: Store) -> None:
-    """A row is found by its key, others are not."""
+def test_a_row_is_found_by_its_key(store: Store) -> None:
+    """An unknown key has no row."""
     assert store.put(pod("a", value='{"ä": "\U0001f600"}'))
     assert store.get("default/pod/a") == '{"ä": "\U0001f600"}'
     assert store.get("default/pod/b") is None
@@ -76,7 +76,7 @@ def test_a_delete_hits_only_the_object_that_is_meant(store: Store) -> None:
     assert store.delete("default/pod/a")
 
 
-def test_what_belongs_to_an_owner_goes_with_it(store: Store) -> None:
+def test_the_rows_of_an_owner_are_deleted_with_it(store: Store) -> None:
     """Only of that type and that uid."""
     store.put(Row("k1", "serviceaccounttoken", "1", "pod-1"))
     store.put(Row("k2", "serviceaccounttoken", "2", "pod-2"))

@@ -46,7 +46,7 @@ def kept() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("spec", _USES.values(), ids=_USES)
-def test_what_a_pod_names_anywhere_is_needed(spec: dict[str, Any]) -> None:
+def test_an_object_that_a_pod_names_in_any_field_is_kept(spec: dict[str, Any]) -> None:
     assert unreferenced(kept(), [text("p", spec=spec)]) == {}
 
 
@@ -103,13 +103,13 @@ def stored(bee: Harness) -> set[str]:
     return {key for key in (CONFIG, SECRET) if store_of(bee).get(key) is not None}
 
 
-def test_they_stay_as_long_as_the_pod(bee: Harness) -> None:
+def test_objects_are_kept_as_long_as_their_pod(bee: Harness) -> None:
     bee.run_for(10 * CHECK_SECONDS)
     assert stored(bee) == {CONFIG, SECRET}
 
 
-def test_they_go_after_the_pod_but_not_at_once(bee: Harness) -> None:
-    """Nobody is told: neither edged nor the cloud has anything to do with it."""
+def test_objects_are_deleted_some_time_after_their_pod(bee: Harness) -> None:
+    """Neither edged nor the cloud gets a message about it."""
     push(bee, POD, thing("p"), Operation.DELETE)
     bee.forget()
     bee.run_for(CHECK_SECONDS - 1)
@@ -119,7 +119,7 @@ def test_they_go_after_the_pod_but_not_at_once(bee: Harness) -> None:
     assert bee.sent_to(ModuleName.EDGED) == bee.sent_to(ModuleName.EDGEHUB) == []
 
 
-def test_what_is_still_used_by_another_pod_stays(bee: Harness) -> None:
+def test_an_object_that_another_pod_uses_is_kept(bee: Harness) -> None:
     push(bee, "default/pod/q", thing("q", uid="uid-q", spec={"imagePullSecrets": [{"name": "s"}]}))
     push(bee, POD, thing("p"), Operation.DELETE)
     bee.run_for(TWICE)
@@ -172,7 +172,7 @@ def test_nothing_goes_while_the_store_may_not_know_all_pods() -> None:
         assert stored(bee) == {SECRET}
 
 
-def test_what_was_left_by_an_earlier_run_goes(tmp_path: Path) -> None:
+def test_unreferenced_objects_of_an_earlier_run_are_deleted(tmp_path: Path) -> None:
     """Such as by an edgecore of KubeEdge."""
     file = tmp_path / "edgecore.db"
     with node(file) as bee:

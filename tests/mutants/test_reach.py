@@ -56,7 +56,7 @@ def test_each_statement_says_that_it_runs() -> None:
 
 
 def test_what_an_import_runs_concerns_all_tests_and_the_quickest_is_first() -> None:
-    """A default in a class is read by whoever makes one."""
+    """A default in a class is used by every test that makes an instance."""
     reach = Reach({"slow": 2.0, "quick": 0.1}, {("m.py", 3): ("slow",)}, frozenset({("m.py", 1)}))
     assert reach.of(("m.py", 1)) == ["quick", "slow"]
     assert reach.of(("m.py", 3)) == ["slow"]
@@ -77,6 +77,7 @@ def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mutant]:
     return mutants("product_of_mutants.py", PRODUCT)
 
 
+@pytest.mark.slow
 def test_a_mutant_is_killed_survives_or_is_run_by_no_test(product: list[Mutant], tmp_path: Path) -> None:
     """And the file stays as it is."""
     judge = Runner()

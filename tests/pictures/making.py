@@ -70,7 +70,7 @@ def docs_site(directory: Path) -> list[Path]:
     subprocess.run(command, cwd=REPOSITORY, env=environment, check=True)
     with browser(*_SITE_WINDOW) as window:
         window.open((site / SITE_PAGE).as_uri())
-        assert "Tasks" in window.run("return document.body.innerText")
+        window.wait("document.body.innerText.includes('Tasks')")
         window.picture(path)
     return [path]
 

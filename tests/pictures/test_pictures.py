@@ -25,6 +25,7 @@ def node() -> Iterator[DemoNode]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_the_view_in_a_terminal(node: DemoNode, tmp_path: Path) -> None:
     """All pods, what they are, what waits; and nothing that a browser would load from elsewhere."""
     (path,) = top_live(node, tmp_path)
@@ -40,6 +41,7 @@ def test_the_view_in_a_terminal(node: DemoNode, tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(bool(why_none()), reason=why_none())
+@pytest.mark.slow
 def test_the_page_of_a_trace(node: DemoNode, tmp_path: Path) -> None:
     """Light and dark, and not blank."""
     light, dark = trace_page(node, tmp_path)

@@ -72,7 +72,7 @@ def test_captures_are_played_in_the_order_of_their_time(tmp_path: Path) -> None:
 def test_every_scenario_plays_as_far_as_we_have_the_modules(
     path: Path, module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is not played is said, with the reason, and is no difference."""
+    """A part that is not played is reported with the reason, and does not count as a difference."""
     which = ["--module", module] if module else []
     assert main(["replay", str(path), "--check", *which]) == ExitCode.OK, capsys.readouterr().out
     said = capsys.readouterr().err

@@ -76,7 +76,7 @@ def _come_and_go(machine: RecordedMachine, number: int) -> None:
         machine.cloud.pods.wait_gone(name)
 
 
-@pytest.mark.parametrize("module", [NODE, *MODULES])
+@pytest.mark.parametrize("module", [NODE, *(pytest.param(each, marks=pytest.mark.slow) for each in MODULES)])
 def test_pods_that_come_and_go_are_no_difference(runs: Runs, module: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each run differed before. On a machine that is very busy two threads may once come in the other order, as
     docs/tracing.md says; not in three runs.

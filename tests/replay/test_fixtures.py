@@ -82,7 +82,7 @@ def test_what_begins_in_the_middle_of_a_run_is_refused(tmp_path: Path, capsys: p
 
 
 def test_making_a_fixture_says_what_was_made_and_nothing_else(tmp_path: Path) -> None:
-    """Not what the modules log in the replay: as a process, for in a test somebody takes what is logged."""
+    """It does not print what modules log in the replay. The test runs a process, because pytest captures logs."""
     made = tmp_path / "made.trace"
     command = ["trace", "record-fixture", str(path_of("init")), "default/init-pod", "-o", str(made)]
     done = subprocess.run(
@@ -99,7 +99,7 @@ def test_making_a_fixture_says_what_was_made_and_nothing_else(tmp_path: Path) ->
 
 @pytest.mark.parametrize("fixture", [CHANGED, "crashes"])
 def test_no_more_is_done_than_was_recorded(fixture: str, tmp_path: Path) -> None:
-    """What is done now and was not then is a difference, and none of what was recorded."""
+    """An action that was not recorded is a difference, and does not stand in for a recorded one."""
     result = replay(load(path_of(fixture)), tmp_path, "edged")
     found = re.search(r"(\d+) of (\d+) recorded things done", figures_text(result))
     assert found is not None

@@ -2,7 +2,6 @@
 
 import msgspec
 import pytest
-from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from modules.tools.replay.runtime import RecordedRuntime, role
 from modules.tools.replay.sequences import RecordedAnswer, Sequences
 from modules.tools.replay.stub_module import DeliveryOrder
 from protos.cri.v1 import api_pb2 as pb
+from protos.status import StatusCode
 
 
 def looks(*answers: tuple[float, float, str]) -> Sequences[str]:

@@ -8,35 +8,48 @@ from modules.tools.replay.outputs import NODE
 from modules.tools.replay.recorded import Recorded
 from modules.tools.replay.run import MODULES, replay
 from modules.tools.simulate.draw import FaultProfile, draw_plan
+from modules.tools.simulate.plan import Fault, FaultKind, Plan
 from tests.replay.runs import record
+from tests.replay.search import replay_seed
 
 RUNS = (
-    (1, FaultProfile.NONE),
-    (2, FaultProfile.NONE),
+    pytest.param((2, FaultProfile.NONE), marks=pytest.mark.slow),
+    (6, FaultProfile.NONE),
     (1, FaultProfile.RUNTIME),
-    (2, FaultProfile.LINK),
+    pytest.param((2, FaultProfile.LINK), marks=pytest.mark.slow),
     (10, FaultProfile.CLOUD),
 )
 """Seed and faults of each run."""
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, FaultProfile], Recorded]:
-    """Recorded runs."""
-    return {
-        (seed, profile): record(
-            draw_plan(seed, seconds=90, profile=profile), tmp_path_factory.mktemp(f"{profile.value}-{seed}")
-        )
-        for seed, profile in RUNS
-    }
+@pytest.fixture(scope="module", params=RUNS, ids=lambda run: f"{run[1].value}-{run[0]}")
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A recorded run."""
+    seed, profile = request.param
+    return record(draw_plan(seed, seconds=90, profile=profile), tmp_path_factory.mktemp(f"{profile.value}-{seed}"))
 
 
 @pytest.mark.parametrize("module", [*MODULES, NODE])
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run[1].value}-{run[0]}")
-def test_todays_code_does_what_was_recorded(
-    runs: dict[tuple[int, FaultProfile], Recorded], run: tuple[int, FaultProfile], module: str, tmp_path: Path
-) -> None:
-    result = replay(runs[run], tmp_path, module)
+def test_todays_code_does_what_was_recorded(run: Recorded, module: str, tmp_path: Path) -> None:
+    result = replay(run, tmp_path, module)
     assert [one.render() for one in result.differences] == []
     assert len(result.recorded) > 20
     assert result.fed > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("profile", list(FaultProfile), ids=lambda profile: profile.value)
+def test_whole_nodes_repeat_their_runs(profile: FaultProfile, seed: int, tmp_path: Path) -> None:
+    """`python -m tests.replay.search` does this with many more seeds."""
+    result = replay_seed(seed, profile, tmp_path)
+    assert result.differences == []
+    assert result.fed > 20
+
+
+def test_a_jump_of_the_wall_clock_is_in_the_trace(tmp_path: Path) -> None:
+    """So that a replay's back-offs, which go by the times of containers, end when they did."""
+    plan = Plan(1, 1, 12.0, (), (Fault(5.0, FaultKind.CLOCK_JUMP, 0, 0.0, -60.0),))
+    (note,) = record(plan, tmp_path).notes("clock")
+    assert note.time == pytest.approx(5.0)
+    assert note.data == -60.0

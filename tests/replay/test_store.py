@@ -138,6 +138,25 @@ def test_what_failed_together_fails_also_in_two_commits_and_with_its_hint(tmp_pa
     store.close()
 
 
+def test_a_commit_ends_as_the_recorded_one_of_the_same_rows_although_others_failed_then(tmp_path: Path) -> None:
+    """A full disk takes one change and not the next; a commit without a change takes its time, too."""
+    simulation = Simulation()
+    change = Change("put", ROW.key, "pod", b"{}")
+    failed, empty = commit("commit", 1.02, 0.01, "commit: full"), commit("commit", 1.04, 0.01)
+    recorded = [commit("commit", 1.01, 0.01, change=change), failed, replace(empty, changes=())]
+    store = RecordedStore(tmp_path / "db", simulation, recorded)
+    simulation.run_for(1.0)
+    store.put(ROW)
+    store.commit()
+    store.put(Row(POD.key, "pod", "{}"))
+    with pytest.raises(StoreWriteError):
+        store.commit()
+    store.commit()
+    assert (store.get(ROW.key), store.get(POD.key)) == ("{}", None)
+    assert simulation.clock.monotonic() == pytest.approx(1.04)
+    store.close()
+
+
 class Locked(SqliteStore):
     """A store that somebody else has locked."""
 

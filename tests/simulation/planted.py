@@ -41,8 +41,8 @@ def pods_keyed_by_name() -> Iterator[None]:
     """The deletion of a pod ends whatever has its name (edged of 2019 found pods by namespace and name)."""
     remove = SyncLoop.handle_pod_remove
 
-    def by_name(self: SyncLoop, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
-        remove(self, namespace, name, "", grace)
+    def by_name(self: SyncLoop, namespace: str, name: str, uid: str, grace: int | None = None, **how: bool) -> None:
+        remove(self, namespace, name, "", grace, **how)
 
     with patch.object(SyncLoop, "handle_pod_remove", by_name):
         yield

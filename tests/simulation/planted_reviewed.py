@@ -135,8 +135,8 @@ def a_deletion_is_confirmed_before_the_pod_has_ended() -> Iterator[None]:
     """The cloud may give its place to another."""
     update_pod = SyncLoop._update_pod
 
-    def hasty(self: SyncLoop, pod: Pod) -> None:
-        update_pod(self, pod)
+    def hasty(self: SyncLoop, pod: Pod, **how: bool) -> None:
+        update_pod(self, pod, **how)
         record = self._pods.get(PodUid(pod.metadata.uid))
         if record is not None and record.deletion_requested and not record.deleted:
             self._status_manager.terminate_pod(record.ref.uid)
@@ -178,13 +178,13 @@ def messages_are_ignored_while_the_store_lists_its_pods() -> Iterator[None]:
     """edged at its start: it takes nothing before the store's list has come."""
     take, remove = SyncLoop._update_pod, SyncLoop.handle_pod_remove
 
-    def taken(self: SyncLoop, pod: Pod) -> None:
+    def taken(self: SyncLoop, pod: Pod, **how: bool) -> None:
         if self._complete or _in_listing:
-            take(self, pod)
+            take(self, pod, **how)
 
-    def removed(self: SyncLoop, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
+    def removed(self: SyncLoop, namespace: str, name: str, uid: str, grace: int | None = None, **how: bool) -> None:
         if self._complete:
-            remove(self, namespace, name, uid, grace)
+            remove(self, namespace, name, uid, grace, **how)
 
     listed = SyncLoop.handle_stored_pods
 

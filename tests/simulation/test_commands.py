@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from beehive.trace import read
-from modules.processes.edgecore import cli
+from modules.processes.edgecore import cli, other_commands
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.simulate.draw import FaultProfile, draw_plan
 from modules.tools.simulate.report import read_plan, write_run
@@ -14,7 +14,7 @@ from tests.simulation.planted import what_is_not_known_is_removed
 
 
 def test_the_command_line_knows_every_profile() -> None:
-    assert set(cli.FAULT_PROFILES) == set(FaultProfile)
+    assert set(other_commands.FAULT_PROFILES) == set(FaultProfile)
 
 
 def test_seeds_that_pass(capsys: pytest.CaptureFixture[str]) -> None:

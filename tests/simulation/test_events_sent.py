@@ -10,6 +10,7 @@ from modules.tools.simulate import node as simulated
 from modules.tools.simulate.draw import FaultProfile
 from modules.tools.simulate.run import run_plan
 from modules.tools.simulate.seeds import SeedSettings
+from tests.support.slow import one_in
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def _settings(data_source: str, *, node: str, **_fields: object) -> MetaSettings
     return MetaSettings(data_source, report_events=True, node=node)
 
 
-@pytest.mark.parametrize("profile", list(FaultProfile), ids=lambda profile: profile.value)
+@pytest.mark.parametrize("profile", one_in(2, FaultProfile), ids=lambda profile: profile.value)
 def test_what_must_hold_holds_with_events(profile: FaultProfile) -> None:
     result = run_plan(SeedSettings(profile=profile).plan(1), keep_log=True)
     assert result.violation is None, str(result.violation)

@@ -9,6 +9,7 @@ from modules.tools.simulate.seeds import SeedSettings, run_seed, small_failure
 from modules.tools.simulate.world import Violation
 from tests.simulation import planted
 
+pytestmark = pytest.mark.slow
 _SEEDS = 500
 
 

@@ -9,7 +9,11 @@ from tests.simulation.traffic import measured
 DEFAULT = EdgeCoreConfig.default()
 
 
-@pytest.mark.parametrize(("config", "most"), [(DEFAULT, 12.0), (SAVER.applied(DEFAULT), 4.0)], ids=["default", "saver"])
+@pytest.mark.parametrize(
+    ("config", "most"),
+    [pytest.param(DEFAULT, 12.0, marks=pytest.mark.slow), (SAVER.applied(DEFAULT), 4.0)],
+    ids=["default", "saver"],
+)
 def test_an_idle_node_with_five_pods_stays_within_its_budget(config: EdgeCoreConfig, most: float) -> None:
     """In 10^6 bytes a day, both ways, before compression. Five pods add nothing to what no pod costs."""
     usage = measured(config, 2.0)

@@ -60,7 +60,7 @@ class PrivateContainerd:
         self.endpoint = f"unix://{self.socket}"
         self.cgroup_parent = f"/{self.directory.name}"
         self.log_path = self.directory / "containerd.log"
-        self._network = _reserve_network(self.directory.name) if cni else None
+        self._network = reserve_network(self.directory.name) if cni else None
         self._host_ports = host_ports
         self._daemon: subprocess.Popen[bytes] | None = None
         self._write_configuration()
@@ -179,7 +179,7 @@ class PrivateContainerd:
         self._daemon = None
 
 
-def _reserve_network(name: str) -> CniNetwork:
+def reserve_network(name: str) -> CniNetwork:
     """Reserve a subnet of this machine's private containerds by a socket, which leaves nothing behind.
 
     Subnets of existing bridges are skipped: the bridge of a killed test run would receive the pods' packets.

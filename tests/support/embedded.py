@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from beehive.clock import RealClock
-from edged.embedded import EmbeddedRuntime, purge
+from edged.embedded.engine import purge
+from edged.embedded.runtime import EmbeddedRuntime
 
 if TYPE_CHECKING:
     from types import TracebackType

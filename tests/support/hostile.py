@@ -13,16 +13,17 @@ from beehive.names import Operation, ResourceType
 from beehive.testing import Harness
 from metamanager.application import Application, PatchInfo, Target, Verb, key_of
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.database.engine import IN_MEMORY
 from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, kind_named, reporter_of
 from modules.cloud.apiserver.kinds import key_of as key_of_object
+from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.cloudhub.link import FrameReceived, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.apiserver.authorization.world import ME, NEIGHBOUR, all_objects
+from tests.modules.cloud.edgecontroller.controller import add_api_server
+from tests.modules.cloud.objects import in_memory_states
 
 GOLD = (b"their-gold", b"dGhlaXItZ29sZA")
 """Values of the neighbour's secrets and configmaps, in clear and in base64: no frame to the hostile node has them."""
@@ -31,7 +32,7 @@ GOLD = (b"their-gold", b"dGhlaXItZ29sZA")
 class ListLink:
     """Link that keeps its frames in a list."""
 
-    is_behind = False
+    is_behind = is_held_back = False
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -53,7 +54,7 @@ class Field:
         self.bee = bee
         self.cluster = Cluster(bee.clock)
         self._deliver: Callable[[LinkEvent], None] | None = None
-        bee.add(EdgeController, self.cluster, Database(IN_MEMORY, "cloudcore"))
+        bee.add(EdgeController, add_api_server(bee, self.cluster), in_memory_states())
         bee.add(CloudHub, CloudHubSettings(keepalive_interval=1e9), self._make_transport, {})
         bee.add(DynamicController)
         bee.start()
@@ -62,7 +63,7 @@ class Field:
         self._happens(LinkOpened(NEIGHBOUR, self.honest))
         for obj in all_objects():
             command = bee.message("cloudcore/objects", "call", _applying(obj), source="control")
-            bee.ask(EdgeController.name, command)
+            bee.ask(ApiServer.name, command)
         bee.settle()
 
     def start(self) -> None:

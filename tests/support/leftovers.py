@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,37 @@ def kill_shims(address: Path) -> list[int]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return doomed
+
+
+def kill_programs(program: str, argument: Path) -> None:
+    """Kills the processes of a program that have this argument: numbers in files may be other processes' by now."""
+    for pid, command in _processes():
+        if Path(command[0]).name == program and str(argument) in command:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def recorded_process(record: Path) -> int | None:
+    """The first process of a container of the embedded or the OCI runtime, as its record `run.json` has it.
+
+    None when it has ended: its number may be another process's by now, or a thread's of the one that runs the tests.
+    Its environment (HOME) or its control group names the container.
+    """
+    pid = int(json.loads(record.read_bytes())["pid"])
+    container = record.parent.name.encode()
+    try:
+        belongs = any(container in Path(f"/proc/{pid}/{file}").read_bytes() for file in ("environ", "cgroup"))
+    except OSError:
+        return None
+    return pid if belongs else None
+
+
+def kill_recorded(record: Path) -> None:
+    """Kills the first process of a container, if it lives."""
+    pid = recorded_process(record)
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def unmount_under(directory: Path) -> list[str]:

@@ -10,6 +10,9 @@ _TRIES: Final = 1000
 _EACH: Final = 2000
 """Ports of one worker of pytest-xdist."""
 
+_REACHED_SECONDS: Final = 5.0
+"""Within which a connection to this machine is made, unless a rule sends it elsewhere."""
+
 _given = 0
 
 
@@ -32,9 +35,16 @@ def free_port() -> int:
 
 
 def _is_free(port: int) -> bool:
+    """Return whether a server of this port would be reached.
+
+    A host port of a pod is a rule of iptables, which takes connections from whoever listens there; it stays when a test
+    run is killed.
+    """
     with socket.socket() as probe:
         try:
             probe.bind(("127.0.0.1", port))
+            probe.listen()
+            socket.create_connection(("127.0.0.1", port), _REACHED_SECONDS).close()
         except OSError:
             return False
     return True

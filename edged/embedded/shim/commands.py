@@ -20,7 +20,9 @@ class _Asked(NamedTuple):
 
 
 class Commands:
-    """The running commands. A command is killed when its requester is gone: nobody reads its output."""
+    """The running commands. A command is killed when its requester has disconnected, because nobody reads its output
+    any more.
+    """
 
     def __init__(self, namespacing: Namespacing, like: ProcessSpec) -> None:
         """Begin without commands.

@@ -11,6 +11,7 @@ _libc.mount.argtypes = (
     ctypes.c_ulong,
     ctypes.c_char_p,
 )
+_libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
 _libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 
 NEW_MOUNT_NAMESPACE = 0x0002_0000
@@ -21,8 +22,12 @@ MS_REMOUNT = 0x20
 MS_BIND = 0x1000
 MS_MOVE = 0x2000
 MS_REC = 0x4000
+MS_PRIVATE = 0x4_0000
 MS_SLAVE = 0x8_0000
 MS_RELATIME = 0x20_0000
+
+MNT_DETACH = 0x2
+_UMOUNT_NOFOLLOW = 0x8
 
 _ST_RELATIME = 0x1000
 _SAME_IN_STATVFS = 0x1 | 0x2 | 0x4 | 0x8 | 0x400 | 0x800
@@ -58,6 +63,11 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     """mount(2); the error names the target."""
     encoded = (os.fsencode(source), os.fsencode(target), kind.encode())
     _check(_libc.mount(*encoded, flags, options.encode()), target)
+
+
+def unmount(target: str, flags: int = 0) -> None:
+    """umount2(2); a symbolic link at the end of `target` is not followed."""
+    _check(_libc.umount2(os.fsencode(target), flags | _UMOUNT_NOFOLLOW), target)
 
 
 def mount_flags(path: str) -> int:

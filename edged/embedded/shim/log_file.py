@@ -54,7 +54,7 @@ class LogPipe:
         return chunk != b""
 
     def finish(self) -> None:
-        """Move all that is left in the pipe, even if another process still holds its other end, and end the stream."""
+        """Move the rest of the pipe to the log, even if another process holds the other end, and end the stream."""
         for _ in range(_PIPE_LIMIT // _READ_SIZE):
             if not (chunk := self._read()):
                 break

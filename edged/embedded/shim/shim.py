@@ -28,10 +28,10 @@ from edged.embedded.shim.protocol import (
 )
 
 _KILL_SECONDS = 10.0
-"""How long processes that survive SIGKILL (stuck in the kernel) delay the exit record."""
+"""Seconds for which processes that survive SIGKILL (stuck in the kernel) delay the exit record."""
 
 _LOOK_SECONDS = 30.0
-"""Longest time between two looks whether the container's directory is still there."""
+"""Longest time in seconds between two checks that the container's directory still exists."""
 
 
 class Shim:

@@ -28,6 +28,7 @@ class ContainerContext(Struct, frozen=True):
         seccomp_root: directory of the node's seccomp profiles (`<rootDirectory>/seccomp`).
         seccomp_default: whether a container without a profile gets the runtime's.
         devices: settings for its allocated devices.
+        users: the pod's own, if it has any; volumes belong to them as they belong to the machine's.
     """
 
     image: str
@@ -40,6 +41,7 @@ class ContainerContext(Struct, frozen=True):
     seccomp_root: PurePosixPath = PurePosixPath("/var/lib/kubelet/seccomp")
     seccomp_default: bool = False
     devices: DeviceRunContainerOptions = DeviceRunContainerOptions()
+    users: cri.UserNamespace | None = None
 
 
 def container_config(pod: Pod, container: Container, context: ContainerContext) -> cri.ContainerConfig:
@@ -55,7 +57,7 @@ def container_config(pod: Pod, container: Container, context: ContainerContext) 
         args=args,
         working_dir=container.working_dir,
         envs=[_variable(name, value) for name, value in context.environment.items()],
-        mounts=[*_device_mounts(context.devices), *context.mounts],
+        mounts=_mapped([*_device_mounts(context.devices), *context.mounts], context.users),
         labels=container_labels(pod, container),
         annotations={**context.devices.annotations, **container_annotations(pod, container, context.attempt)},
         devices=[_device(node) for node in context.devices.nodes],
@@ -83,6 +85,7 @@ def _security(pod: Pod, container: Container, context: ContainerContext) -> cri.
         context.seccomp_root,
         seccomp_default=context.seccomp_default,
         masked=context.machine.masked_paths,
+        users=context.users,
     )
     if context.target is not None and security.namespace_options.pid == cri.CONTAINER:
         security.namespace_options.pid = cri.TARGET
@@ -110,6 +113,18 @@ def _device_mounts(devices: DeviceRunContainerOptions) -> list[cri.Mount]:
         cri.Mount(container_path=mount.container_path, host_path=mount.host_path, readonly=mount.read_only)
         for mount in devices.mounts
     ]
+
+
+def _mapped(mounts: list[cri.Mount], users: cri.UserNamespace | None) -> list[cri.Mount]:
+    """Return mounts whose owners are mapped as the users of the pod are; an image's are mapped by the runtime."""
+    if users is None:
+        return mounts
+    found = []
+    for mount in mounts:
+        own = None if mount.HasField("image") else users
+        found.append(cri.Mount(uidMappings=own.uids, gidMappings=own.gids) if own else cri.Mount())
+        found[-1].MergeFrom(mount)
+    return found
 
 
 def _device(node: DeviceNode) -> cri.Device:

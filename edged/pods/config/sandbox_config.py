@@ -27,6 +27,8 @@ class SandboxContext(Struct, frozen=True):
     cluster_dns: ClusterDns = ClusterDns()
     cgroup_parent: str = ""
     machine: HostResources = HostResources(memory=0)
+    users: cri.UserNamespace | None = None
+    """The pod's own, if it has any."""
 
 
 def sandbox_config(pod: Pod, context: SandboxContext) -> cri.PodSandboxConfig:
@@ -44,7 +46,7 @@ def sandbox_config(pod: Pod, context: SandboxContext) -> cri.PodSandboxConfig:
         annotations=meta.annotations,
         linux=cri.LinuxPodSandboxConfig(
             cgroup_parent=context.cgroup_parent,
-            security_context=sandbox_security(pod),
+            security_context=sandbox_security(pod, context.users),
             sysctls=_sysctls(pod),
             overhead=overhead_resources(pod, context.machine),
             resources=sum_resources(pod, context.machine),

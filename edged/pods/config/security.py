@@ -71,15 +71,17 @@ def container_security(
     *,
     seccomp_default: bool = False,
     masked: Sequence[str] = (),
+    users: cri.UserNamespace | None = None,
 ) -> cri.LinuxContainerSecurityContext:
     """Return the security context of a container (kubelet's determineEffectiveSecurityContext).
 
-    `masked` are paths of this machine that containers may not read, beside those of every machine.
+    `masked` are paths of this machine that containers may not read, beside those of every machine; `users` are the
+    pod's own, if it has any.
     """
     own, shared = _contexts(pod, container)
     security = cri.LinuxContainerSecurityContext(
         privileged=bool(own.privileged),
-        namespace_options=namespaces(pod),
+        namespace_options=namespaces(pod, users),
         readonly_rootfs=bool(own.read_only_root_filesystem),
         supplemental_groups=_groups(shared),
         supplemental_groups_policy=_groups_policy(shared),
@@ -98,11 +100,11 @@ def container_security(
     return security
 
 
-def sandbox_security(pod: Pod) -> cri.LinuxSandboxSecurityContext:
+def sandbox_security(pod: Pod, users: cri.UserNamespace | None = None) -> cri.LinuxSandboxSecurityContext:
     """Return the security context of the sandbox, whose own process always has the runtime's seccomp filter."""
     shared = pod.spec.security_context or PodSecurityContext()
     security = cri.LinuxSandboxSecurityContext(
-        namespace_options=namespaces(pod),
+        namespace_options=namespaces(pod, users),
         privileged=any(_is_privileged(c) for c in pod.spec.init_containers + pod.spec.containers),
         supplemental_groups=_groups(shared),
         supplemental_groups_policy=_groups_policy(shared),
@@ -116,16 +118,20 @@ def sandbox_security(pod: Pod) -> cri.LinuxSandboxSecurityContext:
     return security
 
 
-def namespaces(pod: Pod) -> cri.NamespaceOption:
-    """Return which namespaces are the host's, the pod's, or each container's own."""
+def namespaces(pod: Pod, users: cri.UserNamespace | None = None) -> cri.NamespaceOption:
+    """Return which namespaces are the host's, the pod's, or each container's own; `users` are the pod's own.
+
+    Raises ConfigError for a pod that wants users of its own and has none.
+    """
     spec = pod.spec
-    if spec.host_users is False:
+    if spec.host_users is False and users is None:
         raise ConfigError("cannot use user namespaces", ref_of(pod).with_uid, "hostUsers: false is not supported")
     pid = cri.POD if spec.share_process_namespace else cri.CONTAINER
     return cri.NamespaceOption(
         network=cri.NODE if spec.host_network else cri.POD,
         ipc=cri.NODE if spec.host_ipc else cri.POD,
         pid=cri.NODE if spec.host_pid else pid,
+        userns_options=users,
     )
 
 

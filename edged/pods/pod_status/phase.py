@@ -1,7 +1,8 @@
 """The phase of a pod, the summary of its containers' states (kubelet's getPhase)."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from edged.api import Container, ContainerStatus, Pod, PodStatus
 from edged.pods.restart import can_restart, restarts_after
@@ -27,8 +28,7 @@ FINAL = frozenset(phase for phase in Phase if phase.final)
 """Succeeded and Failed."""
 
 
-@dataclass
-class _Count:
+class _Count(msgspec.Struct):
     """Numbers of containers by state: all regular ones, and running sidecars (they keep the pod Running)."""
 
     unknown: int = 0

@@ -1,18 +1,21 @@
 """The Kubernetes API's verbs: requests of the control socket, and of nodes' metaservers through dynamiccontroller."""
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.errors import ApiStatusError, no_such_path
+from modules.apimachinery.go_json import type_error
 from modules.cloud.apiserver.api_lists import list_objects, selected_objects
 from modules.cloud.apiserver.apply import with_server_fields_removed
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.conversion import without_null_members
-from modules.cloud.apiserver.created_subresources import bind_pod, request_token
+from modules.cloud.apiserver.created_subresources import bind_pod, evict_pod, request_token
 from modules.cloud.apiserver.custom_resources.calls import in_requested_version, subresources_of
 from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
+from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.errors import (
     TOO_DEEP,
     ApiError,
@@ -28,6 +31,7 @@ from modules.cloud.apiserver.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
+    is_being_deleted,
     key_for,
     key_of,
     kind_named,
@@ -38,19 +42,26 @@ from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
 from modules.cloud.apiserver.structural_schema.values import unknown_fields
-from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
+from modules.cloud.apiserver.unreadable_bodies import not_an_object
+from modules.cloud.apiserver.write_options import check_options, is_dry_run
+from modules.cloud.client.calls import APPLY, DOCUMENT, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 
-_ALL: Final = ["All"]
 _LONGEST_PREFIX: Final = 240
 _ANNOTATING: Final = "kubectl-last-applied"
 """The field manager with which kubectl applies its last-applied annotation alone, before a server-side apply."""
 _WITH_OBJECT: Final = ("create", "update", "updatestatus", "patch")
 _IDENTITY: Final = ("name", "namespace")
-_CREATED: Final = {("pods", "binding"): bind_pod, ("serviceaccounts", "token"): request_token}
+_CREATED: Final = {
+    ("pods", "binding"): bind_pod,
+    ("pods", "eviction"): evict_pod,
+    ("serviceaccounts", "token"): request_token,
+}
 """The subresources that are created; nodes have no right to them here."""
 _LEASE: Final = "Lease"
+_EPHEMERAL: Final = "ephemeralcontainers"
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
+_NAMESPACE: Final = "Namespace"
 _NODE: Final = kind_named("Node")
 
 
@@ -79,7 +90,10 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         DryRunError: a dry run has succeeded; the caller rolls back its changes.
     """
     try:
-        dry_run = _is_dry_run(request)
+        if request.verb == DOCUMENT:
+            return ApiResult(document(cluster.storage.kinds, request.name))
+        check_options(request)
+        dry_run = is_dry_run(request)
         warnings = _field_warnings(cluster.storage.kinds, request)
         result = _carry_out(cluster, request)
         shown = in_requested_version(cluster.storage.kinds, request.api_version, request.plural, result.object)
@@ -115,7 +129,8 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
 def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     """Return the warnings about the fields of a request's body. A node gets none unless it asks."""
     mode = str(request.options.get("fieldValidation") or (IGNORE if request.node else WARN))
-    is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH
+    is_other = (request.plural, request.subresource) in _CREATED
+    is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH and not is_other
     kind = kind_of(kinds, request)
     custom = kinds.custom().get((kind.api_version, kind.plural))
     unknown = unknown_fields(request.body, custom.schema) if custom is not None and is_checked else ()
@@ -123,19 +138,13 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     return check_fields(kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole) if is_checked else ()
 
 
-def _is_dry_run(request: ApiCall) -> bool:
-    asked = request.options.get("dryRun")
-    if asked and asked != _ALL:
-        raise BadRequestError(f"dryRun: Unsupported value: {str(asked)[:80]}: supported values: All")
-    return bool(asked)
-
-
 def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
     kind = kind_of(cluster.storage.kinds, request)
     creates = _CREATED.get((request.plural, request.subresource))
     if creates is not None and request.verb == "create" and request.name and not request.node:
         return ApiResult(creates(cluster, request.namespace, request.name, _object(request)), created=True)
-    if request.subresource not in ("", *subresources_of(cluster.storage.kinds, kind)):
+    is_closed = bool(request.node) and request.subresource == _EPHEMERAL
+    if is_closed or request.subresource not in ("", *subresources_of(cluster.storage.kinds, kind)):
         raise _no_subresource(request)
     match request.verb:
         case "list":
@@ -149,11 +158,11 @@ def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
     return _on_one(cluster, request, key_for(kind, request.namespace, request.name), kind)
 
 
-def _no_subresource(request: ApiCall) -> ApiError:
+def _no_subresource(request: ApiCall) -> ApiError | ApiStatusError:
     if request.plural == "pods" and request.subresource in _OF_NODES:
         why = f"pods/{request.subresource} is not served by this cloud: `edgecore` has it on the pod's node"
         return MethodNotAllowedError(why)
-    return BadRequestError(f"{request.plural}/{request.subresource} is not served by this cloud")
+    return no_such_path()
 
 
 def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> ApiResult:
@@ -164,10 +173,12 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
             return ApiResult(cluster.update_status(key, _named(_object(request), kind, request)))
         case "updatestatus":
             return ApiResult(cluster.replace_status(key, _object(request).get("status") or {}))
+        case "update" if request.subresource == _EPHEMERAL:
+            return ApiResult(_with_ephemeral_containers(cluster, key, _named(_object(request), kind, request)))
         case "update" if request.subresource:
-            return ApiResult(cluster.replace_status(key, _object(request).get("status") or {}))
+            return ApiResult(cluster.update_status(key, _named(_object(request), kind, request)))
         case "update":
-            return ApiResult(cluster.update(_versioned(_named(_object(request), kind, request))))
+            return ApiResult(cluster.update(_versioned(_named(_object(request, kind.name), kind, request))))
         case "patch" if request.patch_type == APPLY:
             return _apply(cluster, kind, request)
         case "patch":
@@ -194,9 +205,9 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     live = cluster.to_change(key)
     match request.patch_type:
         case "application/strategic-merge-patch+json" if cluster.storage.kinds.custom_of(live) is None:
-            merged = merge_strategic(live, _object(request), schema_of(key.kind))
+            merged = merge_strategic(live, _patch_object(request, ""), schema_of(key.kind))
         case "application/merge-patch+json":
-            merged = merge_json(live, _object(request))
+            merged = merge_json(live, _patch_object(request, "error decoding patch: "))
         case "application/json-patch+json":
             merged = apply_json_patch(live, request.body)
         case _:
@@ -211,7 +222,17 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     _check_uid(live, merged)
     if request.subresource == "status":
         return cluster.update_status(key, merged)
+    if request.subresource == _EPHEMERAL:
+        return _with_ephemeral_containers(cluster, key, merged)
     return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]})
+
+
+def _with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObject) -> JsonObject:
+    """Store the ephemeral containers of a pod, as `kubectl debug` adds them, and nothing else of it."""
+    live, spec = cluster.to_change(key), wanted.get("spec")
+    added = spec.get("ephemeralContainers") if isinstance(spec, dict) else None
+    metadata = {**live["metadata"], "resourceVersion": version_of(wanted) or version_of(live)}
+    return cluster.update({**live, "metadata": metadata, "spec": {**live["spec"], "ephemeralContainers": added or []}})
 
 
 def _check_uid_of_patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> None:
@@ -243,22 +264,39 @@ def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject | 
     preconditions = request.options.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise BadRequestError("preconditions: an object is wanted")
-    uid = str(preconditions.get("uid") or "")
-    cluster.storage.get(key, uid)  # kube-apiserver, too, checks the uid before the admission
-    live = cluster.to_change(key)
-    wanted = str(preconditions.get("resourceVersion") or version_of(live))
-    if wanted != version_of(live):
-        why = f"Precondition failed: ResourceVersion in precondition: {wanted[:40]}, ResourceVersion in object meta: "
-        raise ConflictError(request.plural, key.name, why + version_of(live))
+    uid, version = (str(preconditions.get(name) or "") for name in ("uid", "resourceVersion"))
+    _check_precondition("UID", uid, cluster.storage.get(key), uid_of, "deleted and then recreated")
+    live = cluster.to_change(key)  # kube-apiserver, too, checks the uid before the admission
+    _check_precondition("ResourceVersion", version, live, version_of, "modified")
     gone = cluster.delete(key, _grace(request), uid)
+    if key.kind == _NAMESPACE:
+        _empty(cluster, key.name)
     if request.node:
         return None
-    if key.kind == _POD:
+    if key.kind == _POD or is_being_deleted(gone):
         return gone
     group = request.api_version.rpartition("/")[0]
     details = {"name": key.name, "group": group, "kind": request.plural, "uid": uid_of(gone)}
     kept = {name: value for name, value in details.items() if value}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": kept}
+
+
+def _empty(cluster: Cluster, namespace: str) -> None:
+    """Delete what is in a namespace, as an API server's controller does."""
+    for key in cluster.storage:
+        if key.namespace == namespace and cluster.find(key) is not None:
+            cluster.delete(key)
+
+
+def _check_precondition(
+    field: str, wanted: str, live: JsonObject, value_of: Callable[[JsonObject], str], happened: str
+) -> None:
+    """Refuse a deletion of another object, or of another state of it, than the one that is meant (BeforeDelete)."""
+    if wanted and wanted != value_of(live):
+        record = f"the {field} in the precondition ({wanted[:40]}) does not match the {field} in record"
+        why = f"{record} ({value_of(live)}). The object might have been {happened}"
+        group = str(live["apiVersion"]).rpartition("/")[0]
+        raise ConflictError(live["kind"], live["metadata"]["name"], why, group)
 
 
 def _delete_collection(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
@@ -280,14 +318,20 @@ def kind_of(kinds: ServedKinds, request: ApiCall) -> Kind:
     return kinds.at(request.api_version, request.plural)
 
 
-def _object(request: ApiCall) -> JsonObject:
+def _object(request: ApiCall, kind: str = "") -> JsonObject:
     if not isinstance(request.body, dict):
-        raise BadRequestError("a JSON object is wanted")
+        raise not_an_object(request.body, kind)
+    return request.body
+
+
+def _patch_object(request: ApiCall, before: str) -> JsonObject:
+    if not isinstance(request.body, dict):
+        raise BadRequestError(before + type_error(request.body, "map[string]interface {}"))
     return request.body
 
 
 def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
-    obj = _named(_object(request), kind, request)
+    obj = _named(_object(request, kind.name), kind, request)
     metadata = obj["metadata"]
     if metadata.get("resourceVersion"):
         raise BadRequestError("resourceVersion should not be set on objects to be created")
@@ -310,12 +354,29 @@ def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
     wanted |= {"name": request.name} if request.name else {}
     for field, value in wanted.items():
         if metadata.get(field, value) != value:
-            raise BadRequestError(f"the {field} of the provided object does not match the {field} sent on the request")
-    for field, right in (("kind", kind.name), ("apiVersion", kind.api_version)):
-        if obj.get(field) not in (None, "", right):
-            raise BadRequestError(f"the {field} of the object is {str(obj[field])[:80]!r}, that of the path {right!r}")
+            raise _misnamed(request, field, str(metadata[field])[:_LONGEST_PREFIX], value)
+    _check_type(obj, kind)
     named = {**obj, "kind": kind.name, "apiVersion": kind.api_version, "metadata": {**metadata, **wanted}}
     return named if kind.is_custom else dict(without_null_members(named))
+
+
+def _check_type(obj: JsonObject, kind: Kind) -> None:
+    given, version = (str(obj.get(field) or "")[:_LONGEST_PREFIX] for field in ("kind", "apiVersion"))
+    if given not in ("", kind.name):
+        of = version.rpartition("/")[2]
+        why = f"the path is one of {kind.plural}"
+        raise BadRequestError(f'{given} in version "{of}" cannot be handled as a {kind.name}: {why}')
+    if version not in ("", kind.api_version):
+        data = f"the API version in the data ({version})"
+        raise BadRequestError(f"{data} does not match the expected API version ({kind.api_version})")
+
+
+def _misnamed(request: ApiCall, field: str, given: str, value: str) -> BadRequestError:
+    """Return the error for an object with another name or namespace than its path."""
+    if request.verb != "update":
+        return BadRequestError(f"the {field} of the provided object does not match the {field} sent on the request")
+    path = "the name on the URL" if field == "name" else "the namespace on the request"
+    return BadRequestError(f"the {field} of the object ({given}) does not match {path} ({value})")
 
 
 def _grace(request: ApiCall) -> int | None:

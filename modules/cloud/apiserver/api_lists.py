@@ -1,39 +1,54 @@
 """Lists of objects: selectors, and parts of long lists."""
 
-import base64
-import binascii
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
-from beehive.decoding import decode_json
+from modules.apimachinery.continue_tokens import read_continue, write_continue
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.go_json import number_error
 from modules.apimachinery.selectors import parse_selector
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.custom_resources.calls import resource_in
 from modules.cloud.apiserver.errors import BadRequestError, InvalidError
 from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.cloud.apiserver.past_states import ForgottenError
 
 _EXACT: Final = "Exact"
 _DIGITS: Final = 20
 """Digits of a resourceVersion, and one more."""
+_TOO_OLD: Final = "The resourceVersion for the provided list is too old."
+_EXPIRED: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
 
 
 class _Place(NamedTuple):
-    """The continue token: the last object of the previous part, and the version of the first."""
+    """Where a part of a list begins: after an object; and the version of the list."""
 
-    version: str
+    version: int
     namespace: str
     name: str
+
+
+class _ExpiredError(ApiStatusError):
+    """The state of a list in parts is forgotten; a token of its own goes on with the present one."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(410, _EXPIRED)
+        self._token = token
+
+    def status(self) -> dict[str, Any]:
+        return {**super().status(), "metadata": {"continue": self._token}}
 
 
 def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObject) -> JsonObject:
     """Return a list of objects.
 
-    A list in parts keeps no snapshot: each part has the present objects, and all parts have the first one's version. A
-    watch from this version reports all changes since, so a client misses none.
+    All parts of a list have the objects as they were at the version of the first one, which is in the tokens.
 
     Args:
         cluster: the objects.
@@ -45,50 +60,55 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
     Raises:
         BadRequestError: the continue parameter or the limit cannot be read.
         InvalidError: `resourceVersionMatch` does not fit the other options.
-        ApiStatusError: 410 for an earlier version that is to match exactly, 504 for one that is still to come.
+        ApiStatusError: 410 for an earlier version that is not known any more, 504 for one that is still to come.
         ApiStatusError: a selector cannot be read.
     """
-    check_version(options, cluster.storage.version)
-    metadata: dict[str, Any] = {"resourceVersion": str(cluster.storage.version)}
-    token = str(options.get("continue") or "")
-    place = _read_place(token) if token else _Place(metadata["resourceVersion"], "", "")
-    metadata["resourceVersion"] = place.version
-    limit = _limit(options)
-    found = _selected_after(cluster, kind, namespace, options, place)
+    exact = exact_version(options, cluster.storage.version)
+    token, limit = str(options.get("continue") or ""), _limit(options)
+    present = cluster.storage.version
+    place = _read_place(token, namespace, present) if token else _Place(exact or present, "", "")
+    try:
+        found = _selected_after(cluster, kind, namespace, options, place)
+    except ForgottenError:
+        raise _ExpiredError(_present(token)) if token else ApiStatusError(410, _TOO_OLD) from None
+    metadata: dict[str, Any] = {"resourceVersion": str(place.version)}
     items = list(islice(found, limit or None))
     if limit and (following := next(found, None)) is not None:
-        metadata["continue"] = _token(_Place(place.version, *_key(items[-1])))
+        metadata["continue"] = _token(place.version, namespace, *_key(items[-1]))
         if not (options.get("labelSelector") or options.get("fieldSelector")):
             metadata["remainingItemCount"] = len([following, *found])
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
 
 
-def check_version(options: JsonObject, present: int) -> None:
-    """Check the version of which a list is wanted; each list has the present objects.
+def exact_version(options: JsonObject, present: int) -> int:
+    """Return the version of which a list is wanted, 0 for the present one.
 
     Raises:
         InvalidError: `resourceVersionMatch` does not fit the other options, or is unknown.
         BadRequestError: the version is no number.
-        ApiStatusError: 410 for an earlier version that is to match exactly, 504 for one that is still to come.
+        ApiStatusError: 504 for a version that is still to come.
     """
     match, text = (str(options.get(name) or "") for name in ("resourceVersionMatch", "resourceVersion"))
     if match and not text:
         raise _match_error("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
     if match and match not in (_EXACT, "NotOlderThan"):
-        raise _match_error(f'Unsupported value: "{match[:40]}": supported values: "Exact", "NotOlderThan"')
+        raise _match_error(f'Unsupported value: "{match[:40]}": supported values: "Exact", "NotOlderThan", ""')
     if match and options.get("continue"):
-        raise _match_error("Forbidden: resourceVersionMatch is forbidden for continue")
+        raise _match_error("Forbidden: resourceVersionMatch is forbidden when continue is provided")
+    if match == _EXACT and text == "0":
+        raise _match_error('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
     if text and not (text.isascii() and text.isdecimal() and len(text) < _DIGITS):
-        raise BadRequestError(f"resourceVersion: Invalid value: {text[:40]!r}: a number is wanted")
+        raise BadRequestError(f'resourceVersion: Invalid value: "{text[:40]}": {number_error(text, "ParseUint")}')
     version = int(text or 0)
+    if version and options.get("continue"):
+        raise BadRequestError("specifying resource version is not allowed when using continue")
     if version > present:
         details = {
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
             "retryAfterSeconds": 1,
         }
         raise ApiStatusError(504, f"Timeout: Too large resource version: {version}, current: {present}", details)
-    if match == _EXACT and version < present:
-        raise ApiStatusError(410, "The resourceVersion for the provided list is too old.")
+    return version if match == _EXACT or (not match and options.get("limit")) else 0
 
 
 def _match_error(why: str) -> InvalidError:
@@ -101,7 +121,7 @@ def selected_objects(cluster: Cluster, kind: Kind, namespace: str, options: Json
     Raises:
         ApiStatusError: a selector cannot be read.
     """
-    return list(_selected_after(cluster, kind, namespace, options, _Place("", "", "")))
+    return list(_selected_after(cluster, kind, namespace, options, _Place(cluster.storage.version, "", "")))
 
 
 def _selected_after(
@@ -109,7 +129,8 @@ def _selected_after(
 ) -> Iterator[JsonObject]:
     labels, fields = (str(options.get(name) or "") for name in ("labelSelector", "fieldSelector"))
     selector = parse_selector(resource_in(cluster.storage.kinds, kind), labels, fields)
-    return filter(selector.selects, cluster.shown(kind, namespace or None, (place.namespace, place.name)))
+    shown = cluster.shown(kind, namespace or None, (place.namespace, place.name), place.version)
+    return filter(selector.selects, shown)
 
 
 def _key(obj: JsonObject) -> tuple[str, str]:
@@ -123,12 +144,28 @@ def _limit(options: JsonObject) -> int:
     return 0 if options.get("resourceVersion") == "0" and not options.get("continue") else limit
 
 
-def _token(place: _Place) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
+def _present(token: str) -> str:
+    """Return the token that goes on at the same place with the present objects."""
+    return write_continue(-1, read_continue(token)[1])
 
 
-def _read_place(token: str) -> _Place:
+def _token(version: int, listed: str, namespace: str, name: str) -> str:
+    """Return the continue token of a list that ended with an object, in the form of an API server on etcd.
+
+    Args:
+        version: the version of the list's first part.
+        listed: the namespace of the list; "" is all.
+        namespace: that of the object.
+        name: that of the object.
+    """
+    start = name if listed or not namespace else f"{namespace}/{name}"
+    return write_continue(version, f"{start}\0")
+
+
+def _read_place(token: str, listed: str, present: int) -> _Place:
     try:
-        return decode_json(base64.urlsafe_b64decode(token), _Place)
-    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
-        raise BadRequestError("the continue parameter is not one of this server's") from error
+        version, start = read_continue(token)
+    except ValueError as error:
+        raise BadRequestError(f"invalid continue token: {error}") from error
+    namespace, _, name = start.rstrip("\0").rpartition("/")
+    return _Place(version if version > 0 else present, listed or namespace, name)

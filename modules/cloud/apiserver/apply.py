@@ -6,11 +6,11 @@ labels of a node that registered itself. The last manifest is stored in kubectl'
 
 import base64
 import json
-from copy import deepcopy
 from typing import Any
 
-from modules.cloud.apiserver.conversion import without_null_members
+from modules.cloud.apiserver.conversion import copied, without_null_members
 from modules.cloud.apiserver.kinds import LAST_APPLIED, JsonObject, kind_named
+from modules.cloud.apiserver.namespaces import with_namespace_defaults
 from modules.cloud.apiserver.pod_defaults import with_pod_defaults
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.validation import validate_metadata, validate_object
@@ -76,7 +76,7 @@ def with_defaults(obj: JsonObject) -> JsonObject:
         secret = {"type": "Opaque", **obj}
         _encode_string_data(secret)
         return secret
-    return obj
+    return with_namespace_defaults(obj) if obj["kind"] == "Namespace" else obj
 
 
 def _encode_string_data(secret: JsonObject) -> None:
@@ -89,7 +89,7 @@ def _encode_string_data(secret: JsonObject) -> None:
 
 def _remembering(manifest: JsonObject) -> JsonObject:
     """Return the manifest with itself in the annotation, except for a secret, which would be in clear there."""
-    obj = deepcopy(manifest)
+    obj: JsonObject = copied(manifest)
     if obj["kind"] == "Secret":
         return obj
     annotations = obj["metadata"].setdefault("annotations", {})

@@ -12,7 +12,13 @@ from modules.cloud.apiserver.conversion import validate_schema
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.custom_resources.objects import with_new_status
 from modules.cloud.apiserver.errors import ApiError, BadRequestError, ConflictError
-from modules.cloud.apiserver.graceful_deletion import grace_for_deletion, with_deletion_begun
+from modules.cloud.apiserver.graceful_deletion import (
+    check_finalizers,
+    finalizers_of,
+    grace_for_deletion,
+    is_deletion_over,
+    with_deletion_begun,
+)
 from modules.cloud.apiserver.kinds import (
     JsonObject,
     Kind,
@@ -76,11 +82,14 @@ class Cluster:
         clock: time and uids.
         default_node: the node of pods without one; "" means that the scheduler chooses, see `scheduler`.
         first_version: the first resourceVersion; see `Storage`.
+        storage: has the objects; None for an empty one.
     """
 
-    def __init__(self, clock: "Clock", default_node: str = "", first_version: int = 1) -> None:
+    def __init__(
+        self, clock: "Clock", default_node: str = "", first_version: int = 1, storage: Storage | None = None
+    ) -> None:
         self.clock = clock
-        self.storage = Storage(clock, first_version)
+        self.storage = Storage(clock, first_version) if storage is None else storage
         self._custom = CustomResources(self.storage, clock)
         self._default_node = default_node
         self._admission: Admission | None = None
@@ -158,9 +167,10 @@ class Cluster:
             new = {**new, "status": live.get("status", {})}
             validate_pod_update(live, new)
         self._admit(live, new)
+        check_finalizers(live, new)
         stored = self.storage.replace(new)
         self._custom.changed(stored)
-        return self._bound(stored)
+        return self._without_finalizers(self._bound(stored))
 
     def _checked(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
         """Returns a requested object, validated; one of a custom kind as its schema has it."""
@@ -174,8 +184,20 @@ class Cluster:
         Raises:
             ApiError: as there, or the change is not admitted.
         """
-        self._admit(self.storage.get(key_of(obj), uid_of(obj)), obj)
-        return self.storage.replace(obj)
+        live = self.storage.get(key_of(obj), uid_of(obj))
+        self._admit(live, obj)
+        check_finalizers(live, obj)
+        return self._without_finalizers(self.storage.replace(obj))
+
+    def _without_finalizers(self, stored: JsonObject) -> JsonObject:
+        """Removes an object that is being deleted and has lost its last finalizer; returns its state."""
+        return self._removed(stored) if is_deletion_over(stored) else stored
+
+    def _removed(self, obj: JsonObject) -> JsonObject:
+        self._custom.deleting(obj)
+        gone = self.storage.remove(key_of(obj))
+        self._custom.changed(gone)
+        return gone
 
     def patch_status(self, key: ObjectKey, patch: JsonObject) -> JsonObject:
         """Merges a strategic merge patch into the object's status and metadata; the spec stays, as with the
@@ -222,7 +244,8 @@ class Cluster:
         return self.replace({**self.storage.get(key), "status": status})
 
     def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "") -> JsonObject:
-        """Deletes an object, and returns its last state: a pod on a node gracefully, any other object at once.
+        """Deletes an object, and returns its last state: a pod on a node gracefully, any other object at once. One
+        with finalizers is marked, and removed when they are gone.
 
         As in an API server, a pod that is removed at once is first updated to a grace period of 0: its node then ends
         it within kubelet's shortest time, and not within the pod's own.
@@ -238,14 +261,12 @@ class Cluster:
         """
         live = self.storage.get(key, uid)
         self._admit(live, None)
-        if key.kind != _POD.name:
-            self._custom.deleting(live)
-            gone = self.storage.remove(key)
-            self._custom.changed(gone)
-            return gone
-        seconds = grace_for_deletion(live, grace)
+        waits = bool(finalizers_of(live))
+        if key.kind != _POD.name and not waits:
+            return self._removed(live)
+        seconds = grace_for_deletion(live, grace) if key.kind == _POD.name else 0
         live = self.storage.replace(with_deletion_begun(live, seconds, self.clock.now()))
-        return live if seconds else self.storage.remove(key)
+        return live if seconds or waits else self.storage.remove(key)
 
     def record_event(self, event: JsonObject) -> None:
         """Stores a Kubernetes Event. Above a thousand, the oldest of the node that has reported the most is removed.
@@ -300,11 +321,10 @@ class Cluster:
         self._admit(live, live)
         return live
 
-    def shown(
-        self, kind: Kind, namespace: str | None = None, place: tuple[str, str] = ("", "")
-    ) -> Iterator[JsonObject]:
+    def shown(self, kind: Kind, namespace: str | None = None, place: tuple[str, str] = ("", ""),
+              version: int | None = None) -> Iterator[JsonObject]:  # fmt: skip
         """Returns the objects of a kind as `read` returns them; see `Storage.list_after`."""
-        return map(self._shown, self.storage.list_after(kind, namespace, place))
+        return map(self._shown, self.storage.list_after(kind, namespace, place, version))
 
     def _shown(self, obj: JsonObject) -> JsonObject:
         return with_node_silence(obj, self.storage) if obj["kind"] == _NODE.name else obj
@@ -315,7 +335,7 @@ class Cluster:
 
     def waiting_pods(self) -> Sequence[JsonObject]:
         """Returns the pods that have no node yet."""
-        return self.storage.select(_POD, lambda pod: not pod["spec"].get("nodeName"))
+        return self.storage.unbound_pods()
 
     def place_waiting_pods(self) -> None:
         """Looks for nodes for the pods that have none yet."""

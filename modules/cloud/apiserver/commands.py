@@ -1,10 +1,15 @@
-"""The messages between cloudcore's module `control` and edgecontroller, which runs the API server."""
+"""The messages between cloudcore's module `control` and the module that makes its API calls: `apiserver`, or with a
+cluster edgecontroller.
+"""
 
 from enum import StrEnum
+from typing import Final
 
-SOURCE = "control"
+MODULE: Final = "apiserver"
+"""Name and group of the module that runs the embedded API server."""
+SOURCE: Final = "control"
 """`route.source` of an administrator's requests, and the group that receives all changes of objects."""
-RESOURCE = "cloudcore/objects"
+RESOURCE: Final = "cloudcore/objects"
 
 
 class Verb(StrEnum):

@@ -1,4 +1,4 @@
-"""The subresources that are created: a pod's binding to a node, and a service account's token."""
+"""The subresources that are created: a pod's binding to a node, its eviction, and a service account's token."""
 
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.errors import BadRequestError, ConflictError, InvalidError
@@ -33,12 +33,31 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
+def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject) -> JsonObject:
+    """Delete a pod, as `kubectl drain` asks, and return the Status of a success (Kubernetes' EvictionREST). No
+    PodDisruptionBudget forbids it: there are none here.
+
+    Raises:
+        NotFoundError: there is no such pod.
+        ConflictError: the pod has another uid than the options name.
+        BadRequestError: the options cannot be read.
+    """
+    options = eviction.get("deleteOptions") or {}
+    grace = options.get("gracePeriodSeconds") if isinstance(options, dict) else ""
+    if grace is not None and (type(grace) is not int or grace < 0):
+        raise BadRequestError("an Eviction with deleteOptions and a number of gracePeriodSeconds is wanted")
+    preconditions = options.get("preconditions")
+    uid = preconditions.get("uid") if isinstance(preconditions, dict) else None
+    cluster.delete(key_for(_POD, namespace, name), grace, str(uid or ""))
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
 def request_token(cluster: Cluster, namespace: str, name: str, request: JsonObject) -> JsonObject:
     """Return a TokenRequest of a service account with its status filled in.
 
     Raises:
-        NotFoundError: there is no such service account, and the token is not for a pod of it. (No controller makes the
-            account `default` of a namespace here.)
+        NotFoundError: there is no such service account, and the token is not for a pod of it. (A namespace that is not
+            an object of its own has no account `default`.)
         InvalidError: the token would be valid for less than ten minutes, or for more than 2^32 seconds.
     """
     key = key_for(_ACCOUNT, namespace, name)

@@ -25,6 +25,15 @@ from typing import Any, Final
 from beehive.errors import BeehiveError
 from modules.cloud.apiserver.limits import REQUEST_BYTES, VALUES
 
+_REASONS: Final = {
+    "Required value": "FieldValueRequired",
+    "Forbidden": "FieldValueForbidden",
+    "Unsupported value": "FieldValueNotSupported",
+    "Duplicate value": "FieldValueDuplicate",
+    "Not found": "FieldValueNotFound",
+    "Too long": "FieldValueTooLong",
+}
+
 
 class ApiError(BeehiveError):
     """Base of the tree: an error response of the API server.
@@ -60,6 +69,11 @@ class ApiError(BeehiveError):
 def _details(name: str, resource: str, group: str) -> dict[str, Any]:
     details = {"name": name, "group": group, "kind": resource}
     return {key: value for key, value in details.items() if value}
+
+
+def _reason_of(why: str) -> str:
+    """Return the reason of a cause, which the first words of its message name (apimachinery's `field.Error`)."""
+    return next((reason for words, reason in _REASONS.items() if why.startswith(words)), "FieldValueInvalid")
 
 
 def _qualified(resource: str, group: str) -> str:
@@ -122,7 +136,7 @@ class InvalidError(ApiError):
     def __init__(self, kind: str, name: str, field: str, why: str, group: str = "") -> None:
         message = f'{_qualified(kind, group)} "{name}" is invalid: {field}: {why}'
         details = _details(name, kind, group)
-        details["causes"] = [{"reason": "FieldValueInvalid", "message": why, "field": field}]
+        details["causes"] = [{"reason": _reason_of(why), "message": why, "field": field}]
         super().__init__("cannot accept an object", message, details)
 
 
@@ -178,13 +192,16 @@ class BadRequestError(ApiError):
 
 
 class UnprocessableError(ApiError):
-    """A patch does not fit the object."""
+    """A patch does not fit the object. An API server keeps the reason to itself; here it is a cause in the details."""
 
     code = 422
     reason = "Invalid"
 
     def __init__(self, why: str) -> None:
-        super().__init__("cannot apply a patch", f"the patch does not fit the object: {why}")
+        details = {"causes": [{"reason": "FieldValueInvalid", "message": f"Invalid value: {why}", "field": "patch"}]}
+        super().__init__(
+            "cannot apply a patch", "the server rejected our request due to an error in our request", details, why
+        )
 
 
 class UnsupportedMediaTypeError(ApiError):

@@ -1,5 +1,9 @@
-"""Graceful deletion of pods, after Kubernetes' and KubeEdge's podstatus handler."""
+"""Graceful deletion of pods, after Kubernetes' and KubeEdge's podstatus handler; and finalizers, of all objects.
 
+An object with finalizers is only marked by a deletion. The update that takes the last one away removes it.
+"""
+
+from modules.cloud.apiserver.errors import InvalidError
 from modules.cloud.apiserver.kinds import JsonObject, is_being_deleted
 from modules.cloud.apiserver.times import format_rfc3339, parse_rfc3339
 
@@ -21,7 +25,7 @@ def grace_for_deletion(pod: JsonObject, asked: int | None) -> int:
 
 
 def with_deletion_begun(pod: JsonObject, grace: int, now: float) -> JsonObject:
-    """Return the pod with deletionTimestamp and grace period (Kubernetes' BeforeDelete).
+    """Return the object with deletionTimestamp and grace period (Kubernetes' BeforeDelete).
 
     The grace period of a deletion that has begun can only be shortened, and counts from its start.
     """
@@ -44,3 +48,30 @@ def is_deletion_complete(pod: JsonObject) -> bool:
     states = [container.get("state") or {} for container in status.get("containerStatuses") or []]
     is_running = any(state.get("running") is not None for state in states)
     return is_being_deleted(pod) and status.get("phase") in _ENDED_PHASES and not is_running
+
+
+def finalizers_of(obj: JsonObject) -> list[str]:
+    """Return the names of those who have to clean up before the object may go."""
+    found = obj["metadata"].get("finalizers")
+    return [str(name) for name in found] if isinstance(found, list) else []
+
+
+def is_deletion_over(obj: JsonObject) -> bool:
+    """Return whether an object that was changed is to be removed (ShouldDeleteDuringUpdate)."""
+    grace = obj["metadata"].get("deletionGracePeriodSeconds")
+    return is_being_deleted(obj) and not grace and not finalizers_of(obj)
+
+
+def check_finalizers(live: JsonObject, new: JsonObject) -> None:
+    """Refuse finalizers that are added to an object that is being deleted.
+
+    Raises:
+        InvalidError: there are some.
+    """
+    added = [name for name in finalizers_of(new) if name not in finalizers_of(live)]
+    if added and is_being_deleted(live):
+        told = ", ".join(f'"{name[:253]}"' for name in added[:20])
+        why = "no new finalizers can be added if the object is being deleted, found new finalizers"
+        group = str(live["apiVersion"]).rpartition("/")[0]
+        name = live["metadata"]["name"]
+        raise InvalidError(live["kind"], name, "metadata.finalizers", f"Forbidden: {why} []string{{{told}}}", group)

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from modules.cloud.apiserver.errors import BadRequestError, UnprocessableError
+from modules.apimachinery.go_json import type_error
+from modules.cloud.apiserver.errors import BadRequestError, TooLargeError, UnprocessableError
 
 OPERATIONS: Final = 10_000
 """Maximum of operations of one patch (the API server's)."""
@@ -23,13 +24,15 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
     """Return the document with a patch applied; the document itself stays as it is.
 
     Raises:
-        BadRequestError: it is not a JSON patch.
+        BadRequestError: it is no list of operations.
+        TooLargeError: it has too many.
         UnprocessableError: an operation does not fit the document, or a test fails.
     """
     if not isinstance(operations, list):
-        raise BadRequestError("a JSON patch is a list of operations")
+        raise BadRequestError(f"error decoding patch: {type_error(operations, '[]handlers.jsonPatchOp')}")
     if len(operations) > OPERATIONS:
-        raise BadRequestError(f"a JSON patch has at most {OPERATIONS} operations")
+        asked = f"maximum operations in a JSON patch is {OPERATIONS}, got {len(operations)}"
+        raise TooLargeError(f"The allowed {asked}")
     holder = {"": deepcopy(document)}
     for operation in operations:
         _apply_one(holder, operation)
@@ -37,9 +40,11 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
 
 
 def _apply_one(holder: dict[str, Any], operation: Any) -> None:
-    act = _OPERATIONS.get(str(operation.get("op"))) if isinstance(operation, dict) else None
+    if not isinstance(operation, dict):
+        raise BadRequestError(f"error decoding patch: {type_error(operation, 'handlers.jsonPatchOp')}")
+    act = _OPERATIONS.get(str(operation.get("op")))
     if act is None:
-        raise BadRequestError(f"an operation of a JSON patch has one of the op {', '.join(_OPERATIONS)}")
+        raise UnprocessableError(f"an operation of a JSON patch has one of the op {', '.join(_OPERATIONS)}")
     act(holder, operation)
 
 
@@ -88,7 +93,7 @@ _OPERATIONS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], None]]] 
 
 def _value(operation: dict[str, Any]) -> Any:
     if "value" not in operation:
-        raise BadRequestError(f"the operation {operation['op']} of a JSON patch has no value")
+        raise UnprocessableError(f"the operation {operation['op']} of a JSON patch has no value")
     return deepcopy(operation["value"])
 
 
@@ -96,7 +101,7 @@ def _pointer(operation: dict[str, Any], field: str) -> Sequence[str]:
     """Return the parts of a pointer, with one more before them for the whole document."""
     text = operation.get(field)
     if not isinstance(text, str) or (text and not text.startswith("/")):
-        raise BadRequestError(f"{field}: a JSON pointer is wanted, such as /metadata/labels")
+        raise UnprocessableError(f"{field}: a JSON pointer is wanted, such as /metadata/labels")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")]
 
 

@@ -1,4 +1,4 @@
-"""The objects that edgecontroller works with: the embedded API server's `Storage`, or the mirror of a cluster's."""
+"""The objects of which transactions are made: the embedded API server's `Storage`, and edgecontroller's mirror."""
 
 from collections.abc import Iterable
 from typing import Protocol

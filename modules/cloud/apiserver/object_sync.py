@@ -5,7 +5,7 @@ import msgspec
 from modules.cloud.apiserver.kinds import ObjectKey
 
 
-class ObjectSync(msgspec.Struct, frozen=True):
+class ObjectSync(msgspec.Struct, frozen=True, gc=False):
     """One object on one node. Stored by node and by the object's uid."""
 
     key: ObjectKey

@@ -4,12 +4,11 @@ From Kubernetes' defaulting of core/v1 (SetDefaults_PodSpec, _Container, _Probe 
 plug-ins are not set: the service account's token volume, tolerations, priority.
 """
 
-from copy import deepcopy
 from typing import Any
 
 from edged.api import Pod
 from edged.pods.qos import qos_class
-from modules.cloud.apiserver.conversion import convert
+from modules.cloud.apiserver.conversion import convert, copied
 from modules.cloud.apiserver.kinds import JsonObject
 
 _SPEC = {
@@ -29,7 +28,7 @@ _TOKEN_SECONDS = 3600
 
 def with_pod_defaults(pod: JsonObject) -> JsonObject:
     """Return a copy of the pod with an API server's defaults, and a status."""
-    pod = deepcopy(pod)
+    pod = copied(pod)
     spec = pod["spec"]
     for name, value in _SPEC.items():
         spec.setdefault(name, value)

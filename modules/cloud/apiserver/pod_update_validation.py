@@ -1,15 +1,15 @@
 """The allowed changes of a pod's spec (Kubernetes' ValidatePodUpdate)."""
 
-from copy import deepcopy
-
+from modules.cloud.apiserver.conversion import copied
 from modules.cloud.apiserver.errors import InvalidError
 from modules.cloud.apiserver.kinds import JsonObject
 
 _FORBIDDEN = (
     "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
-    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions);"
-    " delete the pod and create it again"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing"
+    " tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+"""An API server's words, after which it prints both specs; here the changed fields are named."""
 
 
 def validate_pod_update(old: JsonObject, new: JsonObject) -> None:
@@ -24,12 +24,13 @@ def validate_pod_update(old: JsonObject, new: JsonObject) -> None:
     before, after = _with_allowed_changes_undone(old["spec"], new["spec"])
     changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     if changed:
-        why = f"{_FORBIDDEN} (changed: spec.{', spec.'.join(changed)})"
+        advice = "delete the pod and create it again"
+        why = f"{_FORBIDDEN}\nchanged: spec.{', spec.'.join(changed)}; {advice}"
         raise InvalidError("Pod", new["metadata"]["name"], "spec", why)
 
 
 def _with_allowed_changes_undone(old: JsonObject, new: JsonObject) -> tuple[JsonObject, JsonObject]:
-    before, after = deepcopy(old), deepcopy(new)
+    before, after = copied(old), copied(new)
     for field in ("containers", "initContainers"):
         if len(before.get(field, [])) == len(after.get(field, [])):
             for one, other in zip(before.get(field, []), after.get(field, []), strict=True):

@@ -15,9 +15,9 @@ linear in the object and the patch, as nodes choose the length of lists.
 
 from collections import deque
 from collections.abc import Hashable, Iterable
-from copy import deepcopy
 from typing import Any
 
+from modules.cloud.apiserver.conversion import copied
 from modules.cloud.apiserver.errors import BadRequestError
 from modules.cloud.apiserver.kinds import JsonObject
 from modules.cloud.apiserver.merge_schema import PLAIN, MergeField, MergeSchema
@@ -58,7 +58,7 @@ def merge_json(original: JsonObject, patch: JsonObject) -> JsonObject:
         elif isinstance(value, dict):
             result[key] = merge_json(old if isinstance(old, dict) else {}, value)
         else:
-            result[key] = deepcopy(value)
+            result[key] = copied(value)
     return result
 
 
@@ -199,7 +199,7 @@ def _clean(value: Any) -> Any:
         return _clean_object(value)
     if isinstance(value, list):
         return [_clean(element) for element in _without_deleted(value)]
-    return deepcopy(value)
+    return value
 
 
 def _clean_object(obj: JsonObject) -> JsonObject:

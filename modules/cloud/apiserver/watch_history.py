@@ -13,9 +13,6 @@ CHANGES: Final = 1000
 BYTES: Final = 2 * 1024 * 1024
 """Bounds of the history of one kind."""
 
-_UNKNOWN_BYTES: Final = 4096
-"""Bytes that an object counts whose JSON is not at hand."""
-
 
 class ObjectChanged(msgspec.Struct, frozen=True):
     """A change of an object, for watches."""
@@ -79,7 +76,7 @@ class WatchHistory:
     def note(self, event: ObjectEvent) -> ObjectChanged:
         """Adds a committed change, and returns it for the running watches."""
         changed = ObjectChanged(event.type, event.new, event.old)
-        kind, size = event.key.kind, len(event.body) or _UNKNOWN_BYTES
+        kind, size = event.key.kind, event.size
         self._changes[kind].append((changed, size))
         self._bytes[kind] += size
         self._newest = max(self._newest, changed.version)
@@ -96,11 +93,11 @@ class WatchHistory:
             changes = [ObjectChanged(EventType.ADDED, obj) for obj in objects]
             return WatchStart(self._storage.version, changes)
         if not self._forgotten.get(query.kind, self._began) <= query.version <= self._storage.version:
-            return WatchStart(refusal=too_old(query.version).status())
+            return WatchStart(refusal=too_old(query.version, self._newest).status())
         later = [one for one, _ in self._changes[query.kind] if one.version > query.version]
         return WatchStart(max(query.version, self._newest), later)
 
 
-def too_old(version: int) -> ApiStatusError:
-    """Return the error of a watch that begins before the history."""
-    return ApiStatusError(410, f"too old resource version: {version}; list again")
+def too_old(version: int, known: int) -> ApiStatusError:
+    """Return the error of a watch that begins before the history, with a version at which one may begin."""
+    return ApiStatusError(410, f"too old resource version: {version} ({known})")

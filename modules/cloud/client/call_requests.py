@@ -1,5 +1,6 @@
 """API calls as HTTP requests, and their responses (kubernetes.io, "API concepts")."""
 
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, Final
@@ -7,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
+from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult, JsonObject
 from modules.cloud.client.transport import ApiRequest, ApiResponse
 
 _METHODS: Final = {
@@ -25,6 +26,11 @@ _NOT_SENT: Final = ("kind", "apiVersion", "watch")
 """Options that are no part of the query: a watch has no end for which a call could wait."""
 _JSON: Final = "application/json"
 _LONGEST_MESSAGE: Final = 1000
+_UNRESERVED: Final = re.compile("[A-Za-z0-9_.~-]+").fullmatch
+_WITH_CALL: Final = ("get", "list", "create", "update", "updatestatus", "patch", "delete")
+"""Verbs of calls that need no text within a process."""
+_ABOUT_USERS: Final = ("authentication.k8s.io", "authorization.k8s.io")
+"""Groups that have no objects: who asks, and what that user may do, is found out where the text is read."""
 
 
 class CallError(ValueError):
@@ -38,6 +44,8 @@ def request_of(call: ApiCall) -> ApiRequest:
     Raises:
         CallError: the verb is unknown, a name is missing or cannot be part of a path, or the body is no JSON.
     """
+    if call.verb == DOCUMENT:
+        return ApiRequest(method="GET", path=_document_path(call.name), headers=(("Accept", _JSON),), body=b"")
     method = _METHODS.get(call.verb)
     if method is None:
         raise CallError(f"the verb {call.verb[:40]!r} is none of the Kubernetes API")
@@ -53,11 +61,32 @@ def request_of(call: ApiCall) -> ApiRequest:
         encoded = b"" if body is None else msgspec.json.encode(body)
     except (TypeError, ValueError, RecursionError) as error:
         raise CallError(f"the body has no JSON form: {error}") from error
-    return ApiRequest(method=method, path=f"{path}?{query}" if query else path, headers=tuple(headers), body=encoded)
+    path = f"{path}?{query}" if query else path
+    return ApiRequest(method=method, path=path, headers=tuple(headers), body=encoded, call=_without_text(call))
+
+
+def _without_text(call: ApiCall) -> ApiCall | None:
+    """Return what a server reads in the request of a call, in the client's own name; None for a call that only text
+    says.
+    """
+    if call.verb not in _WITH_CALL or call.api_version.partition("/")[0] in _ABOUT_USERS:
+        return None
+    is_status = call.verb == "updatestatus"
+    has_name = call.verb not in _OF_COLLECTION or bool(call.subresource)
+    return msgspec.structs.replace(
+        call,
+        verb="update" if is_status else call.verb,
+        name=call.name if has_name else "",
+        subresource=call.subresource or ("status" if is_status else ""),
+        duplicates=(),
+        node="",
+    )
 
 
 def result_of(response: ApiResponse) -> ApiResult:
     """Return the result in a response; one that is no JSON object is a refusal."""
+    if response.head.result is not None:
+        return response.head.result
     status = response.head.status
     try:
         content = msgspec.json.decode(response.body)
@@ -66,7 +95,8 @@ def result_of(response: ApiResponse) -> ApiResult:
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES and isinstance(content, dict):
         return ApiResult(content, created=status == HTTPStatus.CREATED)
     if isinstance(content, dict) and content.get("kind") == "Status":
-        return ApiResult(refusal={**content, "code": status})
+        kept = {name: value for name, value in content.items() if name not in ("kind", "apiVersion")}
+        return ApiResult(refusal={**kept, "code": status})
     text = response.body[:_LONGEST_MESSAGE].decode(errors="replace").strip()
     return failure(status, text or "the response is no JSON object")
 
@@ -89,6 +119,10 @@ def collection_path(api_version: str, plural: str, namespace: str = "") -> str:
     return f"{root}{'/'.join(parts)}{place}/{_part(plural)}"
 
 
+def _document_path(path: str) -> str:
+    return "".join(f"/{_part(each)}" for each in path.removeprefix("/").split("/"))
+
+
 def _of_one(call: ApiCall) -> Iterator[str]:
     subresource = call.subresource or ("status" if call.verb == "updatestatus" else "")
     if call.verb not in _OF_COLLECTION or (call.verb == "create" and subresource):
@@ -101,7 +135,7 @@ def _part(name: str) -> str:
     """Return a name as one segment of a path (`apimachinery/pkg/api/validation/path`)."""
     if name in ("", ".", "..") or "/" in name or "%" in name:
         raise CallError(f"{name[:80]!r} is no name of an object")
-    return quote(name, safe="")
+    return name if _UNRESERVED(name) else quote(name, safe="")
 
 
 def _query(options: JsonObject) -> Iterator[tuple[str, str]]:

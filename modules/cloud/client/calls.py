@@ -15,6 +15,8 @@ WATCH: Final = "watch"
 """Verb of the call that begins a node's watch; its events are messages to the node."""
 UNWATCH: Final = "unwatch"
 """Verb of the call that ends all watches of a node; not one of Kubernetes' verbs."""
+DOCUMENT: Final = "document"
+"""Verb of the call that reads a document of discovery or OpenAPI, whose path is the name; not one of Kubernetes'."""
 MOST_WATCHES: Final = 64
 """Watches of one node. Equal ones count once."""
 

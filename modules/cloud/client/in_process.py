@@ -4,14 +4,10 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from queue import Full
 from typing import Final
 
-import pykka
-
 from beehive.clock import Timer
-from beehive.runtime import Future, Runtime
+from beehive.runtime import Runtime
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.client.transport_errors import KubeConnectError, KubeDeadlineError, KubeTooLargeError
 from modules.cloud.client.transport_errors import KubeTransportError as TransportError
@@ -44,14 +40,13 @@ class InProcessExchange:
         self.ended: Callable[[], None] = lambda: None
         """Called once when it is done, for whatever reason; it must not wait."""
         self.woken: Callable[[], None] = lambda: None
-        """Called before it, to wake the server's end."""
+        """Called before it, and when the response is read again, to wake the server's end; it must not wait."""
         self._listener = listener
         self._runtime = runtime
         self._server = server
         self._lock = threading.RLock()
         self._paused: deque[Callable[[], None]] | None = None
         """What has come since `pause`; None while the response is read."""
-        self._gate: Future[None] | None = None
         self._received = 0
         self._heard_at = 0.0
         self._timer: Timer = runtime.clock.after(request.timeout, self._late)
@@ -72,7 +67,12 @@ class InProcessExchange:
             self._heard_at = self._runtime.clock.monotonic()
             for tell in waiting:
                 self._carry(tell)
-            self._open_gate()
+        self.woken()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the client reads more of the response."""
+        return not self.is_done and self._paused is None
 
     def head(self, head: ResponseHead) -> None:
         """Take the beginning of the response."""
@@ -106,15 +106,6 @@ class InProcessExchange:
             self._tell(lambda: self._listener.on_error(told))
             self._finish()
 
-    def wait_until_read(self) -> None:
-        """Wait while the response is paused; on the server's thread."""
-        while True:
-            with self._lock:
-                if self.is_done or self._paused is None:
-                    return
-                gate = self._gate = self._runtime.future()
-            gate.get()
-
     def _end(self) -> None:
         self._tell(self._listener.on_end)
         self._finish()
@@ -138,15 +129,9 @@ class InProcessExchange:
         with self._lock:
             is_new, self.is_done = not self.is_done, True
             self._timer.cancel()
-            self._open_gate()
         if is_new:
             self.woken()
             self.ended()
-
-    def _open_gate(self) -> None:
-        gate, self._gate = self._gate, None
-        if gate is not None:
-            settle(gate)
 
     def _late(self) -> None:
         why = f"{self.request.timeout:g} s have passed: is the server overloaded?"
@@ -168,15 +153,3 @@ class InProcessExchange:
                 return
         why = f"not a byte came for {silence:g} s: the connection is taken for broken"
         self.fail(KubeDeadlineError("a stream of the API server is silent", self._server, why))
-
-
-def settle(future: Future[None]) -> None:
-    """Settle a future that another thread may have settled."""
-    with suppress(Full):
-        future.set(None)
-
-
-def wait(future: Future[None], seconds: float) -> None:
-    """Wait until a future is settled, at most for some seconds."""
-    with suppress(pykka.Timeout):
-        future.get(timeout=max(0.0, seconds))

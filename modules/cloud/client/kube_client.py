@@ -208,7 +208,7 @@ class _Watch:
         for effect in effects:
             match effect:
                 case StartRequest():
-                    listener = _WatchListener(self._thread, self, effect.number)
+                    listener = _WatchListener(self._thread, self, effect)
                     self._exchange = listener.exchange = self._transport.start(effect.request, listener)
                 case CancelRequest():
                     if self._exchange is not None:
@@ -229,13 +229,17 @@ class _Watch:
 
 
 class _WatchListener:
-    """Hands the pieces of a response to the module's thread, and pauses when it is behind."""
+    """Hands the pieces of a response to the module's thread: those of a watch at once, with pauses when the module is
+    behind, and those of a page of a list all together, as it can be read only when it is complete.
+    """
 
-    def __init__(self, thread: ModuleThread, watch: _Watch, number: int) -> None:
+    def __init__(self, thread: ModuleThread, watch: _Watch, started: StartRequest) -> None:
         self.exchange: Exchange | None = None
         self._thread = thread
         self._watch = watch
-        self._number = number
+        self._number = started.number
+        self._is_stream = started.request.stream
+        self._page: list[bytes] = []
         self._handed = self._taken = 0
         """Bytes, each counted by one thread."""
         self._is_paused = False
@@ -246,6 +250,9 @@ class _WatchListener:
 
     def on_data(self, data: bytes) -> None:
         """Hand a piece over."""
+        if not self._is_stream:
+            self._page.append(data)
+            return
         self._handed += len(data)
         if self._handed - self._taken > UNREAD_BYTES and self.exchange is not None and not self._is_paused:
             self._is_paused = True
@@ -254,11 +261,18 @@ class _WatchListener:
 
     def on_end(self) -> None:
         """Hand the end over."""
+        self._hand_over_page()
         self._post(lambda reflector, now: reflector.on_end(self._number, now))
 
     def on_error(self, error: Exception) -> None:
         """Hand the error over."""
+        self._hand_over_page()
         self._post(lambda reflector, now: reflector.on_error(self._number, error, now))
+
+    def _hand_over_page(self) -> None:
+        page, self._page = b"".join(self._page), []
+        if page:
+            self._post(lambda reflector, now: reflector.on_data(self._number, page, now))
 
     def _take(self, data: bytes) -> None:
         self._watch.take(lambda reflector, now: reflector.on_data(self._number, data, now))

@@ -4,6 +4,8 @@ from typing import Protocol
 
 import msgspec
 
+from modules.cloud.client.calls import ApiCall, ApiResult
+
 
 class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request to an API server."""
@@ -20,6 +22,8 @@ class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the body of the response comes piece by piece, without an end in time: a watch."""
     silence: float = 0.0
     """Seconds without a byte after which a stream counts as broken; 0: never."""
+    call: ApiCall | None = None
+    """What it asks, for an API server in the same process, which needs no text; None: only the text says it."""
 
 
 class ResponseHead(msgspec.Struct, frozen=True):
@@ -28,6 +32,8 @@ class ResponseHead(msgspec.Struct, frozen=True):
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     """Names in lower case."""
+    result: ApiResult | None = None
+    """The whole result of a request with a call, from an API server in the same process; the body is empty then."""
 
     def header(self, name: str) -> str:
         """Returns the first header of a name in lower case, "" for none."""

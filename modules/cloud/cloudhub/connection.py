@@ -61,9 +61,13 @@ class WebsocketLink:
         """Whether the socket's buffer is full."""
         self.passed_frames = self.passed_bytes = 0
         """Count and bytes of the messages delivered to cloudhub; written by the server's thread."""
+        self.is_held_back = False
+        """Whether received frames wait, or the socket is not read: acknowledgements or a keepalive may be in it."""
         self.is_held = False
         """Whether the server waits until cloudhub has handled more messages."""
         self._handled_frames = self._handled_bytes = 0
+        self.drained: Callable[[], object] | None = None
+        """Called by the server's thread when it has taken the last message that waited."""
 
     @property
     def is_behind(self) -> bool:
@@ -88,6 +92,8 @@ class WebsocketLink:
         """Returns the next message for the socket; only for the server's thread."""
         frame = self.waiting.popleft()
         self._taken_bytes += len(frame)
+        if self.drained is not None and not self.waiting:
+            self.drained()
         return frame
 
     @property
@@ -164,6 +170,10 @@ class WebsocketConnection:
         """The node's name, once it has been admitted."""
         self.is_open = False
         """Whether the upgrade has been granted, now or earlier."""
+        self.read_at = now
+        """Monotonic seconds of the last bytes of the peer."""
+        self.watched = 0
+        """The selector's events for which the server has registered the socket."""
         self._callbacks = callbacks
         self._protocol = ServerProtocol(extensions=enable_server_permessage_deflate(None), max_size=max_frame_bytes)
         self.unread: deque[bytes] = deque()
@@ -220,6 +230,14 @@ class WebsocketConnection:
         self.link.passed_bytes += len(frame)
         return frame
 
+    def pause_opening(self) -> None:
+        """Stops the time for the upgrade, as the server does not read the peer's request."""
+        self._drop_at = None
+
+    def resume_opening(self, now: float) -> None:
+        """Gives the peer the time for the upgrade anew."""
+        self._drop_at = now + OPENING_SECONDS
+
     def is_overdue(self, now: float, write_timeout: float) -> bool:
         """Returns whether the peer has missed a deadline: to open, to read, or to close."""
         stuck = self.has_to_write and now - self._moved_at > write_timeout
@@ -237,6 +255,7 @@ class WebsocketConnection:
             return
         if not sealed:
             raise ConnectionError(self._reason())
+        self.read_at = now
         if self._is_cut:
             return
         try:

@@ -9,10 +9,6 @@ from beehive.names import Operation
 from modules.cloud.cloudhub.connection import WebsocketConnection
 from modules.cloud.cloudhub.fair_share import FairShare
 
-FULL_SECONDS: Final = 1.0
-"""Longest pause of the deliveries while the inboxes are full."""
-_FULL_FRAMES: Final = 128
-"""Messages that are delivered after such a pause, although the inboxes are full."""
 _FRAME_COST: Final = 512
 """Fixed cost of a frame, in bytes, for the time it takes beside its bytes."""
 _PORTION: Final = 1024 * 1024
@@ -28,8 +24,8 @@ _KEEPALIVE_PERIOD: Final = 1.0
 class IncomingFrames:
     """The received frames of all connections, delivered to cloudhub in fair shares; for the server's thread.
 
-    While the inboxes of cloudhub or edgecontroller are full, deliveries pause for a second, and then few go on. A
-    keepalive is delivered at once, before the older frames of its connection.
+    While the inboxes of cloudhub or edgecontroller are full, only keepalives are delivered, as they always are, before
+    the older frames of their connections. The other frames wait here, and then in the sockets, which are not read.
 
     Args:
         deliver: delivers a frame of a connection to cloudhub.
@@ -41,8 +37,6 @@ class IncomingFrames:
         self._is_full = is_full
         self._waiting: FairShare[WebsocketConnection] = FairShare()
         self._bytes = 0
-        self._moved_at = 0.0
-        """Monotonic seconds of the last dispatching that delivered a frame or had none to deliver."""
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -64,28 +58,23 @@ class IncomingFrames:
         """Queues the connection if it has a frame to deliver, and returns whether its socket may be read."""
         if connection.has_to_pass:
             self._waiting.add(connection)
-        return connection.may_be_read and not (connection.unread and self._bytes >= _MOST_BYTES)
+        may_be_read = connection.may_be_read and not (connection.unread and self._bytes >= _MOST_BYTES)
+        connection.link.is_held_back = bool(connection.unread) or not may_be_read
+        return may_be_read
 
-    def dispatch(self, now: float, delivered: Callable[[WebsocketConnection], None]) -> None:
-        """Delivers a portion of the waiting frames in fair shares.
+    def dispatch(self, delivered: Callable[[WebsocketConnection], None]) -> None:
+        """Delivers a portion of the waiting frames in fair shares; none while the inboxes are full.
 
         Args:
-            now: monotonic seconds.
             delivered: called with the connection of each delivered frame.
         """
-        frames = cost = 0
-        late = now - self._moved_at >= FULL_SECONDS
-        while self._waiting and cost < _PORTION:
-            if self._is_full() and not (late and frames < _FULL_FRAMES):
-                break
+        cost = 0
+        while self._waiting and cost < _PORTION and not self._is_full():
             connection = self._waiting.take()
             if connection is None:
                 break
-            frames += 1
             cost += self._deliver_next(connection)
             delivered(connection)
-        if frames or not self._waiting:
-            self._moved_at = now
 
     def end(self, connection: WebsocketConnection) -> None:
         """Delivers the remaining frames of a closed connection: the node may know that they arrived, and not repeat

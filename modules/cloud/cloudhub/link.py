@@ -14,6 +14,10 @@ class Link(Protocol):
     def is_behind(self) -> bool:
         """Whether sent messages still wait, because the node reads slowly."""
 
+    @property
+    def is_held_back(self) -> bool:
+        """Whether what the node has sent waits, here or in a socket that is not read."""
+
     def send(self, frame: bytes) -> None:
         """Queues one message; never blocks.
 

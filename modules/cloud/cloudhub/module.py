@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -15,9 +15,11 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Side, trim_node
 from modules.cloud.cloudhub.acknowledgement import needs_acknowledgement
+from modules.cloud.cloudhub.connection_checks import ConnectionChecks
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.draining import Draining
 from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkOpened, close_now, end
+from modules.cloud.cloudhub.messages_without_room import MessagesWithoutRoom, Passing
 from modules.cloud.cloudhub.node_connection import Connection
 from modules.cloud.cloudhub.node_session import NodeSession, ObjectVersion, OfferResult, object_version_of
 from modules.cloud.cloudhub.replaced_connections import TWO_MACHINES, ReplacedConnections
@@ -53,6 +55,8 @@ _LONGEST_ECHO = 1024
 _LOGGED = 500
 """Bytes of a node's error in the log."""
 _DRAIN_PERIOD = 0.05
+_BUSY = 256
+"""Depth of the inbox above which no message is sent again."""
 _ACKNOWLEDGEMENT_DELAY = 0.05
 """Seconds for which acknowledgements are collected, so that those of many nodes share a transaction."""
 
@@ -83,15 +87,6 @@ class Transport(Protocol):
 
 
 MakeTransport = Callable[[Dispatcher], Transport]
-
-
-class _Passing(NamedTuple):
-    """A message for a controller."""
-
-    group: str
-    message: Message
-    link: Link
-    size: int
 
 
 class CloudHub(Module):
@@ -133,7 +128,10 @@ class CloudHub(Module):
         self.counts: Counter[str] = Counter()
         """Dropped messages, by reason."""
         self._refusals = Refusals(self.clock) if refusals is None else refusals
-        self._upstream: UpstreamWindow[_Passing] = UpstreamWindow(settings.messages_under_way, settings.bytes_under_way)
+        self._upstream: UpstreamWindow[Passing] = UpstreamWindow(settings.messages_under_way, settings.bytes_under_way)
+        self._without_room = MessagesWithoutRoom(self)
+        interval = settings.keepalive_interval
+        self._checks = ConnectionChecks(self, self._connections, interval, self._end_silent, self._send_due)
 
     def on_start(self) -> None:
         """Starts to accept connections; those of a module that failed were closed."""
@@ -191,7 +189,8 @@ class CloudHub(Module):
         now = self.clock.monotonic()
         for node, count in message.content_as(dict[str, int]).items():
             for passing in self._upstream.handled(node, count, now):
-                self._pass_on(passing)
+                self._without_room.offer(passing)
+        self._without_room.go_on()
 
     @handles(None, DRAIN)
     def drain(self, message: Message) -> None:
@@ -285,14 +284,15 @@ class CloudHub(Module):
             Destination.DEVICES: Group.DEVICECONTROLLER,
             Destination.DYNAMIC: Group.DYNAMICCONTROLLER,
             Destination.TASKS: Group.TASKMANAGER,
+            Destination.ROUTER: Group.ROUTER,
         }.get(destination)
         if group is Group.EDGECONTROLLER or (group is not None and self.hive.members(group)):
             if not self._has_handler(group, message):
                 self.broadcast(group, message)  # a dead letter: no controller will report it as handled
                 return False
-            passing = _Passing(group, message, self._connections[node].link, size)
+            passing = Passing(group, message, self._connections[node].link, size)
             for each in self._upstream.offer(node, passing, size, self.clock.monotonic()):
-                self._pass_on(each)
+                self._without_room.offer(each)
             return True
         self._drop(f"nobody here for: {destination.value}", message)
         return False
@@ -301,10 +301,6 @@ class CloudHub(Module):
         """Returns whether a module of the group may have a handler for the message; an absent module may."""
         slots = [self.hive.slot(name) for name in self.hive.members(group)]
         return not slots or any(slot.make.handlers.find(message) is not None for slot in slots)
-
-    def _pass_on(self, passing: "_Passing") -> None:
-        self.broadcast(passing.group, passing.message)
-        passing.link.handled(passing.size)
 
     def _resolve(self, node: str, answer: Message) -> None:
         """Passes a response to the waiting request, if that was sent to this node; otherwise refuses it."""
@@ -359,9 +355,13 @@ class CloudHub(Module):
     def _send_due(self, node: str) -> None:
         connection = self._connections.get(node)
         if connection is not None:
-            again = not connection.link.is_behind
+            again = not (connection.link.is_behind or connection.link.is_held_back or self._is_busy())
             for message in self._sessions[node].due(self.clock.monotonic(), again=again):
                 self._write(node, message)
+
+    def _is_busy(self) -> bool:
+        """Returns whether acknowledgements probably wait in the inbox, so that nothing is sent again before them."""
+        return self.slot.inbox.depth() > _BUSY
 
     def _write(self, node: str, message: Message) -> None:
         connection = self._connections.get(node)
@@ -379,17 +379,18 @@ class CloudHub(Module):
     def _tick(self) -> None:
         now = self.clock.monotonic()
         for _, passing in self._upstream.expire(now):
-            self._pass_on(passing)
-        for node, connection in list(self._connections.items()):
-            if now - connection.alive_at > self._settings.keepalive_interval:
-                self._disconnect(node, f"no keepalive for {self._settings.keepalive_interval:g} s")
-            else:
-                self._send_due(node)
+            self._without_room.offer(passing)
+        self._checks.begin()
+
+    def _end_silent(self, node: str) -> None:
+        self._disconnect(node, f"no keepalive for {self._settings.keepalive_interval:g} s")
 
     def _send_connect_event(self, node: str, connection: Connection, operation: Operation) -> None:
         content = ConnectEvent(operation.value, int(self.clock.now()), node, connection.id)
         event = self.message(f"node/{node}", operation, content, group=Group.RESOURCE)
-        self.broadcast(Group.EDGECONTROLLER, event)
+        for group in (Group.EDGECONTROLLER, Group.DEVICECONTROLLER, Group.ROUTER):
+            if group == Group.EDGECONTROLLER or self.hive.members(group):
+                self.broadcast(group, event)
 
     def _drop(self, reason: str, message: Message) -> None:
         self.counts[reason] += 1

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
+from beehive.decoding import json_decoder
 from beehive.message import Message
 from beehive.names import Operation
 from beehive.resource import Resource, Side
@@ -170,10 +172,6 @@ class NodeSession:
             self._sent[delivery.message.id] = delivery.object
             yield delivery.message
 
-    def acknowledged_version(self, uid: str) -> int | None:
-        """Returns the version of an object that the node has acknowledged over this connection."""
-        return self._acknowledged.get(uid)
-
     def _queue(self, key: str, message: Message, obj: ObjectVersion) -> None:
         self._drop(key)
         self._waiting[key] = Delivery(message, obj)
@@ -227,15 +225,35 @@ def _is_of_pod(obj: ObjectVersion) -> bool:
 
 def object_version_of(message: Message) -> ObjectVersion:
     """Returns the object of a message, from its content or else from its resource."""
-    content = plain_content(message)
-    metadata = content.get("metadata") if isinstance(content, dict) else None
-    metadata = metadata if isinstance(metadata, dict) else {}
     resource = str(Resource.parse(message.route.resource, Side.CLOUD).on_edge())
     version = message.header.resourceversion
     is_delete = message.route.operation == Operation.DELETE
     return ObjectVersion(
-        key=str(metadata.get("uid") or resource),
+        key=_uid_in(message) or resource,
         resource=resource,
         version=int(version) if version.isdigit() else -1,
         is_delete=is_delete,
     )
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+
+
+_OBJECT: Final = json_decoder(_Object)
+
+
+def _uid_in(message: Message) -> str:
+    """Returns the uid of the object in a message, of which nothing else is decoded if it is JSON; "" for none."""
+    if isinstance(message.content, msgspec.Raw):
+        try:
+            return _OBJECT.decode(message.content).metadata.uid
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            pass  # another form than an object's
+    content = plain_content(message)
+    metadata = content.get("metadata") if isinstance(content, dict) else None
+    return str(metadata.get("uid") or "") if isinstance(metadata, dict) else ""

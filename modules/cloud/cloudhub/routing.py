@@ -103,12 +103,21 @@ def destination_of(message: Message) -> Destination:
         return Destination.WAITER
     if route.operation in _BY_OPERATION:
         return _BY_OPERATION[route.operation]
-    if route.operation == Operation.UPLOAD and route.group == Group.USER:
+    if route.group == Group.USER and (route.operation == Operation.UPLOAD or _is_failed_call(message)):
         return Destination.ROUTER
     if route.resource == CA_RESOURCE:
         return Destination.CA
     destination = _BY_SOURCE.get(route.source, Destination.OBJECTS)
     return destination if _is_allowed(message, destination) else Destination.REFUSED
+
+
+def _is_failed_call(message: Message) -> bool:
+    """Return whether KubeEdge's servicebus says with this message that a call has failed: it writes no operation, so
+    KubeEdge's cloud passes it to nobody, and the caller waits until the time is over.
+    """
+    route = message.route
+    is_answer = route.source == ModuleName.SERVICEBUS and bool(message.parent_id)
+    return is_answer and route.group == Group.USER and not route.operation
 
 
 def _is_allowed(message: Message, destination: Destination) -> bool:
@@ -134,13 +143,18 @@ def wants_answer(message: Message) -> bool:
 
 def on_node(message: Message, node: str) -> Message:
     """Return the message as the cloud's modules receive it: the resource has the prefix of the connection's node, and
-    the source is the node's Kubernetes user, which is no module's name.
+    the source is the node's Kubernetes user, which is no module's name. An answer of servicebus is always an upload.
     """
-    return message.with_route(resource=f"node/{node}/{message.route.resource}", source=f"{_USER}{node}")
+    operation = Operation.UPLOAD if _is_failed_call(message) else message.route.operation
+    resource = f"node/{node}/{message.route.resource}"
+    return message.with_route(resource=resource, source=f"{_USER}{node}", operation=operation)
 
 
 def node_of(message: Message) -> str:
     """Return the node to which a controller's message goes; "" when its resource names none."""
+    if message.route.group == Group.USER:  # the rest is a topic, a URL or a path, perhaps with empty parts
+        tokens = message.route.resource.split("/", 2)
+        return tokens[1] if len(tokens) == 3 and tokens[0] == "node" else ""
     try:
         resource = Resource.parse(message.route.resource, Side.CLOUD)
     except ResourceError:
@@ -150,5 +164,7 @@ def node_of(message: Message) -> str:
 
 def is_deletion_of_node(message: Message) -> bool:
     """Return whether a message says that a Node was deleted."""
+    if message.route.group == Group.USER:
+        return False
     resource = Resource.parse(message.route.resource, Side.CLOUD)
     return resource.type == ResourceType.NODE and message.route.operation == Operation.DELETE

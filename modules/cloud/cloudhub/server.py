@@ -8,7 +8,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -69,11 +69,15 @@ class WebsocketServer:
         deliver: receives the link events on the server's thread; must not block.
         clock: for deadlines.
         ssl_context: server-side TLS that requires client certificates; None for plain TCP.
-        is_full: whether the inboxes behind `deliver` are full, so that fewer messages are passed on.
+        is_full: whether the inboxes behind `deliver` are full, so that only keepalives and ends are passed on.
 
     Raises:
         ListenError: the server cannot listen on the address.
     """
+
+    option: ClassVar[str] = "--listen"
+    """The option of `cloudcore run` that chooses the address, for errors."""
+    thread_name: ClassVar[str] = "cloudhub/links"
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class WebsocketServer:
         self._context = ssl_context
         self.rejected: Counter[str] = Counter()
         """Frames that are not messages, by reason."""
-        with told_why(settings.address, settings.port, "--listen"):
+        with told_why(settings.address, settings.port, self.option):
             self._listening = socket.create_server((settings.address, settings.port), backlog=_BACKLOG)
         self._listening.settimeout(0.0)
         host, bound_port = self._listening.getsockname()[:2]
@@ -102,6 +106,8 @@ class WebsocketServer:
         """Connections of each node: a new one exists beside the old until cloudhub closes that."""
         self._incoming = IncomingFrames(self._deliver_frame, is_full)
         self._callbacks = UpgradeCallbacks(self._refusal, self._opened)
+        self._unopened: list[WebsocketConnection] = []
+        """Connections that are not read before the inboxes have room: each opened one is news for the controllers."""
         self._signalled: deque[WebsocketLink] = deque()
         """Links on which another thread has sent or closed."""
         self._waker, self._woken = socket.socketpair()
@@ -109,7 +115,7 @@ class WebsocketServer:
         self._stopping = False
         self._accepts = True
         self._selector = selectors.DefaultSelector()
-        self._thread = threading.Thread(target=self._run, name="cloudhub/links", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.thread_name, daemon=True)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -173,9 +179,12 @@ class WebsocketServer:
         """Waits for sockets, serves those that are ready, and dispatches received messages."""
         if not self._accepts and self._listening.fileno() >= 0:
             self._close_listening()
+        is_full = self._is_full()
+        if self._unopened and not is_full:
+            self._resume_openings()
         wait = _OVERDUE_PERIOD
-        if self._incoming:
-            wait = _FULL_PERIOD if self._is_full() else 0.0
+        if self._incoming or self._unopened:
+            wait = _FULL_PERIOD if is_full else 0.0
         for key, happened in self._selector.select(wait):
             if key.fileobj is self._woken:
                 self._clear_waker()
@@ -184,7 +193,7 @@ class WebsocketServer:
             else:
                 self._serve(key.data, happened)
         self._serve_signalled()
-        self._incoming.dispatch(self._clock.monotonic(), self._update)
+        self._incoming.dispatch(self._update)
 
     def _close_listening(self) -> None:
         if self._listening in self._registered:
@@ -204,13 +213,13 @@ class WebsocketServer:
         self._watch(connection, wanted)
 
     def _watch(self, connection: WebsocketConnection, wanted: int) -> None:
-        key = self._selector.get_map().get(connection.socket)
-        if key is None:
-            if wanted:
-                self._selector.register(connection.socket, wanted, connection)
-        elif not wanted:
+        """Registers a connection's socket for events; a selector would write the socket out for each that it lacks."""
+        watched, connection.watched = connection.watched, wanted
+        if not watched and wanted:
+            self._selector.register(connection.socket, wanted, connection)
+        elif watched and not wanted:
             self._selector.unregister(connection.socket)
-        elif key.events != wanted:
+        elif watched != wanted:
             self._selector.modify(connection.socket, wanted, connection)
 
     def _clear_waker(self) -> None:
@@ -236,11 +245,25 @@ class WebsocketServer:
                 max_frame_bytes=self._settings.max_frame_bytes, now=self._clock.monotonic(),
             )  # fmt: skip
             self._connections[link] = connection
-            self._selector.register(accepted, selectors.EVENT_READ, connection)
+            self._watch(connection, selectors.EVENT_READ)
 
     def _serve(self, connection: WebsocketConnection, happened: int) -> None:
-        if connection.link in self._connections:
+        if connection.link not in self._connections:
+            return
+        if not connection.is_open and not connection.has_to_write and self._is_full():
+            connection.pause_opening()
+            self._watch(connection, 0)
+            self._unopened.append(connection)
+        else:
             self._attempt(connection, happened)
+
+    def _resume_openings(self) -> None:
+        """Reads again the connections that have not been opened because the inboxes were full."""
+        unopened, self._unopened = self._unopened, []
+        now = self._clock.monotonic()
+        for connection in unopened:
+            connection.resume_opening(now)
+            self._update(connection)
 
     def _attempt(self, connection: WebsocketConnection, happened: int) -> None:
         """Reads or writes; any error ends the connection."""

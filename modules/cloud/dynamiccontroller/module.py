@@ -1,9 +1,10 @@
 """The module dynamiccontroller."""
 
 import logging
+import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -19,13 +20,19 @@ from modules.cloud.apiserver import commands
 from modules.cloud.apiserver.commands import Verb as Command
 from modules.cloud.apiserver.errors import TooLargeError
 from modules.cloud.apiserver.limits import is_too_large
-from modules.cloud.client.calls import MOST_WATCHES, UNWATCH, ApiCall, ApiResult
+from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, UNWATCH, ApiCall, ApiResult
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 
 _log = logging.getLogger(__name__)
 
 SECONDS = 10.0
 """Timeout of edgecontroller's response, which is also the node's timeout."""
+
+_HEALTH: Final = ("/healthz", "/livez", "/readyz")
+_DOCUMENT: Final = re.compile(
+    r"/version|/openapi/v[23]|/apis?|/api/[-a-z0-9]{1,63}|/apis/[-.a-z0-9]{1,253}(/[-a-z0-9]{1,63})?"
+)
+"""Paths of discovery, which everybody may read; KubeEdge's metaserver passes them through with the key of an object."""
 
 WATCH_SYNC = "watchapp/sync"
 """Resource of a node's list of watches."""
@@ -54,6 +61,9 @@ class DynamicController(Module):
         except ContentError as error:
             _log.warning("an Application of node %s cannot be read: %s", node, error)
             self._handled(node)
+            return
+        if app.verb == Verb.GET and app.key in _HEALTH:
+            self._answer(message, node, msgspec.structs.replace(app, status=Progress.APPROVED, resp_body=b"ok"))
             return
         call = call_of(app)
         if isinstance(call, str):
@@ -110,6 +120,8 @@ class DynamicController(Module):
 
 def call_of(app: Application) -> ApiCall | str:
     """Returns the API call of an Application, or the reason to reject it."""
+    if app.verb == Verb.GET and _DOCUMENT.fullmatch(app.key):
+        return ApiCall(verb=DOCUMENT, api_version="", plural="", name=app.key)
     target = target_of(app)
     if target is None:
         return f"the key {app.key[:200]!r} is none"

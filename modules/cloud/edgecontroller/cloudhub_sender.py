@@ -9,10 +9,15 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
 from modules.cloud.apiserver.transactions import Transactions
+from modules.cloud.devices import is_sent_to_nodes
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
-from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH
+from modules.cloud.edgecontroller.mirror import Mirror
+from modules.cloud.edgecontroller.node_watches import is_sent_by_watch
 from modules.cloud.edgecontroller.responses import UpstreamResponse
 from modules.cloud.messages import SessionTakenOver
+
+_SENT_AS_STORED = frozenset({"Pod", "ConfigMap", "Secret"})
+"""Kinds of most of what nodes get; devices of old versions, for one, are sent in another form than theirs."""
 
 
 class CloudHubSender:
@@ -21,9 +26,11 @@ class CloudHubSender:
     Args:
         module: edgecontroller.
         transactions: of edgecontroller.
+        mirror: has the objects that are sent.
     """
 
-    def __init__(self, module: Module, transactions: Transactions) -> None:
+    def __init__(self, module: Module, transactions: Transactions, mirror: Mirror) -> None:
+        self._mirror = mirror
         self._module = module
         self._transactions = transactions
 
@@ -33,10 +40,27 @@ class CloudHubSender:
         self._send(self._module.message(f"node/{node}", Operation.DISCONNECTED, content, group=Group.RESOURCE))
 
     def send_down(self, down: DownstreamMessage) -> None:
-        """Sends an object, or its deletion; of a kind that nodes watch, in dynamiccontroller's name, as in KubeEdge."""
-        source = ModuleName.DYNAMICCONTROLLER if down.key.kind in SENT_BY_WATCH else self._module.name
-        fields = {"resourceversion": down.version, "source": source}
-        self._send(self._module.message(down.resource, down.operation, down.content, group=Group.RESOURCE, **fields))
+        """Sends an object, or its deletion; as in KubeEdge, of a kind that nodes watch in
+        dynamiccontroller's name, and of a device in devicecontroller's.
+        """
+        fields = {"resourceversion": down.version, "source": self._source_of(down)}
+        content = self._content_of(down)
+        self._send(self._module.message(down.resource, down.operation, content, group=Group.RESOURCE, **fields))
+
+    def _content_of(self, down: DownstreamMessage) -> object:
+        """Return the mirror's own JSON of an object that is sent as it is stored, if the mirror has it: what waits for
+        a crowd of nodes takes no memory beside it, and is not encoded for each node.
+        """
+        is_stored = down.key.kind in _SENT_AS_STORED and down.operation != Operation.DELETE
+        body = self._mirror.body_of(down.key, down.version) if is_stored else None
+        return down.content if body is None else msgspec.Raw(body)
+
+    def _source_of(self, down: DownstreamMessage) -> str:
+        if down.source:
+            return down.source
+        if is_sent_to_nodes(down.key):
+            return ModuleName.DEVICECONTROLLER
+        return ModuleName.DYNAMICCONTROLLER if is_sent_by_watch(down.key.kind) else str(self._module.name)
 
     def send_response(self, request: Message, answer: UpstreamResponse) -> None:
         """Sends the response to a message of a node."""

@@ -1,4 +1,4 @@
-"""The API server of a cluster, as edgecontroller's engine."""
+"""edgecontroller's client of an API server."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,6 @@ import msgspec
 from beehive.module import Module
 from beehive.runtime import Runtime
 from modules.cloud.apiserver.authorization.access_control import AccessControl
-from modules.cloud.apiserver.authorization.attributes import user_of
 from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
 from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
 from modules.cloud.apiserver.kinds import JsonObject, Kind, key_for, key_of, uid_of
@@ -18,13 +17,20 @@ from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
 from modules.cloud.client.call_requests import CallError, failure, request_of, result_of
-from modules.cloud.client.calls import JSON_PATCH, ApiCall, ApiResult
+from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, WATCH, ApiCall, ApiResult
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
-from modules.cloud.client.transport import ApiRequest, KubeTransport
+from modules.cloud.client.transport import KubeTransport
+from modules.cloud.coordination.lease_keeper import LeaseListener
+from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.edgecontroller import as_the_node
+from modules.cloud.edgecontroller.cluster_devices import ClusterDevices
+from modules.cloud.edgecontroller.cluster_resources import ClusterResources
 from modules.cloud.edgecontroller.cluster_state import WRITE_PERIOD, ClusterState
+from modules.cloud.edgecontroller.cluster_watches import ClusterWatches
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.ended_pods import ended_uid, missing_pods
+from modules.cloud.edgecontroller.lease_watch import watch_leases
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_reads import shown
@@ -39,26 +45,31 @@ _LANES: Final = {
     "pods": RequestLane.POD_STATUS,
     "events": RequestLane.EVENT,
 }
-_REPEATABLE: Final = ("get", "list", "patch", "delete")
+_REPEATABLE: Final = ("get", "list", "patch", "delete", DOCUMENT)
 """Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
 _WRITE_DELAY: Final = 0.1
 """Seconds in which the states of nodes that disconnect are collected."""
-_SIGNING_REQUESTS: Final = "certificatesigningrequests"
+
+
+def _true() -> bool:
+    return True
 
 
 class RemoteCluster(msgspec.Struct, frozen=True):
-    """A cluster that is reached over HTTP."""
+    """A cluster that is reached by requests: over HTTP, or in the same process."""
 
     connect: Callable[[Runtime], KubeTransport]
     """Returns a transport to the API server, at each start of edgecontroller."""
     keeps_state: bool = False
     """Whether what nodes have acknowledged is kept in it."""
+    knows_all: Callable[[], bool] = _true
+    """Returns whether an object that it does not have was deleted. An embedded API server with a new database may have
+    lost it with an old one.
+    """
 
 
 class ClusterApi:
-    """Makes API calls over HTTP, and mirrors the objects that nodes hold, each kind with one watch.
-
-    The changes of the mirror go to edgecontroller as those of the embedded API server's storage do.
+    """Makes API calls by requests, and mirrors the objects that nodes hold, each kind with one watch.
 
     Args:
         cluster: the cluster.
@@ -98,24 +109,24 @@ class ClusterApi:
         self._connections = connections
         self._reflectors = Reflectors(mirror, module, transactions, end_turn, downstream, connections, self._all_listed)
         self._is_sending = False
+        resources = ClusterResources(lambda: self._client, module.clock.monotonic)
+        self._watches = ClusterWatches(self._send, resources, self._reflectors, downstream, transactions)
+        self._devices = ClusterDevices(mirror, self._reflectors, transactions)
         send = partial(self._send, node="")
         self._state = ClusterState(send, connections, transactions.begin) if cluster.keeps_state else None
         self._is_loading = False
         self._writes_soon = False
         self._is_loaded = False
         """Whether all objects were there once, and the state or KubeEdge's ObjectSyncs were read if there was need."""
+        self._claiming: dict[str, list[Callable[[], None]]] = {}
+        """By node that is being claimed, its lists, which wait."""
         self._following: dict[str, list[Callable[[], None]]] = {}
         """By object that is read before a write to it: the writes that came after, and must not overtake it."""
 
     @property
-    def storage(self) -> Mirror:
-        """The objects of the mirrored kinds."""
-        return self._mirror
-
-    @property
     def knows_all(self) -> bool:
-        """Whether all objects are there."""
-        return self.is_ready
+        """Whether all objects are there, and a missing one was deleted."""
+        return self.is_ready and self._cluster.knows_all()
 
     @property
     def is_ready(self) -> bool:
@@ -142,12 +153,23 @@ class ClusterApi:
             self._client.close()
 
     def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
-        """Make a call: a read of a mirrored object from the mirror, all others over HTTP."""
+        """Make a call: a read of a mirrored object from the mirror, all others by requests.
+
+        A node's list waits for its claim: of what is deleted after that, this cloudcore tells the node. The cloudcore
+        to which it was connected before may have sent something without having noted it.
+        """
+        if call.verb == "list" and node in self._claiming:
+            self._claiming[node].append(partial(self.perform, call, node, answered))
+            return
         kind = self._kind_of(call)
+        if kind is not None and not kind.namespaced:  # a metaserver's path may have one all the same
+            call = msgspec.structs.replace(call, namespace="")
         known = self._mirrored(kind, call)
         if known is not None:
             answered(ApiResult(known))
-        elif not node:
+        elif call.verb == WATCH:
+            self._watches.begin(call, answered)
+        elif not node or as_the_node.is_decided(call):
             self._send(call, answered, node)
         elif not is_write(call):
             self._send(call, partial(self._have_read, call, node, answered), node)
@@ -157,27 +179,41 @@ class ClusterApi:
             error = MethodNotAllowedError(f"a node writes no {call.plural[:80]}")
             answered(ApiResult(refusal=error.status()))
 
+    def decides(self, call: ApiCall) -> bool:
+        """Return whether the API server decides on a node's call (`as_the_node`)."""
+        return as_the_node.is_decided(call)
+
     def claim(self, node: str, then: Callable[[], None]) -> None:
         """Claim a node in the cluster if its state is there."""
         if self._state is None:
             then()
-        else:
-            self._state.claim(node, then)
+            return
+
+        def claimed() -> None:
+            waiting = self._claiming.pop(node, ())
+            then()
+            for each in waiting:
+                each()
+
+        self._claiming.setdefault(node, [])
+        self._state.claim(node, claimed)
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
-        """Refuse: who watches a cluster asks its API server."""
-        why = f"cloudcore serves no watch of {query.kind} of a cluster: ask the cluster's API server"
-        return WatchStart(refusal=MethodNotAllowedError(why).status())
+        """Return the beginning of devicecontroller's watch; others are refused."""
+        return self._devices.start_watch(query)
+
+    def watch_leases(self, settings: LeaseSettings, listener: LeaseListener) -> None:
+        """Watch the Leases of cloudcores."""
+        if self._client is not None:
+            watch_leases(self._client, settings, listener)
 
     def changed(self, event: ObjectEvent) -> None:
-        """Do nothing: others watch the cluster themselves."""
+        """Take note of a change of a Device or a DeviceModel; other kinds people watch in the cluster themselves."""
+        self._devices.note(event)
 
     def take_noted(self) -> tuple[ObjectChanged, ...]:
-        """Return nothing."""
-        return ()
-
-    def before_commit(self) -> None:
-        """Do nothing: the cluster has controllers of its own."""
+        """Return the changes of Devices and DeviceModels that were committed since the last call."""
+        return self._devices.take_noted()
 
     def _kind_of(self, call: ApiCall) -> Kind | None:
         """Return the kind of a call's resource, None for one of which edgecontroller knows nothing."""
@@ -198,20 +234,23 @@ class ClusterApi:
         known = (self._mirror.find(key) for key in self._downstream.pods_of(node))
         for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
             self._reflectors.note_end(key_of(pod), uid_of(pod), node)
+        if call.verb == "list" and result.object is not None and not self._cluster.knows_all():
+            result.object["metadata"]["remainingItemCount"] = 1  # nodes delete nothing for such a list
         answered(shown(call, node, result))
 
     def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
-        """Return what takes the answer to a node's write, and a deletion's as what the watch is still to tell: the node
-        waits for the deletion, also of a pod that the mirror has never had.
+        """Return what takes the answer to a node's write: a deletion's without the object, as in KubeEdge. The end of a
+        pod is noted as what the watch is still to tell, for which the node waits, also when the mirror never had the
+        pod.
         """
-        if kind.name != "Pod" or call.verb != "delete":
+        if call.verb != "delete":
             return answered
 
         def noted(result: ApiResult) -> None:
-            uid = ended_uid(call, result)
+            uid = ended_uid(call, result) if kind.name == "Pod" else ""
             if uid:
                 self._reflectors.note_deletion(key_for(kind, call.namespace, call.name), uid, node)
-            answered(result)
+            answered(result if result.refusal is not None else ApiResult())
 
         return noted
 
@@ -263,8 +302,8 @@ class ClusterApi:
         except CallError as error:
             answered(failure(HTTPStatus.BAD_REQUEST, str(error)))
             return
-        if call.plural == _SIGNING_REQUESTS and call.verb == "create" and node:
-            request = _impersonating(request, node)
+        if node and as_the_node.is_sent(call):
+            request = as_the_node.impersonating(request, node)
         key = f"{call.verb} {call.namespace}/{call.name}" if is_write(call) and call.name else ""
         is_repeatable = call.verb in _REPEATABLE and call.patch_type != JSON_PATCH
         lane = _LANES.get(call.plural, RequestLane.QUERY)
@@ -313,7 +352,9 @@ class ClusterApi:
             return
 
         def done(found: Imported) -> None:
-            self._reflectors.observe(lambda: self._connections.take_over(found))
+            self._transactions.begin()
+            if not self._connections.have_state():  # another cloudcore may have been faster
+                self._reflectors.observe(lambda: self._connections.take_over(found))
             self._have_state()
             self._end_turn()
 
@@ -332,10 +373,3 @@ def _result(end: CallEnd) -> ApiResult:
         return failure(HTTPStatus.SERVICE_UNAVAILABLE, "a newer request for the object has taken its place")
     why = getattr(end, "why", "too many requests wait for the API server")
     return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"no answer of the API server: {why}")
-
-
-def _impersonating(request: ApiRequest, node: str) -> ApiRequest:
-    """Return a request in the name of a node: the API server notes who asks for a certificate."""
-    groups = (("Impersonate-Group", "system:nodes"), ("Impersonate-Group", "system:authenticated"))
-    headers = (*request.headers, ("Impersonate-User", user_of(node)), *groups)
-    return msgspec.structs.replace(request, headers=headers)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from beehive.names import Operation
 from modules.cloud.apiserver.kinds import (
     JsonObject,
+    Kind,
     ObjectKey,
     is_being_deleted,
     key_of,
@@ -18,15 +19,18 @@ from modules.cloud.apiserver.object_sync import ObjectSync
 from modules.cloud.apiserver.pod_references import references_of
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.client.calls import ApiCall
+from modules.cloud.devices import DEVICE, is_sent_to_nodes
+from modules.cloud.edgecontroller.device_objects import DeviceObjects
 from modules.cloud.edgecontroller.downstream_messages import (
     DownstreamMessage,
     deletion_of_unknown,
     messages_for_event,
     object_message,
 )
+from modules.cloud.edgecontroller.edge_mesh import EdgeMeshServices
 from modules.cloud.edgecontroller.location_cache import LocationCache
 from modules.cloud.edgecontroller.newest_versions import NewestVersions
-from modules.cloud.edgecontroller.node_watches import NodeWatch, NodeWatches
+from modules.cloud.edgecontroller.node_watches import NodeWatch, NodeWatches, is_other
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
 
@@ -67,16 +71,13 @@ class DownstreamController:
         self._mirrors = mirrors
         self._watches = NodeWatches()
         self._locations = LocationCache()
+        self._devices = DeviceObjects(lister, object_syncs, self.send)
+        self.edge_mesh = EdgeMeshServices(lister, object_syncs, self._locations, send, mirrors)
         self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         """The pods of each node, in order."""
         self._newest = NewestVersions()
         self._unacknowledged: dict[str, set[str]] = {}
         """By node, the uids that were unacknowledged at the last resending."""
-
-    def index_pods(self) -> None:
-        """Records the nodes that need each object, from all pods."""
-        for pod in self._lister.list(_POD):
-            self._learn(key_of(pod), pod)
 
     def note_query(self, request: UpstreamRequest, resource_type: str) -> None:
         """Records a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
@@ -89,16 +90,16 @@ class DownstreamController:
         if self._lister.revision_of(key) is not None or self._locations.count(node) < MAX_HELD_OBJECTS:
             self._locations.add(key, node)
 
-    def watch(self, call: ApiCall) -> None:
+    def watch(self, call: ApiCall, kind: Kind | None = None) -> None:
         """Makes a node a holder of all that its watch selects, now and later. An object that the watch no longer
-        selects is still sent: the metaserver tells its client.
+        selects is still sent: the metaserver tells its client. `kind` as for `NodeWatches.add`.
 
         Raises:
             UnknownKindError: there is no such kind.
             BadRequestError: a selector cannot be read.
             TooManyRequestsError: the node has too many watches.
         """
-        watch = self._watches.add(call)
+        watch = self._watches.add(call, kind)
         if watch is not None:
             self._mirrors(watch.kind)
             self._send_objects(call.node, self._hold_selected(call.node, watch))
@@ -107,8 +108,18 @@ class DownstreamController:
         """Ends a node's watches: it gets no more objects by them, but the changes of those that it has."""
         self._watches.forget(node)
 
+    def node_restarted(self, node: str) -> None:
+        """Resets the acknowledged versions of a node whose process has started. Those of objects that the watch has
+        still to tell are remembered: without a version such an object would count as deleted.
+        """
+        for uid, sync in self._object_syncs.of(node).items():
+            if sync.version and self._live(sync.key, uid) is None and self._newest.is_ahead(uid, sync):
+                self._newest.ahead(sync.key.kind, uid, str(sync.version))
+        self._object_syncs.node_restarted(node)
+
     def node_disconnected(self, node: str) -> None:
         """Forgets the objects that a disconnected node has queried, except those that its pods need."""
+        self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
         self._locations.forget_node(node)
         for key in self._pods.get(node, ()):
@@ -137,11 +148,19 @@ class DownstreamController:
         """Notes that all objects of a kind have been listed in a version."""
         self._newest.listed(kind, version)
 
+    def told(self, kind: str, uid: str, version: str) -> None:
+        """Notes that a change of an object was told, also of one that is not here."""
+        self._newest.told(kind, uid, version)
+
     def handle_event(self, event: ObjectEvent) -> None:
         """Sends a change of an object to the connected nodes that need it."""
-        self._newest.told(event.key.kind, uid_of(event.new), version_of(event.new))
+        self.told(event.key.kind, uid_of(event.new), version_of(event.new))
+        if is_sent_to_nodes(event.key):
+            self._devices.handle_event(event)
+            return
         for node in self._watches.nodes_that_watch(event.key.kind, event.new):
             self._locations.add(event.key, node)
+        self.edge_mesh.hold(event)
         down = messages_for_event(event, self._holders(event))
         if event.key.kind == _POD.name and event.type is EventType.DELETED:
             self._forget_pod(event.key, event.new)
@@ -155,12 +174,15 @@ class DownstreamController:
             is_known = event.type is EventType.ADDED and not self._is_needed(one.node, event.new)
             if not is_known:  # a kind may be listed for the first time after the node had its objects
                 self.send(one)
+        self.edge_mesh.send_pods(event)
         if event.type is EventType.DELETED:
             self._locations.forget(event.key)
 
     def roll_back(self, event: ObjectEvent) -> None:
         """Undoes the records of a change that was rolled back."""
-        if event.key.kind == _POD.name:
+        if is_sent_to_nodes(event.key):
+            self._devices.roll_back(event)
+        elif event.key.kind == _POD.name:
             self._forget_pod(event.key, event.new)
             if event.old is not None:
                 self._learn(event.key, event.old)
@@ -169,34 +191,63 @@ class DownstreamController:
         """Sends a connected node all that it needs and has not acknowledged."""
         self._unacknowledged.pop(node, None)
         for sync in self._object_syncs.of(node).values():
-            if sync.key.kind not in (_POD.name, _NODE.name):
+            if sync.key.kind not in (_POD.name, _NODE.name) and not is_sent_to_nodes(sync.key):
                 self._locations.add(sync.key, node)
         for watch in self._watches.of(node):
             self._hold_selected(node, watch)
         drivers = [key_of(driver) for driver in self._lister.list(_DRIVER)]
         wanted = [*drivers, *self._locations.on_node(node), *self._pods.get(node, ())]
         self._send_all(node, self._unacknowledged_of(node), wanted)
+        self._reconcile_devices(node)
 
-    def resend_unacknowledged(self) -> None:
-        """Sends again the objects that were unacknowledged at the last call already.
+    def send_deletions(self, kind: str) -> None:
+        """Sends connected nodes the deletions of what they have of a kind, and was not there at its first listing."""
+        self.edge_mesh.send_lists()
+        for node in self._object_syncs.nodes():
+            for uid, sync in self._unacknowledged_of(node).items():
+                if sync.key.kind == kind and self._live(sync.key, uid) is None:
+                    self._send_deletion(node, uid, sync)
+
+    def send_deletions_of_devices(self) -> None:
+        """Sends connected nodes the deletions of devices that they do not have any more: all are known."""
+        for node in self._object_syncs.nodes():
+            self._devices.delete_unneeded(node)
+
+    def connected_nodes(self) -> list[str]:
+        """Returns the connected nodes."""
+        return self._object_syncs.nodes()
+
+    def resend_unacknowledged(self, node: str) -> int:
+        """Sends a node again the objects that were unacknowledged at the last call already, and returns the number of
+        its objects.
 
         Newer ones, or their acknowledgements, are still on the way: cloudhub could not detect that a repeated deletion
         was acknowledged.
         """
-        unacknowledged = {node: self._unacknowledged_of(node) for node in self._object_syncs.nodes()}
-        for node, syncs in unacknowledged.items():
-            before = self._unacknowledged.get(node, set())
-            self._send_all(node, {uid: sync for uid, sync in syncs.items() if uid in before})
-        self._unacknowledged = {node: set(syncs) for node, syncs in unacknowledged.items() if syncs}
+        unacknowledged, before = self._unacknowledged_of(node), self._unacknowledged.pop(node, set())
+        late = {uid: sync for uid, sync in unacknowledged.items() if uid in before}
+        if late:
+            self._send_all(node, late)
+            if any(is_sent_to_nodes(sync.key) for sync in late.values()):
+                self._reconcile_devices(node)
+        if unacknowledged:
+            self._unacknowledged[node] = set(unacknowledged)
+        return len(self._object_syncs.of(node))
 
     def send(self, down: DownstreamMessage) -> None:
         """Sends a message to a node, if it is connected here, and records the object in an ObjectSync."""
         if self._object_syncs.is_connected(down.node):
-            self._object_syncs.sending(down.node, uid_of(down.content), down.key)
-            self._send(down)
+            self._object_syncs.sending(down.node, down.uid, down.key)
+            self._send(self.edge_mesh.in_our_name(down))
+
+    def _reconcile_devices(self, node: str) -> None:
+        if self._mirrors(DEVICE.key_name):
+            self._devices.reconcile(node)
+        else:
+            self._devices.send_needed(node)
 
     def _hold_selected(self, node: str, watch: NodeWatch) -> list[ObjectKey]:
-        keys = [key_of(obj) for obj in self._lister.list(kind_named(watch.kind)) if watch.selects(obj)]
+        keys = [key_of(obj) for obj in self._lister.list(watch.of) if watch.selects(obj)]
         for key in keys:
             self._locations.add(key, node)
         return keys
@@ -224,11 +275,12 @@ class DownstreamController:
             return False
         live = self._live(sync.key, uid)
         if live is None:
-            return not self._newest.is_ahead(uid)
+            return not self._newest.is_ahead(uid, sync)
         return self._object_syncs.is_needed(node, uid, int(live.version))
 
     def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
         """Sends unacknowledged and wanted objects to a node, pods last, so that it need not query what they need."""
+        unacknowledged = {uid: sync for uid, sync in unacknowledged.items() if not is_sent_to_nodes(sync.key)}
         for uid, sync in unacknowledged.items():
             if self._live(sync.key, uid) is None:
                 self._send_deletion(node, uid, sync)
@@ -248,7 +300,7 @@ class DownstreamController:
         if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._lister.revision_of(sync.key)):
             self._object_syncs.deleted(node, uid)
         else:
-            self._send(deletion_of_unknown(node, sync.key, uid))
+            self._send(self.edge_mesh.in_our_name(deletion_of_unknown(node, sync.key, uid)))
 
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
         """Sends a connected node the objects whose present version it has not acknowledged."""
@@ -258,7 +310,7 @@ class DownstreamController:
             live = self._lister.revision_of(key)
             if live is None or not self._object_syncs.is_needed(node, live.uid, int(live.version)):
                 continue
-            obj = self._lister.find(key) if self._may_read(node, key) else None
+            obj = self._lister.find(key) if self._may_have(node, key) else None
             if obj is not None:
                 self.send(self._message_for(node, key, obj))
 
@@ -278,7 +330,10 @@ class DownstreamController:
         holders = dict.fromkeys(self._locations.nodes_of(event.key))
         if event.type is EventType.DELETED:
             return [*(holders | dict.fromkeys(self._object_syncs.holders(uid_of(event.new))))]
-        return [node for node in holders if self._may_read(node, event.key)]
+        return [node for node in holders if self._may_have(node, event.key)]
+
+    def _may_have(self, node: str, key: ObjectKey) -> bool:
+        return self._watches.may_have(node, key) if is_other(key.kind) else self._may_read(node, key)
 
 
 def _node_of(pod: JsonObject) -> str:

@@ -10,13 +10,12 @@ from modules.cloud.apiserver.kinds import (
     JsonObject,
     ObjectKey,
     is_being_deleted,
-    kind_named,
     uid_of,
     version_of,
     wire_namespace,
 )
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
-from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH
+from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH, is_other
 
 _OPERATIONS = {
     EventType.ADDED: Operation.INSERT,
@@ -35,14 +34,21 @@ class DownstreamMessage(msgspec.Struct, frozen=True):
     node: str
     operation: Operation
     key: ObjectKey
-    content: JsonObject
+    content: JsonObject | list[JsonObject]
     version: str
+    source: str = ""
+    """The module in whose name it is sent; empty: by its kind."""
+
+    @property
+    def uid(self) -> str:
+        """The uid of its object; empty for a list."""
+        return uid_of(self.content) if isinstance(self.content, dict) else ""
 
     @property
     def resource(self) -> str:
         """The cloud's resource string: `node/NODE/NAMESPACE/TYPE/NAME`."""
-        kind = kind_named(self.key.kind)
-        return str(Resource.of(kind.singular, wire_namespace(self.key), self.key.name).on_node(self.node))
+        resource_type = self.key.kind.partition(".")[0].lower()
+        return str(Resource.of(resource_type, wire_namespace(self.key), self.key.name).on_node(self.node))
 
 
 def messages_for_event(event: ObjectEvent, holders: Iterable[str]) -> list[DownstreamMessage]:
@@ -56,7 +62,7 @@ def messages_for_event(event: ObjectEvent, holders: Iterable[str]) -> list[Downs
         return _for_pod(event)
     if event.key.kind == "Node":
         return _for_node(event)
-    if event.key.kind in _SENT_TO_HOLDERS:
+    if event.key.kind in _SENT_TO_HOLDERS or is_other(event.key.kind):
         operation = _OPERATIONS[event.type]
         if event.key.kind == "Secret" and event.type is EventType.ADDED:
             operation = Operation.UPDATE  # KubeEdge's secret handler has one case for both

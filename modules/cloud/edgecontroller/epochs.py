@@ -15,7 +15,7 @@ class Epochs:
     While cloudcore runs, reflectors notice it. At the start, the list of pods has a lower version than one of a pod
     that was seen before, in a list or in an acknowledgement: lists are asked of etcd, so that their versions only
     increase otherwise. Only pods count, as an API server may keep other resources in another etcd. An embedded API
-    server has one epoch: its objects are in the same database.
+    server has one epoch, unless its database was restored without this one: both are in one file.
 
     Args:
         database: keeps the epoch, for all cloudcores that share it.
@@ -27,7 +27,7 @@ class Epochs:
         self._ended = ended
         self._present = Epoch()
         self._counts = False
-        """Whether a list was seen: the API server is a cluster's."""
+        """Whether a list was seen."""
 
     @property
     def number(self) -> int:

@@ -70,6 +70,11 @@ class Mirror:
         mirrored = self._objects[key.kind].get(key)
         return None if mirrored is None else Revision(mirrored.uid, mirrored.version)
 
+    def body_of(self, key: ObjectKey, version: str) -> bytes | None:
+        """Return the JSON of a version of an object, None if that is not the present one."""
+        mirrored = self._objects[key.kind].get(key)
+        return mirrored.body if mirrored is not None and mirrored.version == version else None
+
     def observe(self, kind: Kind, observed: ObservedObject) -> None:
         """Take over an object that exists. An equal state is no change; what cannot be read is dropped, with a line in
         the log.

@@ -1,6 +1,6 @@
 """The module edgecontroller."""
 
-from collections import Counter
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -12,131 +12,121 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side, type_of
 from beehive.slot import State
-from modules.cloud.apiserver import api_calls, commands
+from modules.cloud.apiserver import commands
 from modules.cloud.apiserver.authorization.access_control import AccessControl
-from modules.cloud.apiserver.authorization.attributes import of_call
 from modules.cloud.apiserver.authorization.graph import NodeGraph
 from modules.cloud.apiserver.authorization.node_authorizer import may_read
-from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.errors import DatabaseError
-from modules.cloud.apiserver.database.listener import DatabaseListener, Listen, can_listen
+from modules.cloud.apiserver.database.listener import poll_for_changes
 from modules.cloud.apiserver.errors import ApiError
+from modules.cloud.apiserver.failures import Failures
 from modules.cloud.apiserver.kinds import kind_named
-from modules.cloud.apiserver.manifest_directory import ManifestDirectory
-from modules.cloud.apiserver.object_store import ObjectStore
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
-from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
-from modules.cloud.client.calls import UNWATCH, WATCH, ApiCall, ApiResult
+from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.edgecontroller import upstream_nodes
-from modules.cloud.edgecontroller.api_engine import ApiEngine
+from modules.cloud.edgecontroller.api_callers import ApiCallers
+from modules.cloud.edgecontroller.change_listeners import tell_of_changes
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.cluster_api import ClusterApi, RemoteCluster
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.embedded_api import EmbeddedApi
-from modules.cloud.edgecontroller.failures import Failures
+from modules.cloud.edgecontroller.duties import Duties
+from modules.cloud.edgecontroller.handled_messages import HandledMessages
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.procedure import Answered, Procedure
+from modules.cloud.edgecontroller.resending import Resending
 from modules.cloud.edgecontroller.responses import UpstreamResponse
 from modules.cloud.edgecontroller.upstream import handler_of, handles_requests, refusal_responses
 from modules.cloud.edgecontroller.upstream_attributes import attributes_of
 from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamRequest, UpstreamResult
-from modules.cloud.messages import ACKNOWLEDGED, HANDLED, HANDLED_RESOURCE, Acknowledged, ConnectEvent
+from modules.cloud.messages import ACKNOWLEDGED, CLOUDCORES, RELEASE_LEASE, Acknowledged, Cloudcores, ConnectEvent
 from modules.cloud.refusals import Refusals
 
-_MANIFESTS_PERIOD = 1.0
-"""Seconds between two reads of the manifests."""
-_POLL_PERIOD = 0.25
-"""Seconds between two polls for the changes of other cloudcores."""
-_POLL_PERIOD_WITH_NOTIFICATIONS = 5.0
 _RESEND_PERIOD = 10.0
 """Seconds between two checks for unacknowledged objects (KubeEdge's sync controller: 5)."""
 _COLLECTION_PERIOD = 600.0
 """Seconds between two looks for the state of deleted nodes."""
 _NODE = kind_named("Node").name
-_POD, _VOLUME = kind_named("Pod"), kind_named("PersistentVolume")
 
 
 class EdgeController(Module):
     """Answers the upstream messages of nodes, and sends nodes the objects that they need.
 
-    It also makes the API calls of `control` and dynamiccontroller. The API server is the embedded one, whose objects
-    and manifests it keeps, or that of a cluster (`ApiEngine`). Each batch of messages is one transaction
-    (`Transactions`). The module's thread waits for the database, and for nothing else.
+    It also makes the API calls of dynamiccontroller, devicecontroller and the router, and those of `control` about a
+    cluster. It is a client of the API server, a cluster's or the embedded one (`ClusterApi`). Each batch of messages is
+    one transaction (`Transactions`). The module's thread waits for the database, and for nothing else.
 
     Args:
-        cluster: the embedded API server, made by the process, so that it outlives a restart of this module; or a
-            cluster's.
-        database: stores ObjectSyncs and the embedded API server's objects; outlives a restart, too.
-        manifests: a watched directory for the embedded API server, or None.
+        cluster: the API server.
+        database: stores ObjectSyncs and claims of nodes; outlives a restart of this module.
         refusals: counts refused requests of nodes.
+        lease: of this cloudcore, by which several divide their duties; None: there can be no other one.
+        known: is told which cloudcores are alive.
     """
 
     name: ClassVar[str] = ModuleName.EDGECONTROLLER
     group: ClassVar[str] = Group.EDGECONTROLLER
     side: ClassVar[Side] = Side.CLOUD
+    batch_seconds: ClassVar[float] = 0.1
+    """A transaction keeps the embedded API server from its own, on which the registrations of nodes wait."""
 
     def __init__(
         self,
-        cluster: Cluster | RemoteCluster,
+        cluster: RemoteCluster,
         database: Database,
-        manifests: ManifestDirectory | None = None,
         refusals: Refusals | None = None,
+        lease: LeaseSettings | None = None,
+        known: KnownCloudcores | None = None,
     ) -> None:
         super().__init__()
         self._database = database
         mirror = Mirror()
-        storage: ObjectStore = cluster.storage if isinstance(cluster, Cluster) else mirror
-        self._graph = NodeGraph(storage)
+        self._graph = NodeGraph(mirror)
         object_syncs = ObjectSyncs(database.put_object_sync)
-        self._transactions = Transactions(storage, database, self._changed, self._claimed, self._rolled_back)
-        sender = self._sender = CloudHubSender(self, self._transactions)
+        self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
+        sender = self._sender = CloudHubSender(self, self._transactions, mirror)
         may_send = partial(may_read, graph=self._graph)
-        self._downstream = DownstreamController(storage, object_syncs, sender.send_down, may_send, self._mirrors)
-        self._connections = NodeConnections(database, storage, object_syncs, self._downstream, sender.close_connection)
+        self._downstream = DownstreamController(mirror, object_syncs, sender.send_down, may_send, self._mirrors)
+        self._connections = NodeConnections(database, mirror, object_syncs, self._downstream, sender.close_connection)
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
-        self._manifests = manifests
-        engine: Callable[..., ApiEngine] = (
-            partial(EmbeddedApi, cluster, database, manifests)
-            if isinstance(cluster, Cluster)
-            else partial(
-                ClusterApi,
-                cluster,
-                self,
-                mirror=mirror,
-                end_turn=self._end_turn_soon,
-                downstream=self._downstream,
-                connections=self._connections,
-            )
+        known = KnownCloudcores() if known is None else known
+        self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._end_turn_soon)
+        if database.shared:
+            self._connections.owns = self._duties.owns
+        self._api = ClusterApi(
+            cluster,
+            self,
+            self._access_control,
+            self._transactions,
+            self._loaded,
+            mirror=mirror,
+            end_turn=self._end_turn_soon,
+            downstream=self._downstream,
+            connections=self._connections,
         )
-        self._api = engine(self._access_control, self._transactions, self._loaded)
+        self._callers = ApiCallers(self._api, self._access_control, self._graph, self._downstream)
         self.failures = Failures()
-        self._handled: Counter[str] = Counter()
-        """Handled messages by node, not yet reported to cloudhub."""
-        self._waiting: list[Callable[[], None]] = []
-        """What came before the objects were loaded."""
+        self._handled = HandledMessages(self)
+        self._waiting: deque[Callable[[], None]] = deque()
+        """What came before the objects were loaded, and after that before it was done."""
         self._ends_turn = False
         """Whether the end of the present turn is in the inbox."""
 
     def on_start(self) -> None:
-        """Loads the objects, and starts to watch them."""
-        self._transact(self._load)
-        if not self._api.is_ready:
-            self.call_soon(self._wait)
-        self.every(_RESEND_PERIOD, lambda: self._transact(self._downstream.resend_unacknowledged))
+        """Starts to list and watch the objects."""
+        self._transact(self._connections.epochs.load)
+        self._api.start()
+        self.call_soon(self._wait)
+        self.every(_RESEND_PERIOD, Resending(self, self._transact, self._downstream).begin)
         self.every(_COLLECTION_PERIOD, lambda: self._transact(self._connections.collect))
-        if self._database.shared:
-            listens = can_listen(self._database.engine)
-            self.every(_POLL_PERIOD_WITH_NOTIFICATIONS if listens else _POLL_PERIOD, self.poll_database)
-            if listens:
-                notified = partial(self.call_soon, self.poll_database)
-                self.start_actor(DatabaseListener, self._database.engine, notified).tell(Listen())
-        if self._manifests is not None:
-            self.every(_MANIFESTS_PERIOD, partial(self._transact, self._manifests.sync))
+        poll_for_changes(self, self._database, self.poll_database)
 
     def on_stop(self) -> None:
         """Leaves the database as it was after the last transaction."""
@@ -145,24 +135,24 @@ class EdgeController(Module):
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
         """Leaves the database as it was after the last transaction; the restarted module loads it."""
-        self._api.stop()
-        self._transactions.abandon()
+        self.on_stop()
         super().on_failure(exception_type, exception_value, traceback)
+
+    def is_batch_full(self) -> bool:
+        """Returns whether the transaction has enough to write and to send."""
+        return self._transactions.is_long
 
     def on_batch_end(self) -> None:
         """Commits the changes of the batch, sends the messages that follow from them, and reports the handled messages
         to cloudhub.
         """
-        self._api.before_commit()
         self._commit()
-        if self._handled:
-            handled, self._handled = dict(self._handled), Counter()
-            self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, handled))
+        self._handled.report()
 
     @handles_requests
     def on_request(self, message: Message) -> None:
         """Handles a query or a report of a node."""
-        self._answer(message, handler_of(message))
+        self._answer(message, handler_of(message), partial(self._downstream.edge_mesh.note_report, message))
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
@@ -212,16 +202,20 @@ class EdgeController(Module):
         """Makes an API call of a node's metaserver, which came through dynamiccontroller."""
         self._call(message, of_node=True)
 
+    @handles(None, Verb.CALL, source=ModuleName.DEVICECONTROLLER)
+    @handles(None, Verb.CALL, source=ModuleName.ROUTER)
+    @handles(None, Verb.CALL, source=ModuleName.CLOUDSTREAM)
     @handles(None, Verb.CALL, source=commands.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
-        """Makes an API call of module `control`: of an administrator without authorization, of a node that calls over
-        TCP with it. The simulation writes this way, in place of people and controllers.
+        """Makes an API call of a module of the cloud: of an administrator without authorization, of a node that calls
+        over TCP with it.
         """
         self._call(message, of_node=False)
 
+    @handles(None, Verb.WATCH, source=ModuleName.DEVICECONTROLLER)
     @handles(None, Verb.WATCH, source=commands.SOURCE)
     def on_watch(self, message: Message) -> None:
-        """Replies with the beginning of a watch of module `control`, which gets all later changes."""
+        """Replies with the beginning of a watch of another module, which gets all later changes."""
 
         def begin() -> None:
             query = message.content_as(WatchQuery)
@@ -233,8 +227,21 @@ class EdgeController(Module):
 
         self._handle(message, begin, refuse)
 
+    @handles(None, CLOUDCORES, source=ModuleName.ROUTER)
+    @handles(None, CLOUDCORES, source=commands.SOURCE)
+    def on_cloudcores(self, message: Message) -> None:
+        """Replies with the cloudcores that are alive, and the nodes that each has."""
+        self._transactions.begin()
+        found = Cloudcores(self._database.cloudcore, self._duties.alive, self._database.claims())
+        self._transactions.after_commit(lambda: self.reply(message, found))
+
+    @handles(None, RELEASE_LEASE, source=commands.SOURCE)
+    def on_release_lease(self, message: Message) -> None:
+        """Gives up the Lease, as cloudcore is stopping, and replies when it is gone."""
+        self._duties.release(lambda: self._transactions.after_commit(lambda: self.reply(message)))
+
     def poll_database(self) -> None:
-        """Takes over the changes of other cloudcores, by an empty transaction."""
+        """Takes over the claims of other cloudcores."""
         self._transact(lambda: None)
 
     def _call(self, message: Message, *, of_node: bool) -> None:
@@ -242,21 +249,14 @@ class EdgeController(Module):
             self._transactions.after_commit(lambda: self.reply(message, result))
 
         def call() -> None:
-            asked = message.content_as(ApiCall)
-            if of_node and asked.verb == UNWATCH:
-                self._downstream.unwatch(asked.node)
-                return answer(ApiResult())
-            if of_node or asked.node:
-                self._access_control.authorize(of_call(asked.node, asked))
-            if of_node and asked.verb == WATCH:
-                self._downstream.watch(asked)
-                return answer(ApiResult())
-            return self._api.perform(asked, asked.node, answer)
+            make = self._callers.call_of_node if of_node else self._callers.call
+            make(message.content_as(ApiCall), answer)
 
-        try:
-            self._handle(message, call, lambda _message, error: answer(ApiResult(refusal=error.status())))
-        except api_calls.DryRunError as end:
-            answer(end.result)
+        self._handle(message, call, lambda _message, error: answer(ApiResult(refusal=error.status())))
+
+    def _perform_own(self, call: ApiCall, answered: Answered) -> None:
+        """Makes an API call of this cloudcore itself."""
+        self._transact(lambda: self._transactions.attempt(partial(self._api.perform, call, "", answered)))
 
     def _mirrors(self, kind: str) -> bool:
         return self._api.mirrors(kind)
@@ -268,14 +268,19 @@ class EdgeController(Module):
 
         Raises:
             DatabaseError: the transaction is lost. The supervisor restarts the module, and the message is tried again.
-            DryRunError: the work was a dry run; nothing of it remains.
         """
-        if not self._api.is_ready:
-            self._waiting.append(partial(self._handle, message, work, refuse))
-            return
+        attempt = partial(self._attempt, message, work, refuse)
+        if self._api.is_ready and not self._waiting:
+            attempt()
+        else:
+            self._waiting.append(attempt)
+
+    def _attempt(
+        self, message: Message, work: Callable[[], None], refuse: Callable[[Message, ApiError], None] | None
+    ) -> None:
         try:
             self._transactions.attempt(work)
-        except (DatabaseError, api_calls.DryRunError):
+        except DatabaseError:
             raise
         except Exception as error:  # noqa: BLE001 - one sender's message must not stop the module for all
             refusal = self.failures.refusal_of(message, error)
@@ -290,7 +295,7 @@ class EdgeController(Module):
         def finished(results: Iterable[UpstreamResult]) -> None:
             self._send_results(message, results)
             then()
-            self._count(message)
+            self._handled.count(message)
 
         def begin() -> None:
             request = UpstreamRequest.of(message, manifests_loaded=self._api.knows_all, now=self.clock.now())
@@ -308,12 +313,9 @@ class EdgeController(Module):
 
         def refused(_: Message, error: ApiError) -> None:
             self._send_results(message, refusal_responses(message, error))
-            self._count(message)
+            self._handled.count(message)
 
         self._handle(message, begin, refused)
-
-    def _count(self, message: Message) -> None:
-        self._handled[Resource.parse(message.route.resource, Side.CLOUD).node] += 1
 
     def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> None:
         for result in results:
@@ -331,20 +333,9 @@ class EdgeController(Module):
             self._commit()
 
     def _commit(self) -> None:
-        """Commits the transaction, and passes its changes on to `control` for watches, in one message: a message for
-        each would overflow its inbox when a large manifest is applied.
-        """
+        """Commits the transaction, and passes its changes on."""
         self._transactions.commit()
-        noted = self._api.take_noted()
-        if noted and self.hive.members(commands.SOURCE):
-            self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
-
-    def _load(self) -> None:
-        self._connections.epochs.load()
-        self._downstream.index_pods()
-        for kind in (_POD, _VOLUME):
-            self._graph.add_objects(self._api.storage.list(kind))
-        self._api.start()
+        tell_of_changes(self, self._api.take_noted())
 
     def _wait(self) -> None:
         if not self._api.is_ready:
@@ -355,12 +346,26 @@ class EdgeController(Module):
         if self.slot.readiness.state is State.NOT_READY:
             self.announce_ready()
         self._transactions.begin()
-        self._connections.restore()
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each()
-        if waiting:
-            self._end_turn_soon()
+        for node in reversed(self._connections.restore()):
+            self._waiting.appendleft(partial(self._connections.restore_node, node))
+        self._duties.begin(self._api)
+        self._end_turn_soon()
+        if self._waiting:
+            self.call_soon(self._do_waiting)
+
+    def _do_waiting(self) -> None:
+        """Handles a portion of the waiting messages: those of a crowd that meets a starting cloudcore take long."""
+        self._transactions.begin()
+        ends_at = self.clock.monotonic() + self.batch_seconds
+        for _ in range(self.batch_limit):
+            if not self._waiting or not self._api.is_ready:
+                break
+            self._waiting.popleft()()
+            if self.clock.monotonic() >= ends_at or self.is_batch_full():
+                break
+        self.on_batch_end()
+        if self._waiting and self._api.is_ready:
+            self.call_soon(self._do_waiting)
 
     def _end_turn_soon(self) -> None:
         """Ends the turn after what is in the inbox: continuations are in no batch of messages."""
@@ -373,12 +378,12 @@ class EdgeController(Module):
         self.on_batch_end()
 
     def _changed(self, event: ObjectEvent) -> None:
-        """Sends a change to the nodes that need it, and to `control` for watches."""
+        """Sends a change to the nodes that need it, and to devicecontroller."""
         self._api.changed(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
         if event.key.kind == _NODE and event.type is not EventType.MODIFIED:
-            self._connections.node_changed(event, elsewhere=self._transactions.is_adopting)
+            self._connections.node_changed(event)
 
     def _claimed(self, claims: Sequence[tuple[str, str]]) -> None:
         self._connections.claimed_elsewhere(claims)

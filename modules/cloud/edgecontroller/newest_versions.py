@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from typing import Final
 
+from modules.cloud.apiserver.object_sync import ObjectSync
 from modules.cloud.client.reflector.request_state import is_lower
 
 _MOST: Final = 10_000
@@ -36,8 +37,13 @@ class NewestVersions:
         if len(self._ahead) > _MOST:
             self._ahead.popitem(last=False)
 
-    def is_ahead(self, uid: str) -> bool:
-        """Return whether an object that is missing may only not have been told yet."""
+    def is_ahead(self, uid: str, acknowledged: ObjectSync) -> bool:
+        """Return whether an object that is missing may only not have been told yet: it was answered to a node, or sent
+        by another cloudcore, in a newer version than was told.
+        """
+        newest = self._of_kind.get(acknowledged.key.kind)
+        if newest is not None and acknowledged.version and is_lower(newest, str(acknowledged.version)):
+            return True
         known = self._ahead.get(uid)
         if known is None:
             return False

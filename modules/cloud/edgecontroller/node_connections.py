@@ -48,6 +48,8 @@ class NodeConnections:
         self._close = close
         self.released: Callable[[], None] = lambda: None
         """Called when a node has disconnected."""
+        self.owns: Callable[[str], bool] = lambda _duty: True
+        """Whether a duty is this cloudcore's, of those that share the database."""
         self._registered_before: set[str] = set()
         """Nodes that have registered while they were being claimed."""
         self.epochs = Epochs(database, self.close_all)
@@ -57,18 +59,22 @@ class NodeConnections:
         self._ended: dict[str, str] = {}
         """By node, a connection whose end was handled before its beginning."""
 
-    def restore(self) -> None:
-        """Claims again the nodes whose claims were rolled back, and sends all connected nodes their unacknowledged
-        objects; for the start of the module.
+    def restore(self) -> list[str]:
+        """Claims again the nodes whose claims were rolled back, and returns the connected nodes, of which each must be
+        restored before any message about it is handled; for the start of the module.
         """
         for node in sorted(self._database.unclaimed & self._database.connected.keys()):
             self._claim(node, self._database.connected[node])
-        for node in self._database.connected:
-            self._load(node)
-            self._downstream.node_connected(node)
         if self._suspects is None:
             self._suspects = set()
             self.collect()
+        return list(self._database.connected)
+
+    def restore_node(self, node: str) -> None:
+        """Sends a node that was connected before the start its unacknowledged objects."""
+        if node in self._database.connected:
+            self._load(node)
+            self._downstream.node_connected(node)
 
     def have_state(self) -> bool:
         """Returns whether anything is known of any node. For a transaction."""
@@ -118,7 +124,7 @@ class NodeConnections:
         self._load(node)
         if node in self._registered_before:
             self._registered_before.discard(node)
-            self._object_syncs.node_restarted(node)
+            self._downstream.node_restarted(node)
             self._object_syncs.sending(node, self._uid_of(node), ObjectKey(_NODE, "", node))
         self._downstream.node_connected(node)
 
@@ -136,7 +142,7 @@ class NodeConnections:
         self._downstream.unwatch(node)
         if not self._object_syncs.is_connected(node):
             self._registered_before.add(node)
-        self._object_syncs.node_restarted(node)
+        self._downstream.node_restarted(node)
         self._downstream.node_connected(node)
 
     def acknowledged(self, objects: Iterable[Acknowledged]) -> None:
@@ -145,7 +151,9 @@ class NodeConnections:
             sync = self._object_syncs.of(one.node).get(one.uid)
             if one.is_delete:
                 self._object_syncs.deleted(one.node, one.uid)
-            elif sync is not None:
+            elif sync is None:
+                self._downstream.edge_mesh.note_acknowledged(one.node, one.uid)
+            else:
                 self._object_syncs.acknowledged(one.node, one.uid, one.version)
                 if sync.key.kind == _POD:
                     self.epochs.note(one.version)
@@ -178,19 +186,13 @@ class NodeConnections:
             if self._object_syncs.is_connected(node):
                 self._load(node)
 
-    def node_changed(self, event: ObjectEvent, *, elsewhere: bool) -> None:
-        """Deletes the ObjectSyncs of a deleted Node, and notes the uid of a new one.
-
-        Args:
-            event: a change of a Node.
-            elsewhere: another cloudcore, with the same database, made the change and forgets the ObjectSyncs, unless
-                the node is connected here.
-        """
+    def node_changed(self, event: ObjectEvent) -> None:
+        """Deletes the ObjectSyncs of a deleted Node, and notes the uid of a new one."""
         node, uid = event.key.name, uid_of(event.new)
         if event.type is EventType.DELETED:
             self._downstream.unwatch(node)
         is_connected = self._object_syncs.is_connected(node)
-        if not is_connected and (elsewhere or event.type is not EventType.DELETED):
+        if not is_connected and event.type is not EventType.DELETED:
             return
         found = self._database.node_state_of(node)
         if event.type is EventType.ADDED and not found.uid:
@@ -203,7 +205,7 @@ class NodeConnections:
         """Deletes the state of nodes whose Node is gone, as one that was deleted while no cloudcore ran.
 
         Each time, it deletes that of Nodes that were missing the last time already: what this cloudcore knows of the
-        cluster may be behind what another one knows.
+        cluster may be behind what another one knows. Of several cloudcores, one does it for a node.
         """
         if self._suspects is None:
             return
@@ -214,7 +216,7 @@ class NodeConnections:
                 continue
             if uid and not found.uid:
                 self._database.put_node_state(node, NodeState(uid, found.epoch))
-            elif node in self._suspects:
+            elif node in self._suspects and self.owns(f"node/{node}"):
                 self._database.forget_node(node)
                 self._database.release(node)
             else:

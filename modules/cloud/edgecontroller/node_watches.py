@@ -8,23 +8,39 @@ from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.selectors import Selector, parse_selector
 from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
 from modules.cloud.apiserver.errors import BadRequestError, TooManyRequestsError
-from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
 from modules.cloud.apiserver.resources import resource_of
 from modules.cloud.client.calls import MOST_WATCHES, ApiCall
+from modules.cloud.devices import KEY_NAMES as DEVICES
 
 SENT_BY_WATCH: Final = ("Service", "Endpoints", "EndpointSlice")
-"""Kinds that a node gets only when it watches them. It gets its pods, its Node, CSIDrivers, and what its pods refer to
-in any case.
+"""Kinds that a node gets only when it watches them, and so it is with a cluster's other kinds. It gets its pods, its
+Node, CSIDrivers, devices, and what its pods refer to in any case.
 """
+
+
+def is_sent_by_watch(kind: str) -> bool:
+    """Return whether nodes get a kind only when they watch it; with its name as in keys."""
+    return kind in SENT_BY_WATCH or is_other(kind)
+
+
+def is_other(kind: str) -> bool:
+    """Return whether a kind is another than those that edgecontroller knows from the start, and no device."""
+    return "." in kind and kind not in DEVICES
 
 
 class NodeWatch(msgspec.Struct, frozen=True):
     """What a watch selects."""
 
-    kind: str
+    of: Kind
     namespace: str
     """Empty: all."""
     selector: Selector
+
+    @property
+    def kind(self) -> str:
+        """The kind as in keys."""
+        return self.of.key_name
 
     def selects(self, obj: JsonObject) -> bool:
         """Return whether it selects an object of its kind."""
@@ -43,7 +59,7 @@ def _watch_of(kind: Kind, call: ApiCall) -> NodeWatch:
         selector = parse_selector(resource_of(kind), labels, fields)
     except ApiStatusError as error:
         raise BadRequestError(error.message) from error
-    return NodeWatch(kind.name, call.namespace, selector.named(call.name) if call.name else selector)
+    return NodeWatch(kind, call.namespace, selector.named(call.name) if call.name else selector)
 
 
 class NodeWatches:
@@ -54,21 +70,25 @@ class NodeWatches:
         self._of: dict[str, dict[tuple[str, str, str, str], NodeWatch]] = {}
         """By node, and by what says whether two watches are equal."""
 
-    def add(self, call: ApiCall) -> NodeWatch | None:
+    def add(self, call: ApiCall, kind: Kind | None = None) -> NodeWatch | None:
         """Add a node's watch, and return it; None for a kind that is sent to nodes without a watch.
+
+        Args:
+            call: the watch.
+            kind: its kind, if it is another than those that edgecontroller knows from the start.
 
         Raises:
             UnknownKindError: there is no such kind.
             BadRequestError: a selector cannot be read.
             TooManyRequestsError: the node has too many watches.
         """
-        kind = self._kinds.at(call.api_version, call.plural)
+        kind = kind or self._kinds.at(call.api_version, call.plural)
         watch = _watch_of(kind, call)
-        if kind.name not in SENT_BY_WATCH:
+        if not is_sent_by_watch(kind.key_name):
             return None
         options = call.options
         fields = f"{call.name} {options.get('fieldSelector') or ''}"
-        key = (kind.name, call.namespace, str(options.get("labelSelector") or ""), fields)
+        key = (kind.key_name, call.namespace, str(options.get("labelSelector") or ""), fields)
         mine = self._of.setdefault(call.node, {})
         if key not in mine and len(mine) >= MOST_WATCHES:
             raise TooManyRequestsError(f"the node has {MOST_WATCHES} watches; end one first")
@@ -79,13 +99,19 @@ class NodeWatches:
         """Return a node's watches."""
         return list(self._of.get(node, {}).values())
 
+    def may_have(self, node: str, key: ObjectKey) -> bool:
+        """Return whether a node watches the kind of an object, there; the selector does not matter, as the metaserver
+        has to be told of what it does not select any more.
+        """
+        return any(one.kind == key.kind and one.namespace in ("", key.namespace) for one in self.of(node))
+
     def forget(self, node: str) -> None:
         """Forget the watches of a node: it has started anew, was deleted, or says which it still has."""
         self._of.pop(node, None)
 
     def nodes_that_watch(self, kind: str, obj: JsonObject) -> list[str]:
         """Return the nodes of which a watch selects an object."""
-        if kind not in SENT_BY_WATCH:
+        if not is_sent_by_watch(kind):
             return []
         return [
             node

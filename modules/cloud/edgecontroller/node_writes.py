@@ -6,7 +6,14 @@ from typing import Any, Final
 
 import msgspec
 
-from modules.cloud.apiserver.errors import TOO_DEEP, ApiError, BadRequestError, ConflictError, MethodNotAllowedError
+from modules.cloud.apiserver.errors import (
+    TOO_DEEP,
+    ApiError,
+    BadRequestError,
+    ConflictError,
+    InvalidError,
+    MethodNotAllowedError,
+)
 from modules.cloud.apiserver.json_patch import apply_json_patch
 from modules.cloud.apiserver.kinds import JsonObject, Kind, uid_of
 from modules.cloud.apiserver.merge_schema import schema_of
@@ -46,9 +53,9 @@ def admitted(
         ApiError: the write is refused.
     """
     try:
-        if live is not None and not same_uid(call, live):
-            why = "Precondition failed: the UID in the request is not that of the object"
-            raise ConflictError(kind.plural, call.name[:253], why, kind.api_group)
+        if live is not None:
+            _check_uid(kind, call, live)
+            admit(live, live)  # whether a patch fits the object would tell others what is in it
         admit(live, proposed(kind, call, live))
         return call if live is None else with_uid(call, live)
     except ApiError:
@@ -58,6 +65,23 @@ def admitted(
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         _log.warning("a write of a node to %s cannot be read", kind.plural, exc_info=error)
         raise BadRequestError(f"{kind.name}: the object does not have the kind's form") from error
+
+
+def _check_uid(kind: Kind, call: ApiCall, live: JsonObject) -> None:
+    """Check the uid that a write names, before the admission as kube-apiserver does: a node may report a pod of which
+    another node has the successor.
+
+    Raises:
+        ConflictError, InvalidError: it is not the object's.
+    """
+    if same_uid(call, live):
+        return
+    if call.verb == "patch":
+        uid = str((_metadata_in(call.body) or {}).get("uid"))
+        why = f'Invalid value: "{uid[:40]}": field is immutable'
+        raise InvalidError(kind.name, call.name[:253], "metadata.uid", why, kind.api_group)
+    why = "Precondition failed: the UID in the request is not that of the object"
+    raise ConflictError(kind.plural, call.name[:253], why, kind.api_group)
 
 
 def proposed(kind: Kind, call: ApiCall, live: JsonObject | None) -> JsonObject | None:

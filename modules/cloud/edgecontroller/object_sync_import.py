@@ -7,6 +7,7 @@ from typing import Final
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_for, kind_named
 from modules.cloud.apiserver.object_sync import ObjectSync
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.devices import DEVICE, DEVICE_MODEL
 from modules.cloud.edgecontroller.object_syncs import is_storable
 from modules.cloud.edgecontroller.procedure import Answered
 
@@ -20,6 +21,10 @@ _ATTEMPTS: Final = 3
 _DIGITS: Final = 19
 _KINDS: Final = ("Node", "Pod", "ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment")
 """Those that KubeEdge's cloudcore sends, of the kinds that this one sends."""
+_DEVICES: Final = {(kind.api_group, kind.name): kind for kind in (DEVICE_MODEL, DEVICE)}
+"""The same, custom kinds. They count as sent and not as acknowledged: KubeEdge's edge acknowledges a device also when
+it tells neither its devicetwin nor a mapper of it.
+"""
 
 Imported = dict[str, dict[str, ObjectSync]]
 """By node and uid."""
@@ -104,14 +109,15 @@ def entry_of(item: JsonObject, find: Callable[[ObjectKey], JsonObject | None]) -
     """
     metadata, spec = item["metadata"], item["spec"]
     node, dot, uid = metadata["name"].rpartition(".")
-    if not dot or spec["objectKind"] not in _KINDS:
+    of_device = _DEVICES.get((spec["objectAPIVersion"].partition("/")[0], spec["objectKind"]))
+    if not dot or (spec["objectKind"] not in _KINDS and of_device is None):
         return None
     live = find(key_for(kind_named("Node"), "", node))
     if live is None or metadata["creationTimestamp"] < live["metadata"]["creationTimestamp"]:
         return None
-    key = key_for(kind_named(spec["objectKind"]), metadata.get("namespace", ""), spec["objectName"])
+    key = key_for(of_device or kind_named(spec["objectKind"]), metadata.get("namespace", ""), spec["objectName"])
     version = (item.get("status") or {}).get("objectResourceVersion") or "0"
-    is_number = version.isascii() and version.isdigit() and len(version) < _DIGITS
+    is_number = of_device is None and version.isascii() and version.isdigit() and len(version) < _DIGITS
     if not is_storable(uid, key):
         return None
     return node, uid, ObjectSync(key, int(version) if is_number else 0)

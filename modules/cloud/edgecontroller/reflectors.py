@@ -11,13 +11,15 @@ from modules.cloud.apiserver.kinds import Kind, ObjectKey, kind_named
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.client.call_requests import collection_path
 from modules.cloud.client.kube_client import KubeClient, News
-from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
+from modules.cloud.client.reflector.effects import Deleted, EpochChanged, ObservedObject, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.devices import DEVICE, DEVICE_MODEL, KEY_NAMES
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.ended_pods import EndedPods
+from modules.cloud.edgecontroller.held_devices import HeldDevices
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
-from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH
+from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH, is_other
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +31,10 @@ _REQUIRED: Final = frozenset({"Node", "Pod"})
 """Kinds without which no node can be served; the right to another may be missing."""
 _FOR_WATCHES: Final = frozenset(SENT_BY_WATCH)
 """The kinds that are mirrored from the first time on that a node watches them, or has objects of them."""
+_LATER: Final = _FOR_WATCHES | KEY_NAMES
+"""Kinds without which nodes are served: those, and devices, which many clusters do not have."""
+_MOST_OTHERS: Final = 12
+"""Other kinds that are mirrored for the watches of nodes; each takes a connection, of which a client has 32."""
 _WATCH_SECONDS: Final = 2.0
 """Seconds in which the watch of pods tells a deletion that the API server has answered, unless something is wrong."""
 _POD: Final = "Pod"
@@ -67,10 +73,15 @@ class Reflectors:
         self._all_listed = all_listed
         self._client: KubeClient | None = None
         self._ended_pods = EndedPods()
+        self._held = HeldDevices(mirror, module, self._observe_device)
         self._missing = set(MIRRORED)
         """Kinds of which no list is complete yet, and without which no node is served."""
-        self._for_watches: dict[str, bool] = {}
-        """The kinds that are mirrored for the watches of nodes, and whether their lists are complete."""
+        self._later: dict[str, bool] = {}
+        """The kinds of `_LATER` that are mirrored, and whether their lists are complete."""
+        self._refused: dict[str, int] = {}
+        """The kinds that the API server refuses, with its status."""
+        self._ever_listed: set[str] = set()
+        """Those of them that were listed once: from then on the reflector tells what is deleted."""
 
     @property
     def are_complete(self) -> bool:
@@ -78,19 +89,31 @@ class Reflectors:
         return not self._missing
 
     def start(self, client: KubeClient) -> None:
-        """Begin to list and watch the kinds that nodes hold."""
+        """Begin to list and watch the kinds that nodes hold, and devices: models first, as nodes get them first."""
         self._client = client
         for name in MIRRORED:
             self._watch(client, kind_named(name))
+        self._watch_later(DEVICE_MODEL)
 
     def mirrors(self, kind: str) -> bool:
         """Begin to mirror a kind that nodes watch; return whether all objects of a kind are in the mirror."""
-        if kind not in _FOR_WATCHES:
+        if kind in _FOR_WATCHES and kind not in self._later:
+            self._watch_later(kind_named(kind))
+        return self._later.get(kind, kind not in _LATER and not is_other(kind))
+
+    def mirror(self, kind: Kind) -> bool:
+        """Begin to mirror another kind that a node watches; return whether that is possible, or done already."""
+        name = kind.key_name
+        if name in self._later or not is_other(name):
             return True
-        if kind not in self._for_watches and self._client is not None:
-            self._for_watches[kind] = False
-            self._watch(self._client, kind_named(kind))
-        return self._for_watches.get(kind, False)
+        if sum(map(is_other, self._later)) >= _MOST_OTHERS:
+            return False
+        self._watch_later(kind)
+        return True
+
+    def refusal_of(self, kind: str) -> int:
+        """Return the status with which the API server refuses a kind; 0 if it has not."""
+        return self._refused.get(kind, 0)
 
     def note_deletion(self, key: ObjectKey, uid: str, node: str) -> None:
         """Take over that the API server has deleted a pod for its node. If the mirror has the pod, its watch is given
@@ -118,6 +141,11 @@ class Reflectors:
         except Exception:  # noqa: BLE001 - one object must not stop the module for all
             _log.exception("a change of an object cannot be handled")
 
+    def _watch_later(self, kind: Kind) -> None:
+        if self._client is not None:
+            self._later[kind.key_name] = False
+            self._watch(self._client, kind)
+
     def _watch(self, client: KubeClient, kind: Kind) -> None:
         selector = _ASSIGNED if kind.name == _POD else ""
         path = collection_path(kind.api_version, kind.plural)
@@ -130,9 +158,10 @@ class Reflectors:
                 self._downstream.listed(kind.key_name, news.resource_version)
                 self._listed(kind, news.resource_version)
             case Refused():
-                _log.warning("cannot watch %s: %d: %s", kind.plural, news.status, news.message)
-                if kind.name not in _REQUIRED | _FOR_WATCHES:
-                    self._have(kind.name)
+                self._log_refusal(kind, news)
+                self._refused[kind.key_name] = news.status
+                if kind.key_name not in _REQUIRED | _LATER and not is_other(kind.key_name):
+                    self._have(kind.key_name)
             case EpochChanged():
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
                 self._ended_pods.forget()
@@ -143,9 +172,31 @@ class Reflectors:
             case Deleted():
                 self._ended_pods.told(news.object.uid)
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
+                self._held.drop(key)
+                self._downstream.told(kind.key_name, news.object.uid, news.object.resource_version)
                 self.observe(partial(self._mirror.remove, key, news.object.resource_version))
-            case _ if news.object.uid not in self._ended_pods:
+            case _ if news.object.uid not in self._ended_pods and not self._must_wait(kind, news.object):
                 self.observe(partial(self._mirror.observe, kind, news.object))
+                if kind.key_name == DEVICE_MODEL.key_name:
+                    self._held.release(ObjectKey(kind.key_name, news.object.namespace, news.object.name))
+
+    def _must_wait(self, kind: Kind, observed: ObservedObject) -> bool:
+        """Return whether a Device waits for its model, as it may in the first list too: the model can be newer than the
+        list of models.
+        """
+        return kind.key_name == DEVICE.key_name and self._held.holds(observed)
+
+    def _observe_device(self, observed: ObservedObject) -> None:
+        self.observe(partial(self._mirror.observe, DEVICE, observed))
+        self._end_turn()
+
+    def _log_refusal(self, kind: Kind, refused: Refused) -> None:
+        """Log that a kind is refused; once that there are no devices, of which the API server is asked for ever."""
+        is_new = self._refused.get(kind.key_name) != refused.status
+        if kind.key_name not in KEY_NAMES and (is_new or not kind.is_custom):
+            _log.warning("cannot watch %s: %d: %s", kind.plural, refused.status, refused.message)
+        elif kind.key_name in KEY_NAMES and is_new:
+            _log.info("no devices are served: the API server answers %d: %s", refused.status, refused.message)
 
     def _note_late(self, key: ObjectKey, uid: str, node: str) -> None:
         if self._mirrors_pod(key, uid):
@@ -165,18 +216,20 @@ class Reflectors:
 
     def _listed(self, kind: Kind, version: str) -> None:
         self._transactions.begin()
+        self._refused.pop(kind.key_name, None)
         if kind.name == _POD and self._epochs.listed(version):
             _log.warning("%s: the API server was restored to an older state", kind.plural)
             self._list_again()
         else:
-            self._have(kind.name)
+            self._have(kind.key_name)
 
     def _list_again(self) -> None:
         """List all kinds again: until then nodes are not served, as the mirror is partly older than the restore."""
 
         def list_all() -> None:
             self._missing |= set(MIRRORED)
-            self._for_watches = dict.fromkeys(self._for_watches, False)
+            self._later = dict.fromkeys(self._later, False)
+            self._held.forget_listed()
             if self._client is not None:
                 self._client.list_again()
 
@@ -184,10 +237,29 @@ class Reflectors:
         self._module.call_soon(list_all)
 
     def _have(self, kind: str) -> None:
-        if kind in self._for_watches:
-            self._for_watches[kind] = True
+        if kind == DEVICE.key_name:
+            self._held.after_those_now(self._have_devices)
+        elif kind in self._later:
+            self._have_later(kind)
         if kind in self._missing:
             self._missing.discard(kind)
             if not self._missing:
                 self._transactions.begin()
                 self._all_listed()
+
+    def _have_devices(self) -> None:
+        self._end_turn()
+        self._transactions.begin()
+        self._have_later(DEVICE.key_name)
+
+    def _have_later(self, kind: str) -> None:
+        self._later[kind] = True
+        is_first = kind not in self._ever_listed
+        self._ever_listed.add(kind)
+        if kind == DEVICE.key_name:
+            self._downstream.send_deletions_of_devices()
+        elif kind == DEVICE_MODEL.key_name:
+            if is_first:
+                self._watch_later(DEVICE)
+        elif is_first:
+            self._downstream.send_deletions(kind)

@@ -33,6 +33,8 @@ _KINDS: Final[dict[str, str]] = {
         "VolumeAttachment",
         "CertificateSigningRequest",
         "Event",
+        "Service",
+        "Endpoints",
     )
 }
 

@@ -14,6 +14,7 @@ from edged.server.responses import Handler, Reply, Response, json, text
 from metamanager.application import Target, Verb
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found
+from modules.apimachinery.openapi import OpenApi
 from modules.apimachinery.options import read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import Resource
@@ -46,7 +47,7 @@ class ApiSettings(msgspec.Struct, frozen=True):
 
 
 class Api:
-    """Serves the Kubernetes API (`HttpService`): reads of stored kinds from the cache, all else from the cloud.
+    """Serves the Kubernetes API (`HttpService`): the cache answers reads of stored kinds, the cloud all other requests.
 
     Requests that a page in a browser may have sent are refused: clients of this API send no browser's headers, and a
     foreign page could otherwise reach the loopback interface.
@@ -72,6 +73,7 @@ class Api:
         clock: Clock = hive.clock
         self._settings = settings
         self._discovery = Discovery(RESOURCES, settings.version)
+        self._openapi = OpenApi(RESOURCES)
         self._cache = cache
         self._hive = hive
         self._cloud = ApplicationAgent(hive, settings.node)
@@ -98,6 +100,7 @@ class Api:
         if request.parts[:1] and request.parts[0] in _HEALTH:
             return self._health()
         document = self._discovery.document(request.parts)
+        document = self._openapi.document(request.parts) if document is None else document
         if document is not None:
             return _json(document)
         return self._read(request, parse_target(request.parts))
@@ -138,7 +141,7 @@ class Api:
         return self._reader.list(resource, target.namespace, options)
 
     def _follow(self, target: Target) -> None:
-        """Let the cloud send what the client reads, from now on."""
+        """Have the cloud send changes of the collection that the client reads, from now on."""
         if self._hive.members(Group.METASERVER):
             collection = msgspec.structs.replace(target, name="", subresource="")
             content = Message.new(

@@ -63,8 +63,8 @@ def read_answer(answer: Message) -> bytes:
     app = answer.content_as(Application)
     if app.status == Progress.APPROVED:
         return b"" if app.resp_body in (None, b"null") else app.resp_body or b""
-    if app.error.status.get("code") or app.error.status.get("reason"):
-        raise CloudRefusalError(app.error.status)
+    if app.refusal.get("code") or app.refusal.get("reason"):
+        raise CloudRefusalError(app.refusal)
     raise ApiStatusError(500, app.reason or "the cloud refused and did not say why")
 
 

@@ -1,4 +1,4 @@
-"""The Kubernetes API for the node's owner, who seldom asks: its cache exists only while somebody does."""
+"""The Kubernetes API for the node's owner: its cache exists only while the API is in use."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +20,8 @@ IDLE_SECONDS: Final = 60.0
 """Seconds without a request or a watch after which the cache is dropped."""
 
 _REVISIONS_A_MILLISECOND: Final = 1 << 20
-"""More than ever occur, so that revisions of one cache are below those of the next."""
+"""Revisions for each millisecond of the clock: more than a cache ever uses, so that the next cache begins above
+them."""
 
 
 class _Session(NamedTuple):
@@ -99,8 +100,8 @@ class ApiOnDemand:
         return session
 
     def _follow(self, session: _Session) -> bool:
-        """Bring the cache of a watch up to date, but for the store while it cannot be read. Return whether the cache is
-        in use: one that was dropped while a client did not read for long gets no changes any more.
+        """Bring the cache of a watch up to date, except for the store while it cannot be read. Return whether the cache
+        is in use: a cache that was dropped while a client read nothing for long gets no more changes.
         """
         with self._lock:
             if session is not self._session:

@@ -1,4 +1,4 @@
-"""The watches of the node's clients, in the cloud: KubeEdge's metaserver agent, as far as it watches."""
+"""The cloud's watches for clients of the node's API: the watching part of KubeEdge's metaserver agent."""
 
 import logging
 from typing import ClassVar, Final
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 FROM_WATCHES: Final = frozenset({ResourceType.SERVICE, ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE})
 """The kinds that a cloud sends only to nodes that watch them."""
 FOLLOW: Final = "follow"
-"""Operation of the message with a `Target` that clients of the node read."""
+"""Operation of the message with a `Target` to watch."""
 FOLLOW_RESOURCE: Final = "metaserver/watches"
 MOST: Final = 64
 """Watches that a cloud takes from one node."""
@@ -24,8 +24,9 @@ _SECONDS: Final = 10.0
 
 
 class WatchAgent(Module):
-    """Watches in the cloud what clients of the node's API read of the kinds in `FROM_WATCHES`, as long as the process
-    lives: so it is there when the cloud is not. Each new connection repeats all watches.
+    """Has the cloud watch each collection of a kind in `FROM_WATCHES` that a client of the node's API has read, as long
+    as the process lives, so that the node still has these objects when it is offline. Each new connection repeats all
+    watches.
 
     Args:
         node: name of this node.
@@ -41,7 +42,7 @@ class WatchAgent(Module):
 
     @handles(None, FOLLOW)
     def follow(self, message: Message) -> None:
-        """Begin the watch of a collection, unless there is one."""
+        """Start to watch a collection, unless it is watched already."""
         target = message.content_as(Target)
         app = application(target, Verb.WATCH, self._node, b'{"watch":true}')
         if app.id in self._watches:
@@ -60,7 +61,7 @@ class WatchAgent(Module):
             self.request(ModuleName.EDGEHUB, repeated, _SECONDS, self._repeated)
 
     def _answered(self, answer: Message | BeehiveError) -> None:
-        """Take the cloud's answer. Without one the watch is repeated with the next connection."""
+        """Take the cloud's answer. Without an answer the watch is repeated on the next connection."""
         if isinstance(answer, Message) and answer.route.operation == Operation.APPLICATION_RESPONSE:
             self._take(answer.content_as(Application))
 
@@ -71,5 +72,5 @@ class WatchAgent(Module):
 
     def _take(self, app: Application) -> None:
         if app.status != Progress.APPROVED:
-            why = app.reason or app.error.status.get("message") or "it did not say why"
+            why = app.reason or app.refusal.get("message") or "it did not say why"
             _log.warning("the cloud refuses the watch of %s: %s", app.key[:200], str(why)[:200])

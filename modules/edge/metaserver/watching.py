@@ -12,6 +12,7 @@ from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.options import ReadOptions
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector
+from modules.apimachinery.watch_errors import error_event, failed_watch
 from modules.edge.metaserver.watch_cache import CacheChange, TooOldError, WatchCache, clear_notification
 
 BOOKMARK_SECONDS: Final = 60.0
@@ -24,7 +25,7 @@ _INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
 
 
 class WatchSource(NamedTuple):
-    """What brings the cache up to date while somebody watches."""
+    """The source of a cache's changes while clients watch it."""
 
     refresh: Callable[[], bool] = lambda: True
     """Returns whether the cache is still kept up to date; the watch of one that is not ends."""
@@ -33,7 +34,7 @@ class WatchSource(NamedTuple):
 
 
 FOLLOWED: Final = WatchSource()
-"""The cache is told of each change by itself."""
+"""A source that sends each change to the cache on its own."""
 
 
 class WatchEvent(NamedTuple):
@@ -81,8 +82,11 @@ class Watcher:
         self._source = source
 
     def watch(self, resource: Resource, namespace: str, options: ReadOptions) -> Stream:
-        """Return the stream of events. Raise ApiStatusError with 410 when the history does not have the revision."""
-        start = self._start(options)
+        """Return the stream of events; one error (410) when the history does not have the revision."""
+        try:
+            start = self._start(options)
+        except TooOldError:
+            return failed_watch(_too_old(options.revision).status())
         return Stream(
             "application/json",
             lambda peer: _Watch(self._cache, self._clock, resource, namespace, options, self._source).pieces(
@@ -97,7 +101,7 @@ class Watcher:
         text = options.revision
         revision = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1
         if not self._cache.knows(revision):
-            raise _too_old(text)
+            raise TooOldError
         return revision
 
 
@@ -138,7 +142,7 @@ class _Watch:
                 try:
                     revision, changes = self._cache.since(revision, self._resource.token)
                 except TooOldError:
-                    yield _event("ERROR", msgspec.json.encode(_too_old(str(revision)).status()))
+                    yield error_event(_too_old(str(revision)).status())
                     return
                 yield from self._events_and_bookmark(changes, revision)
                 left = deadline - self._clock.monotonic()

@@ -10,6 +10,8 @@ from edged.server.request import Request
 from edged.server.responses import Response
 from metamanager.application import PatchInfo, Target, Verb
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
+from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
 from modules.edge.metaserver.application_agent import ApplicationAgent
 
 METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
@@ -54,7 +56,7 @@ def _patch(request: Request, target: Target) -> bytes:
     media = _media(request)
     if media not in _PATCHES:
         raise ApiStatusError(
-            415, f"the body of the request was in an unknown format - accepted media types: {_PATCHES}"
+            415, f"the body of the request was in an unknown format - accepted media types: {', '.join(_PATCHES)}"
         )
     subresources = target.subresource.split("/") if target.subresource else None
     info = PatchInfo(
@@ -64,13 +66,26 @@ def _patch(request: Request, target: Target) -> bytes:
 
 
 def _body(request: Request) -> bytes:
-    if _media(request) not in (_JSON, ""):
-        raise ApiStatusError(415, f"the body of the request was in an unknown format - accepted media types: {_JSON}")
+    media = _media(request)
+    if media == PROTOBUF:
+        return _from_protobuf(request.body)
+    if media not in (_JSON, ""):
+        known = f"{_JSON}, {PROTOBUF}"
+        why = f"the body of the request was in an unknown format - accepted media types include: {known}"
+        raise ApiStatusError(415, why)
     try:
         decode_json(request.body, dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ApiStatusError(400, "the body of the request is no JSON object") from error
     return request.body
+
+
+def _from_protobuf(body: bytes) -> bytes:
+    """Return a body of kubectl's typed clients in JSON, which is what the cloud is asked in."""
+    try:
+        return msgspec.json.encode(decode_protobuf(body))
+    except ProtobufError as error:
+        raise ApiStatusError(400, str(error)) from error
 
 
 def _media(request: Request) -> str:

@@ -2,9 +2,18 @@
 
 import sys
 
-from modules.processes.cloudcore.cli import main
+from modules.processes.edgecore.start_collector import collect_rarely
 
 __all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command in `sys.argv`; return the exit status."""
+    collect_rarely()
+    from modules.processes.cloudcore import cli  # noqa: PLC0415 - after that
+
+    return cli.main()
+
 
 if __name__ == "__main__":
     sys.exit(main())

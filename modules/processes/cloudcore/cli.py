@@ -61,8 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
     """Return the parser and its commands; of kubectl's verbs those in `words` have options, all of them for None."""
-    parser = VerbParser(prog="cloudcore", description="A cloud for edge nodes, without Kubernetes behind it.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser = VerbParser(
+        prog="cloudcore",
+        description="A cloud for edge nodes: by itself, or before the API server of a Kubernetes cluster.",
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     run_command.add(commands)
     add_verbs(commands, "cloudcore", connect, VERBS, add_connection=add_socket_options, words=words)
     own_commands.add(commands)

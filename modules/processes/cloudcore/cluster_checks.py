@@ -9,7 +9,7 @@ import msgspec
 from modules.processes.edgecore.doctor.check_result import CheckResult, failed, ok, unknown, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from modules.processes.cloudcore.cluster_rights import Right
 
@@ -38,6 +38,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Why rights could not be asked for."""
     edge_nodes: int = 0
     """Nodes of the cluster that are edge nodes."""
+    device_kinds: Mapping[str, int] = {}
+    """The HTTP status of a list of each kind of devices, by plural."""
 
 
 def check_cluster(facts: ClusterFacts) -> list[CheckResult]:
@@ -45,7 +47,7 @@ def check_cluster(facts: ClusterFacts) -> list[CheckResult]:
     if facts.error:
         hint = "does this machine reach the API server, and is the user of the kubeconfig right?"
         return [failed("cluster", f"{facts.where}: {facts.error}", hint)]
-    return [_version(facts), *_clock(facts.skew), *_rights(facts), _nodes(facts)]
+    return [_version(facts), *_clock(facts.skew), *_rights(facts), _nodes(facts), _devices(facts.device_kinds)]
 
 
 def _version(facts: ClusterFacts) -> CheckResult:
@@ -80,13 +82,14 @@ def _rights(facts: ClusterFacts) -> Iterator[CheckResult]:
         return
     shown = ", ".join(f"{right.verb} {_resource(right)}" for right in facts.denied[:_SHOWN])
     more = f" and {len(facts.denied) - _SHOWN} more" if len(facts.denied) > _SHOWN else ""
-    hint = "apply the ClusterRole of deploy/cloudcore.yaml and bind it to this user"
+    hint = "apply the roles of deploy/cloudcore.yaml and bind them to this user"
     yield failed("rights", f"missing: {shown}{more}", hint)
 
 
 def _resource(right: Right) -> str:
     name, slash, subresource = right.resource.partition("/")
-    return f"{name}.{right.group}{slash}{subresource}" if right.group else right.resource
+    text = f"{name}.{right.group}{slash}{subresource}" if right.group else right.resource
+    return f"{text} in {right.namespace}" if right.namespace else text
 
 
 def _nodes(facts: ClusterFacts) -> CheckResult:
@@ -94,3 +97,15 @@ def _nodes(facts: ClusterFacts) -> CheckResult:
         hint = "run edgecore on a machine, with this cloudcore as its server"
         return warning("edge nodes", "none has registered in the cluster", hint)
     return ok("edge nodes", f"{facts.edge_nodes} in the cluster")
+
+
+def _devices(kinds: Mapping[str, int]) -> CheckResult:
+    """Return whether devices are served, which a cluster need not have."""
+    absent, refused = ([name for name, status in kinds.items() if status == code] for code in (404, 403))
+    if refused:
+        hint = "apply the role cloudcore-devices of deploy/cloudcore.yaml and bind it to this user"
+        return warning("devices", f"not served: {', '.join(refused)} may not be listed", hint)
+    if absent == ["devicestatuses"]:
+        text = "what nodes report of them is not stored: the cluster has no DeviceStatuses"
+        return warning("devices", text, "apply deploy/devices.yaml")
+    return ok("devices", "none: the cluster does not define their kinds" if absent else "their kinds are defined")

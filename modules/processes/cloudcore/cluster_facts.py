@@ -18,6 +18,7 @@ from modules.cloud.client.http.factory import http_transport
 from modules.cloud.client.kubeconfig import reading
 from modules.cloud.client.response_collector import ResponseCollector
 from modules.cloud.client.transport import ApiRequest, ApiResponse, KubeTransport
+from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.processes.cloudcore.cluster_checks import ClusterFacts
 from modules.processes.cloudcore.cluster_rights import Right, needed
 from modules.processes.edgecore.version import VERSION
@@ -25,11 +26,13 @@ from modules.processes.edgecore.version import VERSION
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from modules.cloud.apiserver.kinds import Kind
     from modules.cloud.client.kubeconfig.model import Selected
 
 _SECONDS: Final = 15.0
 """For each response."""
 _EDGE: Final = "node-role.kubernetes.io/edge"
+_DEVICE_KINDS: Final = (DEVICE_MODEL, DEVICE, DEVICE_STATUS)
 _REVIEWS: Final = collection_path("authorization.k8s.io/v1", "selfsubjectaccessreviews")
 
 
@@ -61,6 +64,7 @@ def _gathered(transport: KubeTransport, selected: Selected, clock: Clock) -> Clu
         version=str(version.object.get("gitVersion")),
         skew=_skew(response.head.header("date"), clock.now()),
         edge_nodes=_edge_nodes(transport),
+        device_kinds={kind.plural: _status_of_list(transport, kind) for kind in _DEVICE_KINDS},
     )
     denied, asked = [], 0
     for right in needed():
@@ -90,6 +94,8 @@ def _ask(transport: KubeTransport, request: ApiRequest) -> ApiResponse:
 def _review(right: Right) -> ApiRequest:
     resource, _, subresource = right.resource.partition("/")
     attributes = {"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb}
+    if right.namespace:
+        attributes["namespace"] = right.namespace
     body: dict[str, Any] = {
         "kind": "SelfSubjectAccessReview",
         "apiVersion": "authorization.k8s.io/v1",
@@ -104,6 +110,11 @@ def _edge_nodes(transport: KubeTransport) -> int:
     call = ApiCall(verb="list", api_version="v1", plural="nodes", options={"labelSelector": _EDGE})
     listed = result_of(_ask(transport, request_of(call)))
     return len((listed.object or {}).get("items") or [])
+
+
+def _status_of_list(transport: KubeTransport, kind: Kind) -> int:
+    call = ApiCall(verb="list", api_version=kind.api_version, plural=kind.plural, options={"limit": 1})
+    return _ask(transport, request_of(call)).head.status
 
 
 def _skew(date: str, now: float) -> float | None:

@@ -1,8 +1,12 @@
-"""The rights that cloudcore needs in a cluster: those of the ClusterRole `cloudcore` in `deploy/cloudcore.yaml`."""
+"""The rights that cloudcore needs in a cluster: those of the ClusterRole `cloudcore` and the Role `cloudcore-leases` in
+`deploy/cloudcore.yaml`.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from modules.cloud.coordination import lease_settings, leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +19,8 @@ class Right(NamedTuple):
     resource: str
     """With its subresource: `pods/status`."""
     verb: str
+    namespace: str = ""
+    """"" for all namespaces."""
 
 
 _MIRRORED: Final = ("get", "list", "watch")
@@ -38,3 +44,6 @@ def needed() -> Iterator[Right]:
     """Yield the rights without which a node lacks something."""
     for group, resources, verbs in _RULES:
         yield from (Right(group, resource, verb) for resource in resources for verb in verbs)
+    yield from (
+        Right("coordination.k8s.io", leases.PLURAL, verb, lease_settings.NAMESPACE) for verb in ("list", "watch")
+    )

@@ -11,7 +11,11 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from modules.cloud.coordination.lease_settings import LeaseSettings
+
 _IN_MEMORY: Final = "sqlite://"
+CLIENT_NAMES: Final = ("kube-apiserver-kubelet-client", "kube-apiserver", "system:kube-apiserver")
+"""Names in the certificates with which API servers call kubelets: kubeadm's, and those of other distributions."""
 
 
 class TlsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,6 +35,54 @@ class TlsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     certificate_seconds: Annotated[float, Meta(ge=1, le=100 * 365 * 24 * 3600)] = 365 * 24 * 3600.0
     """Validity of a node's certificate (`cloudHub.edgeCertSigningDuration`, there in days)."""
+
+
+class RouterConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """HTTP for callers of nodes (`modules.router`)."""
+
+    address: str = "127.0.0.1"
+    """IP address (`router.address`). Default the loopback interface and not KubeEdge's 0.0.0.0."""
+
+    port: Annotated[int, Meta(ge=0, le=65535)] = 9443
+    """TCP port (`router.port`). 0 takes any free one; the port is printed."""
+
+    advertise_address: str = ""
+    """Host at which other cloudcores reach the port. Default the address or, where that means every address of the
+    machine, what the host's name stands for."""
+
+    rest_timeout: Annotated[float, Meta(gt=0)] = 60.0
+    """Seconds for a node's answer (`router.restTimeout`)."""
+
+
+class CloudStreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tunnels for logs of and commands in containers of nodes (`modules.cloudStream`)."""
+
+    tunnel_address: str = "127.0.0.1"
+    """IP address of the nodes' tunnels. Default the loopback interface; KubeEdge's is 0.0.0.0."""
+
+    tunnel_port: Annotated[int, Meta(ge=0, le=65535)] = 10004
+    """TCP port there (`tunnelPort`). 0 takes any free one."""
+
+    stream_address: str = "127.0.0.1"
+    """IP address at which a cluster's API server finds what kubelets serve."""
+
+    stream_port: Annotated[int, Meta(ge=0, le=65535)] | None = None
+    """TCP port there (`streamPort`, 10003). 0 takes any free one. Default none."""
+
+    advertised_port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """Port in the status of nodes, which leads the API server to `stream_port`. Default the same."""
+
+    tls_stream_ca_file: Path | None = None
+    """Authority of the API server's client certificate (`tlsStreamCAFile`), which KubeEdge does not check."""
+
+    tls_stream_cert_file: Path | None = None
+    """Certificate of the stream server (`tlsStreamCertFile`). Default the one of the websocket, with `tls`."""
+
+    tls_stream_private_key_file: Path | None = None
+    """Its key (`tlsStreamPrivateKeyFile`)."""
+
+    client_names: tuple[Annotated[str, Meta(min_length=1)], ...] = CLIENT_NAMES
+    """Common names of API servers' client certificates."""
 
 
 class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,8 +121,18 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """TCP port of the Kubernetes API over HTTPS (kube-apiserver's `--secure-port`), which needs `tls`. 0 takes any free
     one. Default none: the control socket only."""
 
+    insecure_port: Annotated[int, Meta(ge=0, le=65535)] | None = None
+    """TCP port of the Kubernetes API over plain HTTP on 127.0.0.1, where every program of this machine is an
+    administrator. 0 takes any free one. Default none."""
+
     bind_address: str = "127.0.0.1"
     """IP address of the Kubernetes API over HTTPS."""
+
+    router: RouterConfig | None = None
+    """Callers of nodes, by Rules. Default none: Rules from nodes to servers only. With `tls` it is HTTPS."""
+
+    cloud_stream: CloudStreamConfig | None = None
+    """Tunnels of nodes. Default none: no logs of and no commands in containers from here."""
 
     token_auth_file: Path | None = None
     """File of static tokens, `token,user,uid,"group1,group2"`. Default none: client certificates only."""
@@ -87,6 +149,9 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     state: Literal["database", "cluster"] = "database"
     """Where it is kept what nodes have acknowledged. In the cluster it is one NodeState for each node, and there is no
     database then."""
+
+    lease: LeaseSettings = LeaseSettings()
+    """The Lease by which several cloudcores know of each other."""
 
     keepalive_interval: Annotated[float, Meta(gt=0)] = 30.0
     """Seconds without a keepalive after which a node is disconnected (`cloudHub.keepaliveInterval`). Twice the edge's

@@ -1,7 +1,7 @@
 """The module `control`."""
 
-import logging
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,24 +14,28 @@ from beehive.names import ModuleName, Operation
 from edged.server.errors import ServerError
 from edged.server.http import HttpServer
 from edged.server.listening import listen_unix, short_name
+from edged.server.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver import commands
+from modules.cloud.apiserver.access.loopback_service import LoopbackService
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
 from modules.cloud.apiserver.commands import Verb
+from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
+from modules.cloud.apiserver.endpoints.pod_streams import NodeServer
 from modules.cloud.apiserver.endpoints.service import ApiCaller, ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.limits import REQUEST_BYTES
 from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.messages import NODES, NODES_RESOURCE, NodeConnection
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.messages import CLOUDCORES, CLOUDCORES_RESOURCE, NODES, NODES_RESOURCE, Cloudcores, NodeConnection
 from modules.cloud.refusals import Refusals
+from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
 from modules.processes.cloudcore.control_service import ControlService
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.metrics import exposition
-from modules.processes.cloudcore.secure_serving import SecureServing
 from modules.processes.edgecore.version import KUBELET_VERSION
 
-_log = logging.getLogger(__name__)
 _REPLY_SECONDS = 30.0
 """Seconds for edgecontroller's reply to a request."""
 _REGISTRAR = "registrar"
@@ -48,20 +52,34 @@ class Control(Module):
     Args:
         path: the socket's path; a stale socket is replaced.
         refusals: counts of refused requests, for `/metrics`.
-        secure: serves the Kubernetes API over HTTPS, too.
+        known: the cloudcores that are alive, for the same.
+        listeners: serve the Kubernetes API over TCP, too.
+        api_server: the module that makes API calls.
+        nodes: reaches the servers of nodes, for logs of and commands in containers.
     """
 
     name: ClassVar[str] = commands.SOURCE
     group: ClassVar[str] = commands.SOURCE
 
-    def __init__(self, path: Path, refusals: Refusals, secure: SecureServing | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        refusals: Refusals,
+        known: KnownCloudcores,
+        listeners: Sequence[ApiListener] = (),
+        api_server: str = commands.MODULE,
+        nodes: NodeServer | None = None,
+    ) -> None:
         super().__init__()
+        self._node_servers = nodes
+        self._known = known
         self._path = path
         self._refusals = refusals
-        self._secure = secure
-        self._secure_server: HttpServer | None = None
+        self._listeners = listeners
+        self._api_server = api_server
         self._subscriptions = Subscriptions()
-        self._server: HttpServer | None = None
+        self._servers: list[HttpServer] = []
+        """That of the control socket first."""
 
     def on_start(self) -> None:
         """Starts to listen.
@@ -69,14 +87,15 @@ class Control(Module):
         Raises:
             ControlError: another process listens on the path or the port, or it cannot be used.
         """
-        self._server = HttpServer(listening_socket(self._path), self.service(), self.clock, max_body=REQUEST_BYTES)
-        self._server.start()
-        if self._secure is not None:
-            try:
-                self._secure_server = self._secure.start(self._access(self._secure), self.clock)
-            except ControlError:
-                self._close()
-                raise
+        server = HttpServer(listening_socket(self._path), self.service(), self.clock, max_body=REQUEST_BYTES)
+        server.start()
+        self._servers.append(server)
+        try:
+            for listener in self._listeners:
+                self._servers.append(listener.start(self._access(listener), self.clock))
+        except ControlError:
+            self._close()
+            raise
 
     def on_stop(self) -> None:
         """Closes the socket and all connections."""
@@ -87,7 +106,7 @@ class Control(Module):
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 
-    @handles(None, Verb.CHANGED, source=ModuleName.EDGECONTROLLER)
+    @handles(None, Verb.CHANGED, source=commands.MODULE)
     def on_changes(self, message: Message) -> None:
         """Passes changes of objects to the watches."""
         for changed in message.content_as(ObjectChanges).changes:
@@ -95,22 +114,25 @@ class Control(Module):
 
     def service(self) -> ControlService:
         """Returns what is served; tests serve it on a port."""
-        api = self._api(self)
-        return ControlService(api, self._make_token, lambda: exposition(self.hive, self._refusals), self._nodes)
+        api = self._api(self, self._node_servers)
+        metrics = lambda: exposition(self.hive, self._refusals, self._known)  # noqa: E731 - a thunk for the service
+        return ControlService(api, self._make_token, metrics, self._nodes, self._cloudcores)
 
-    def _api(self, caller: ApiCaller) -> ApiService:
-        return ApiService(caller, self._subscriptions, KUBELET_VERSION, self.clock, self._unready, self.call)
+    def _api(self, caller: ApiCaller, nodes: NodeServer | None = None) -> ApiService:
+        return ApiService(caller, self._subscriptions, KUBELET_VERSION, self.clock, self._unready, self.call, nodes)
 
-    def _access(self, secure: SecureServing) -> AccessService:
-        return AccessService(secure.authenticator, self.service(), lambda node: self._api(NodeCaller(self, node)))
+    def _access(self, listener: ApiListener) -> HttpService:
+        if isinstance(listener, SecureListener):
+            return AccessService(listener.authenticator, self.service(), lambda node: self._api(NodeCaller(self, node)))
+        return LoopbackService(self.service())
 
     def call(self, call: ApiCall) -> ApiResult:
-        """Returns edgecontroller's response to a request, on the thread of a connection.
+        """Returns the API server's response to a request, on the thread of a connection.
 
         Raises:
             ApiStatusError: 504; there is none.
         """
-        return self._ask(Verb.CALL, call).content_as(ApiResult)
+        return ModuleCaller(self.hive, self.clock, self._api_server).call(call)
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Returns the beginning of a watch, on the thread of a connection.
@@ -118,15 +140,7 @@ class Control(Module):
         Raises:
             ApiStatusError: 504; there is none.
         """
-        return self._ask(Verb.WATCH, query).content_as(WatchStart)
-
-    def _ask(self, verb: Verb, content: ApiCall | WatchQuery) -> Message:
-        request = self.message(commands.RESOURCE, verb, content)
-        try:
-            reply: Message = self.hive.request(ModuleName.EDGECONTROLLER, request, _REPLY_SECONDS).get()
-        except BeehiveError as error:
-            raise ApiStatusError(504, f"the API server did not answer: {error}") from error
-        return reply
+        return ModuleCaller(self.hive, self.clock, self._api_server).start_watch(query)
 
     def _make_token(self, seconds: float) -> str:
         """Returns a token of the module `registrar`, which exists with `--tls` only."""
@@ -152,21 +166,31 @@ class Control(Module):
         nodes: list[NodeConnection] = answer.content_as(list[NodeConnection])
         return nodes
 
+    def _cloudcores(self) -> Cloudcores:
+        """Returns the cloudcores that edgecontroller knows to be alive."""
+        request = self.message(CLOUDCORES_RESOURCE, CLOUDCORES)
+        try:
+            answer = self.hive.request(ModuleName.EDGECONTROLLER, request, _REPLY_SECONDS).get()
+        except BeehiveError as error:
+            raise ApiStatusError(504, f"edgecontroller did not answer: {error}") from error
+        found: Cloudcores = answer.content_as(Cloudcores)
+        return found
+
     def _unready(self) -> str:
-        readiness = self.hive.readiness().get(ModuleName.EDGECONTROLLER)
-        if readiness is not None and readiness.state is State.READY:
-            return ""
-        return f"edgecontroller is not ready{': ' + readiness.reason if readiness and readiness.reason else ''}"
+        found = self.hive.readiness()
+        for name in (self._api_server, ModuleName.EDGECONTROLLER):
+            readiness = found.get(name)
+            if readiness is None or readiness.state is not State.READY:
+                return f"{name} is not ready{': ' + readiness.reason if readiness and readiness.reason else ''}"
+        return ""
 
     def _close(self) -> None:
-        server, self._server = self._server, None
-        secure, self._secure_server = self._secure_server, None
-        if server is not None:
+        servers, self._servers = self._servers, []
+        if servers:
             self._path.unlink(missing_ok=True)
             self._subscriptions.end_all()
+        for server in servers:
             server.stop()
-        if secure is not None:
-            secure.stop()
 
 
 def listening_socket(path: Path) -> socket.socket:

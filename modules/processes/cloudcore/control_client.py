@@ -21,7 +21,7 @@ from modules.cloud.apiserver.errors import UnknownKindError
 from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.cloud.apiserver.manifests import items_of
 from modules.cloud.client.calls import APPLY
-from modules.cloud.messages import NodeConnection
+from modules.cloud.messages import Cloudcores, NodeConnection
 from modules.processes.cloudcore.control_service import NodesResponseBody
 from modules.processes.cloudcore.errors import ControlError
 
@@ -125,6 +125,17 @@ class ControlClient:
         if status not in _OK:
             raise ControlError("cannot read the connections of nodes", _message_in(body))
         return decode_json(body, NodesResponseBody).nodes
+
+    def cloudcores(self) -> Cloudcores:
+        """Returns the cloudcores that are alive, and the nodes that each has.
+
+        Raises:
+            ControlError: cloudcore does not run, or does not answer.
+        """
+        status, body = self.request("GET", "/cloudcore/cloudcores")
+        if status not in _OK:
+            raise ControlError("cannot read which cloudcores are alive", _message_in(body))
+        return decode_json(body, Cloudcores)
 
     def watch(self, command: Get) -> Iterator[tuple[str, CommandItem]]:
         """Yields the existing objects as ADDED, then each change, until cloudcore ends.

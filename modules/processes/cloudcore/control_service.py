@@ -1,4 +1,4 @@
-"""What the control socket serves: the Kubernetes API, and three paths of cloudcore's own."""
+"""What the control socket serves: the Kubernetes API, and four paths of cloudcore's own."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -11,12 +11,14 @@ from edged.server.request import Request
 from edged.server.responses import Reply, Response, json
 from edged.server.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.messages import NodeConnection
+from modules.cloud.messages import Cloudcores, NodeConnection
 
 TOKENS: Final = ("cloudcore", "tokens")
 """Parts of the path of join tokens."""
 NODES: Final = ("cloudcore", "nodes")
 """Parts of the path of the connections of nodes."""
+CLOUDCORES: Final = ("cloudcore", "cloudcores")
+"""Parts of the path of the cloudcores that are alive."""
 METRICS: Final = ("metrics",)
 
 
@@ -47,6 +49,7 @@ class ControlService:
         make_token: returns a join token that is valid for so many seconds; raises ApiStatusError.
         metrics: returns the metrics in Prometheus' text format.
         nodes: returns the nodes' connections to this cloudcore; raises ApiStatusError.
+        cloudcores: returns the cloudcores that are alive; raises ApiStatusError.
     """
 
     def __init__(
@@ -55,9 +58,11 @@ class ControlService:
         make_token: Callable[[float], str],
         metrics: Callable[[], str],
         nodes: Callable[[], list[NodeConnection]],
+        cloudcores: Callable[[], Cloudcores],
     ) -> None:
         self._api = api
         self._nodes = nodes
+        self._cloudcores = cloudcores
         self._make_token = make_token
         self._metrics = metrics
 
@@ -67,17 +72,19 @@ class ControlService:
             if request.parts == METRICS:
                 return self._serve_metrics(request)
             if request.parts == NODES:
-                return self._serve_nodes(request)
+                return self._serve_own(request, lambda: NodesResponseBody(self._nodes()))
+            if request.parts == CLOUDCORES:
+                return self._serve_own(request, self._cloudcores)
             if request.parts[:1] == TOKENS[:1]:
                 return self._serve_tokens(request)
         except ApiStatusError as error:
             return error.response()
         return self._api.serve(request)
 
-    def _serve_nodes(self, request: Request) -> Response:
+    def _serve_own(self, request: Request, body: Callable[[], msgspec.Struct]) -> Response:
         if request.method not in ("GET", "HEAD"):
             raise ApiStatusError(405, "only GET is served here")
-        return json(msgspec.json.encode(NodesResponseBody(self._nodes())))
+        return json(msgspec.json.encode(body()))
 
     def _serve_metrics(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):

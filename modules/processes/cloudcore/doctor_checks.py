@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from modules.cloud.messages import Cloudcores
 from modules.processes.edgecore.doctor.check_result import CheckResult, failed, ok, warning
 from modules.tools.printing.ages import human_duration
 from modules.tools.printing.columns import node_ready
@@ -46,6 +47,7 @@ class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Sequence[JsonObject] = ()
     pods: Sequence[JsonObject] = ()
     connections: Sequence[NodeConnection] = ()
+    cloudcores: Cloudcores = Cloudcores("", ())
 
 
 def check_cloud(facts: CloudFacts) -> list[CheckResult]:
@@ -55,7 +57,7 @@ def check_cloud(facts: CloudFacts) -> list[CheckResult]:
         found.append(_space(facts.free_bytes))
     found += [_certificate(path, end, facts.now) for path, end in sorted(facts.certificates.items())]
     if facts.process:
-        found += [*_nodes(facts), *_pods(facts)]
+        found += [*_cloudcores(facts.cloudcores), *_nodes(facts), *_pods(facts)]
     return found
 
 
@@ -88,13 +90,23 @@ def _certificate(path: str, end: float | None, now: float) -> CheckResult:
     return warning("certificate", text, "plan its renewal") if left < _SOON else ok("certificate", text)
 
 
+def _cloudcores(known: Cloudcores) -> Iterator[CheckResult]:
+    if len(known.alive) > 1:
+        yield ok("cloudcores", f"{len(known.alive)} are alive: {', '.join(known.alive[:_SHOWN])}; this is {known.own}")
+
+
 def _nodes(facts: CloudFacts) -> Iterator[CheckResult]:
     ready = sum(node_ready(node).startswith("Ready") for node in facts.nodes)
     yield ok(
         "nodes", f"{ready} of {len(facts.nodes)} are ready, {len(facts.connections)} are connected to this cloudcore"
     )
     connections = {one.node: one for one in facts.connections}
-    troubled = [result for node in facts.nodes for result in _node(node, connections.get(node["metadata"]["name"]))]
+    elsewhere = facts.cloudcores.elsewhere()
+    troubled = [
+        result
+        for node in facts.nodes
+        for result in _node(node, connections.get(node["metadata"]["name"]), elsewhere.get(node["metadata"]["name"]))
+    ]
     names = {str(node["metadata"]["name"]) for node in facts.nodes}
     for name in sorted(connections.keys() - names):
         hint = "it may not register: edgecore's log says why"
@@ -104,7 +116,7 @@ def _nodes(facts: CloudFacts) -> Iterator[CheckResult]:
         yield warning("nodes", f"{len(troubled) - _SHOWN} more problems of nodes", "see `cloudcore nodes`")
 
 
-def _node(node: JsonObject, connection: NodeConnection | None) -> Iterator[CheckResult]:
+def _node(node: JsonObject, connection: NodeConnection | None, holder: str | None) -> Iterator[CheckResult]:
     check = f"node {node['metadata']['name']}"
     status = node_ready(node)
     if connection is None and not status.startswith("Ready"):
@@ -114,7 +126,8 @@ def _node(node: JsonObject, connection: NodeConnection | None) -> Iterator[Check
     if not status.startswith("Ready"):
         yield failed(check, f"{status}, and connected", "`edgecore doctor` on the node says what it lacks")
     if connection is None:
-        yield warning(check, "it is not connected to this cloudcore", "it may be connected to another one")
+        if holder is None:
+            yield warning(check, "it is not connected to this cloudcore", "it may be connected to another one")
         return
     if connection.unacknowledged and connection.oldest_seconds >= _UNACKNOWLEDGED:
         text = f"it has not acknowledged {connection.unacknowledged} messages, the oldest for "

@@ -79,7 +79,14 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
         for kind in ("Node", "Pod")
     )
     unready = "" if status == 200 else body.decode(errors="replace").strip()
-    return msgspec.structs.replace(facts, unready=unready, nodes=nodes, pods=pods, connections=client.nodes())
+    return msgspec.structs.replace(
+        facts,
+        unready=unready,
+        nodes=nodes,
+        pods=pods,
+        connections=client.nodes(),
+        cloudcores=client.cloudcores(),
+    )
 
 
 def _free_bytes(database: str) -> int | None:

@@ -10,6 +10,7 @@ from edged.server.listening import listen_tcp
 from edged.server.request import Request
 from edged.server.responses import Response, text
 from edged.server.router import Route, Router
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.metrics import exposition
 from modules.processes.edgecore.service_manager import dead_modules
@@ -29,14 +30,18 @@ class HealthServer(Module):
         address: IPv4 or IPv6 address.
         port: TCP port; 0 takes a free one.
         refusals: counts of refused requests.
+        known: the cloudcores that are alive.
         bound: is given the host and the port when the module listens.
     """
 
     name: ClassVar[str] = "health-server"
     group: ClassVar[str] = "health-server"
 
-    def __init__(self, address: str, port: int, refusals: Refusals, bound: list[tuple[str, int]]) -> None:
+    def __init__(
+        self, address: str, port: int, refusals: Refusals, known: KnownCloudcores, bound: list[tuple[str, int]]
+    ) -> None:
         super().__init__()
+        self._known = known
         self._address = address
         self._port = port
         self._refusals = refusals
@@ -80,7 +85,7 @@ class HealthServer(Module):
         ]
 
     def _metrics(self, _request: Request) -> Response:
-        return Response(HTTPStatus.OK, _PROMETHEUS, exposition(self.hive, self._refusals).encode())
+        return Response(HTTPStatus.OK, _PROMETHEUS, exposition(self.hive, self._refusals, self._known).encode())
 
     def _close(self) -> None:
         server, self._server = self._server, None

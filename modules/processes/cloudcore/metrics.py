@@ -1,8 +1,9 @@
 """The metrics of cloudcore in Prometheus' text format."""
 
-from beehive.exposition import Collector, CollectorRegistry, CounterFamily, MetricFamily
+from beehive.exposition import Collector, CollectorRegistry, CounterFamily, GaugeFamily, MetricFamily
 from beehive.hive import Hive
 from beehive.metrics import HiveCollector
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
 
 
@@ -25,9 +26,27 @@ class RefusalCollector(Collector):
         return [refused]
 
 
-def exposition(hive: Hive, refusals: Refusals) -> str:
+class CloudcoresCollector(Collector):
+    """Collects the number of cloudcores that are alive.
+
+    Args:
+        known: those that are.
+    """
+
+    def __init__(self, known: KnownCloudcores) -> None:
+        self._known = known
+
+    def collect(self) -> list[MetricFamily]:
+        """Returns the present number."""
+        alive = GaugeFamily("cloudcore_alive_cloudcores", "Cloudcores that renew their Leases, this one included.")
+        alive.add_metric((), len(self._known.alive))
+        return [alive]
+
+
+def exposition(hive: Hive, refusals: Refusals, known: KnownCloudcores) -> str:
     """Returns all metrics in Prometheus' text format."""
     registry = CollectorRegistry()
     registry.register(HiveCollector(hive))
     registry.register(RefusalCollector(refusals))
+    registry.register(CloudcoresCollector(known))
     return registry.text()

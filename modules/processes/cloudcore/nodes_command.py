@@ -1,4 +1,6 @@
-"""The command `cloudcore nodes`: the nodes, and the state of their connections to this cloudcore."""
+"""The command `cloudcore nodes`: the nodes, and the state of their connections to this cloudcore. Of a node that is
+connected to another one it tells which.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from modules.tools.printing.terminal import print_lines
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from modules.cloud.apiserver.kinds import JsonObject
     from modules.cloud.messages import NodeConnection
@@ -48,26 +50,34 @@ def run(chosen: argparse.Namespace) -> int:
         print_lines(msgspec.json.format(msgspec.json.encode(connections), indent=2).decode().splitlines())
         return ExitCode.OK
     nodes = [item.object for item in client.run(Get("Node")) if item.object is not None]
-    print_lines(table(nodes, connections))
+    print_lines(table(nodes, connections, client.cloudcores().elsewhere()))
     return ExitCode.OK
 
 
-def table(nodes: Sequence[JsonObject], connections: Sequence[NodeConnection]) -> list[str]:
-    """Return the lines of the table: a line for each Node, and for each connected node without one."""
+def table(
+    nodes: Sequence[JsonObject], connections: Sequence[NodeConnection], elsewhere: Mapping[str, str]
+) -> list[str]:
+    """Return the lines of the table: a line for each Node, and for each connected node without one.
+
+    Args:
+        nodes: the Nodes.
+        connections: to this cloudcore.
+        elsewhere: by node, another cloudcore to which it has connected since.
+    """
     found = {str(node["metadata"]["name"]): node for node in nodes}
     connected = {one.node: one for one in connections}
     names = sorted(found.keys() | connected.keys())
     if not names:
         return ["No nodes: none has registered, and none is connected."]
-    rows = [_row(name, found.get(name), connected.get(name)) for name in names]
+    rows = [_row(name, found.get(name), connected.get(name), elsewhere.get(name, "")) for name in names]
     return aligned([_HEADINGS, *([printable(cell) for cell in row] for row in rows)])
 
 
-def _row(name: str, node: JsonObject | None, connection: NodeConnection | None) -> tuple[str, ...]:
+def _row(name: str, node: JsonObject | None, connection: NodeConnection | None, holder: str) -> tuple[str, ...]:
     status = "Unregistered" if node is None else node_ready(node)
     version = (text_at(node, _VERSION) if node is not None else "") or _NONE
     if connection is None:
-        return (name, status, "no", _NONE, _NONE, _NONE, _NONE, version, _NONE)
+        return (name, status, f"at {holder}" if holder else "no", _NONE, _NONE, _NONE, _NONE, version, _NONE)
     oldest = human_duration(int(connection.oldest_seconds)) if connection.unacknowledged else _NONE
     return (
         name,

@@ -84,7 +84,10 @@ def settle(chosen: argparse.Namespace) -> None:
         CloudPathsError: as `paths_of`.
     """
     if hasattr(chosen, "socket"):
+        named = getattr(chosen, "database", None)
         chosen.root, chosen.socket, chosen.database, chosen.tls_dir = paths_of(chosen)
+        if getattr(chosen, "state", "") == "cluster":
+            chosen.database = named  # there is none, and who names one is told so
 
 
 def remark_on_former_files(chosen: argparse.Namespace, directory: Path) -> str:

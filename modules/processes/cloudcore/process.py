@@ -19,34 +19,55 @@ from beehive.runtime import Threads
 from modules.cloud.apiserver import commands
 from modules.cloud.apiserver.authentication.authenticator import Authenticator
 from modules.cloud.apiserver.authentication.token_file import StaticTokens, read_tokens
-from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.manifest_directory import ManifestDirectory, check_directory
+from modules.cloud.apiserver.database.turns import Turns
+from modules.cloud.apiserver.manifest_directory import check_directory
+from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
+from modules.cloud.cloudstream.module import CloudStream
+from modules.cloud.cloudstream.opening import NodeStreams
+from modules.cloud.cloudstream.tunnels import Tunnels
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.messages import DRAIN, DRAIN_RESOURCE, Drain
+from modules.cloud.messages import CLOUDCORES_RESOURCE, DRAIN, DRAIN_RESOURCE, RELEASE_LEASE, Drain
 from modules.cloud.refusals import Refusals
+from modules.cloud.router.module import REST_SECONDS, CloudRouter
+from modules.cloud.router.rest_service import RestListener
+from modules.processes.cloudcore.api_listeners import ApiListener, InsecureListener, SecureListener
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.control import Control, check_socket
+from modules.processes.cloudcore.embedded_api_server import EmbeddedApiServer
 from modules.processes.cloudcore.health_server import HealthServer
-from modules.processes.cloudcore.secure_serving import SecureServing
+from modules.processes.cloudcore.router_parts import other_cloudcores, rest_listener
+from modules.processes.cloudcore.stream_parts import stream_listener, tunnel_server
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.service_manager import ServiceManager, Watch, dead_modules
 from modules.processes.edgecore.shutdown import Shutdown
+from modules.processes.edgecore.start_collector import leave_out_what_exists
 from modules.processes.edgecore.version import VERSION
 
 if TYPE_CHECKING:
     import ssl
 
     from modules.cloud.client.kubeconfig.model import Selected
+    from modules.cloud.cloudhub.certificates.authority import Authority
+    from modules.cloud.cloudstream.stream_service import StreamListener
 
 _DRAIN_SECONDS = 8.0
 """Time in which the connections of nodes are ended; a kubelet gives a pod 30 s to stop."""
 _DRAIN_MARGIN = 1.0
+_LIST_SECONDS = 10.0
+"""Time in which edgecontroller lists the objects of the embedded API server; later, it serves nodes later."""
+_RELEASE_SECONDS = 3.0
+"""Time in which the Lease is given up; one that is left behind expires."""
+_HOST_CHARACTERS = 27
+"""Of the host's name in the identity of a process: with an id it fits into 64 characters, the width of a column."""
 _API_CONNECTIONS = 16
 """As many as `DEFAULT_LIMITS` lets calls be in flight."""
 _log = logging.getLogger(__name__)
@@ -79,6 +100,7 @@ def run(options: RunOptions) -> int:
     sys.stdout.flush()
     watch = Watch(manager, cloud.hive.clock, lambda: _look(cloud))
     watch.begin()
+    leave_out_what_exists()
     _log.info("stopping: %s", shutdown.wait().name)
     watch.close()
     cloud.drain()
@@ -114,29 +136,50 @@ class CloudCore:
         selected = _selected(config)
         clock = RealClock()
         self._clock = clock
+        self._is_embedded = selected is None
         self._servers: list[WebsocketServer] = []
         self._config = config
         self.hive = Hive(Threads(clock))
-        name = f"{socket.gethostname()}-{clock.new_id()}"[:64]
-        self._database = Database(config.database_url, name, stores_objects=selected is None)
-        embedded = Cluster(clock, config.default_node or "", int(clock.now()) if self._database.is_new else 1)
-        manifests = ManifestDirectory(config.manifests_dir, embedded) if config.manifests_dir else None
-        cluster = embedded if selected is None else _remote(selected, keeps_state=config.state == "cluster")
+        name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
+        refusals, known = Refusals(clock), KnownCloudcores(name)
+        turn = Turns()
+        self._databases: list[Database] = []
+        if selected is None:
+            server = EmbeddedApiServer(self.hive, config, name, clock, refusals, turn)
+            self._databases.append(server.database)
+            cluster = server.cluster
+        else:
+            cluster = _remote(selected, keeps_state=config.state == "cluster")
+        database = Database(config.database_url, name, stores_objects=False, turn=turn)
+        self._databases.append(database)
         self._https: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
+        self._authority: Authority | None = None
         ca_pem = self._add_registrar(config.tls) if config.tls else ""
+        self._callers: RestListener | None = None
         settings = CloudHubSettings(
             keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
         )
-        refusals = Refusals(clock)
-        self.hive.add(EdgeController, cluster, self._database, manifests, refusals)
+        may_be_several = selected is not None or database.shared
+        lease = config.lease if may_be_several else None
+        self.hive.add(EdgeController, cluster, database, refusals, lease, known)
         self.hive.add(CloudHub, settings, self._make_server, {}, refusals)
         self.hive.add(DynamicController)
-        self._secure = self._secure_serving(config)
-        self.hive.add(Control, config.control_socket, refusals, self._secure)
+        self.hive.add(DeviceController, refusals, known, deletes=selected is None)
+        if selected is None or config.router is not None:
+            self._callers = rest_listener(config, _authenticator(config), clock)
+            others = other_cloudcores(config, self._authority, known, clock) if may_be_several else None
+            timeout = config.router.rest_timeout if config.router is not None else REST_SECONDS
+            self.hive.add(CloudRouter, refusals, cluster.connect, self._callers, timeout, others)
+        self._tunnels = Tunnels(clock)
+        self._streams: StreamListener | None = None
+        nodes = self._add_streams()
+        self._listeners = _listeners(config)
+        api_server = commands.MODULE if selected is None else ModuleName.EDGECONTROLLER
+        self.hive.add(Control, config.control_socket, refusals, known, self._listeners, api_server, nodes)
         self._metrics: list[tuple[str, int]] = []
         if config.metrics_address:
-            self.hive.add(HealthServer, config.metrics_address, config.metrics_port, refusals, self._metrics)
+            self.hive.add(HealthServer, config.metrics_address, config.metrics_port, refusals, known, self._metrics)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -154,38 +197,77 @@ class CloudCore:
         schemes = ("wss", "https") if self._config.tls else ("ws",)
         served = [*zip(schemes, self.addresses, strict=True), *(("http", metrics) for metrics in self._metrics)]
         urls = [f"{scheme}://{_host(host)}:{port}" for scheme, (host, port) in served]
-        return [*urls, f"{self._secure.url} (Kubernetes API)"] if self._secure else urls
+        callers = [f"{self._callers.url} (callers of nodes)"] if self._callers is not None else []
+        streams = [f"{self._streams.url} (streams)"] if self._streams is not None else []
+        tunnels = [f"port {self._tunnels.port} (stream tunnels)"] if self._tunnels.port else []
+        apis = [f"{listener.url} (Kubernetes API)" for listener in self._listeners]
+        return [*urls, *apis, *callers, *tunnels, *streams]
 
     @property
-    def secure_port(self) -> int:
-        """The TCP port of the Kubernetes API, when started; 0 without one."""
-        return self._secure.port if self._secure else 0
+    def tunnel_port(self) -> int:
+        """The TCP port of the nodes' tunnels, when started; 0 without one."""
+        return self._tunnels.port
+
+    @property
+    def stream_port(self) -> int:
+        """The TCP port of the streams for a cluster's API server, when started; 0 without one."""
+        return self._streams.port if self._streams is not None else 0
+
+    @property
+    def callers_port(self) -> int:
+        """The TCP port for callers of nodes, when started; 0 without one."""
+        return self._callers.port if self._callers is not None else 0
+
+    @property
+    def api_port(self) -> int:
+        """The TCP port of the Kubernetes API, when started, the secure one first; 0 without one."""
+        return next((listener.port for listener in self._listeners), 0)
 
     def start(self) -> None:
-        """Starts all modules.
+        """Starts all modules, and waits until edgecontroller has the objects of the embedded API server.
 
         Raises:
             StartError: a module could not be started; none is left running.
         """
         self.hive.start()
+        if self._is_embedded:
+            self._wait_for_objects()
 
     def drain(self, seconds: float = _DRAIN_SECONDS) -> None:
         """Accepts no more nodes, and ends the connections of all, a few at a time; cloudcore is not ready meanwhile.
 
-        Requests that wait for their answers are answered first, unless that takes longer.
+        Requests that wait for their answers are answered first, unless that takes longer. The Lease is given up at
+        once, so that other cloudcores take over the duties.
 
         Args:
             seconds: time for that.
         """
         for server in self._servers:
             server.stop_listening()
-        message = Message.new(
-            self._clock, source=commands.SOURCE, resource=DRAIN_RESOURCE, operation=DRAIN, content=Drain(seconds)
-        )
+        release = self._message(CLOUDCORES_RESOURCE, RELEASE_LEASE)
+        drain = self._message(DRAIN_RESOURCE, DRAIN, Drain(seconds))
         try:
-            self.hive.request(ModuleName.CLOUDHUB, message, seconds + _DRAIN_MARGIN).get()
+            released = self.hive.request(ModuleName.EDGECONTROLLER, release, _RELEASE_SECONDS)
+            self.hive.request(ModuleName.CLOUDHUB, drain, seconds + _DRAIN_MARGIN).get()
         except BeehiveError as error:
             _log.warning("the connections of nodes are cut: %s", error)
+            return
+        try:
+            released.get()
+        except BeehiveError as error:
+            _log.warning("the Lease is left behind, until it expires: %s", error)
+
+    def _wait_for_objects(self) -> None:
+        """Wait for the answer to a request, which edgecontroller gives when it has listed the objects."""
+        call = ApiCall(verb="get", api_version="v1", plural="nodes", name="none")
+        request = self._message(commands.RESOURCE, Verb.CALL, call)
+        try:
+            self.hive.request(ModuleName.EDGECONTROLLER, request, _LIST_SECONDS).get()
+        except BeehiveError as error:
+            _log.warning("the objects are not listed yet: %s", error)
+
+    def _message(self, resource: str, operation: str, content: object = None) -> Message:
+        return Message.new(self._clock, source=commands.SOURCE, resource=resource, operation=operation, content=content)
 
     def stop(self) -> None:
         """Stops all modules.
@@ -197,29 +279,28 @@ class CloudCore:
             self.hive.stop()
         finally:
             self._clock.close()
-            self._database.close()
+            for database in self._databases:
+                database.close()
 
     def _add_registrar(self, tls: TlsConfig) -> str:
         """Adds the registrar, sets the websocket's TLS context, and returns the CA certificate, PEM."""
         from modules.cloud.cloudhub.certificates import authority_files, contexts, registrar  # noqa: PLC0415 - cryptography is 17 MB
 
         files = authority_files.AuthorityFiles(tls.directory)
-        authority = authority_files.open_authority(files, tls.names, self._clock.now())
+        self._authority = authority = authority_files.open_authority(files, tls.names, self._clock.now())
         self._websocket_context = contexts.websocket_context(files)
         settings = registrar.RegistrarSettings(tls.https_address, tls.https_port, tls.certificate_seconds)
         self.hive.add(registrar.Registrar, settings, authority, files, self._https)
         return authority.pem
 
-    @staticmethod
-    def _secure_serving(config: CloudCoreConfig) -> SecureServing | None:
-        """Returns the Kubernetes API's server over HTTPS; the registrar has made the authority."""
-        if config.secure_port is None or config.tls is None:
-            return None
-        from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
-
-        tokens = read_tokens(config.token_auth_file) if config.token_auth_file else StaticTokens({})
-        context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
-        return SecureServing(config.bind_address, config.secure_port, context, Authenticator(tokens))
+    def _add_streams(self) -> NodeStreams:
+        """Add the module of stream tunnels, if it is wanted, and return what reaches the servers of nodes."""
+        nodes = NodeStreams(self._tunnels, self._clock)
+        self._streams = stream_listener(self._config, self._tunnels, nodes)
+        if self._config.cloud_stream is not None:
+            make = tunnel_server(self._config, self._tunnels, self._clock, self._websocket_context)
+            self.hive.add(CloudStream, self._tunnels, make, self._streams)
+        return nodes
 
     def _make_server(self, deliver: Dispatcher) -> WebsocketServer:
         """Returns a websocket server; after a restart of cloudhub it listens on the same port."""
@@ -280,3 +361,20 @@ def _stop(cloud: CloudCore) -> int:
         sys.stderr.write(f"cloudcore: {error}\n")
         return ExitCode.STOP_TIMED_OUT
     return ExitCode.OK
+
+
+def _listeners(config: CloudCoreConfig) -> list[ApiListener]:
+    """Return the TCP ports of the Kubernetes API; the registrar has made the authority."""
+    listeners: list[ApiListener] = []
+    if config.secure_port is not None and config.tls is not None:
+        from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
+
+        context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
+        listeners.append(SecureListener(config.bind_address, config.secure_port, context, _authenticator(config)))
+    if config.insecure_port is not None:
+        listeners.append(InsecureListener(config.insecure_port))
+    return listeners
+
+
+def _authenticator(config: CloudCoreConfig) -> Authenticator:
+    return Authenticator(read_tokens(config.token_auth_file) if config.token_auth_file else StaticTokens({}))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from beehive.decoding import convert
+from modules.processes.cloudcore import stream_options
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files
 from modules.processes.edgecore.exit_codes import ExitCode
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 
 _DEFAULTS = CloudCoreConfig()
 _TLS = TlsConfig()
+_LEASE = _DEFAULTS.lease
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("run", help="run the stub until SIGTERM")
+    parser = commands.add_parser("run", help="run the cloud until SIGTERM or SIGINT")
     parser.hint = "it starts the cloud, and `cloudcore create pod NAME --image=IMAGE` makes a pod"
     parser.add_argument("--manifests", type=Path, metavar="DIR", help="directory of manifests, applied and watched")
     parser.add_argument(
@@ -35,6 +37,8 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     _add_tls(parser)
     _add_secure(parser)
     _add_cluster(parser)
+    _add_lease(parser)
+    stream_options.add(parser)
     parser.add_argument(
         "--allow-without-tls",
         action="store_true",
@@ -94,7 +98,7 @@ def _add_tls(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_secure(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the Kubernetes API over HTTPS, for kubectl")
+    group = parser.add_argument_group("the Kubernetes API on a port, for kubectl")
     group.add_argument(
         "--secure-port", type=int, metavar="N", help="serve it on this port, with --tls; 0 takes a free one"
     )
@@ -106,6 +110,25 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help='tokens of users, lines of token,user,uid,"group1,group2"; members of system:masters may do everything',
+    )
+    group.add_argument(
+        "--router-listen",
+        metavar="ADDRESS:PORT",
+        help="calls of nodes by Rules, as /NODE/NAMESPACE/PATH: with --tls for users with tokens or certificates, "
+        "else for programs of this machine (default: not served)",
+    )
+    group.add_argument(
+        "--router-advertise-address",
+        default="",
+        metavar="HOST",
+        help="where other cloudcores reach --router-listen, to pass on calls of nodes that are connected to this one "
+        "(default: its address or, for 0.0.0.0, what the host's name stands for)",
+    )
+    group.add_argument(
+        "--insecure-port",
+        type=int,
+        metavar="N",
+        help="serve it over plain HTTP on 127.0.0.1, where every program of this machine may do everything",
     )
 
 
@@ -124,12 +147,38 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_lease(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("several cloudcores, which know of each other by Leases")
+    group.add_argument(
+        "--lease-namespace", metavar="NAME", default=_LEASE.namespace, help="of the Leases (default: %(default)s)"
+    )
+    group.add_argument(
+        "--lease-name", metavar="NAME", default=_LEASE.name, help="of this one's Lease (default: host name and an id)"
+    )
+    group.add_argument(
+        "--lease-labels",
+        metavar="KEY=VALUE,…",
+        default=",".join(f"{key}={value}" for key, value in _LEASE.labels.items()),
+        help="of the Leases of those that divide their duties (default: %(default)s)",
+    )
+
+
+def _lease_settings(chosen: argparse.Namespace) -> dict[str, object]:
+    pairs = (each.partition("=") for each in chosen.lease_labels.split(",") if each)
+    labels = {key: value for key, _, value in pairs}
+    return {"namespace": chosen.lease_namespace, "name": chosen.lease_name, "labels": labels}
+
+
 def _mistake(chosen: argparse.Namespace) -> str:
     """Return what is wrong with options that exclude each other, or ""."""
     if not chosen.tls and (chosen.secure_port is not None or chosen.token_auth_file):
         return "--secure-port and --token-auth-file need certificates: add --tls"
-    if chosen.token_auth_file and chosen.secure_port is None:
+    if chosen.token_auth_file and chosen.secure_port is None and not chosen.router_listen:
         return "--token-auth-file is for the secure port: add --secure-port 6443"
+    if chosen.router_advertise_address and not (chosen.router_listen and chosen.tls):
+        return "--router-advertise-address is for cloudcores that call each other: add --router-listen and --tls"
+    if chosen.router_listen and not chosen.tls and not _is_on_this_machine(chosen.router_listen):
+        return "without credentials callers of nodes must be on this machine: listen on 127.0.0.1, or add --tls"
     if chosen.kubeconfig and chosen.in_cluster:
         return "--kubeconfig and --in-cluster exclude each other"
     if chosen.context and not chosen.kubeconfig:
@@ -138,11 +187,34 @@ def _mistake(chosen: argparse.Namespace) -> str:
         return "--state cluster needs a cluster: add --kubeconfig FILE or --in-cluster"
     if chosen.state == "cluster" and chosen.database:
         return "--state cluster and --database exclude each other: the state is in one place"
-    of_embedded = {"--manifests": chosen.manifests, "--secure-port": chosen.secure_port, "--node": chosen.node}
+    of_embedded = {
+        "--manifests": chosen.manifests,
+        "--secure-port": chosen.secure_port,
+        "--insecure-port": chosen.insecure_port,
+        "--node": chosen.node,
+        "--token-auth-file": chosen.token_auth_file,
+    }
     given = [name for name, value in of_embedded.items() if value is not None]
     if given and (chosen.kubeconfig or chosen.in_cluster):
         return f"{given[0]} is for the embedded API server: a cluster has its own, use kubectl"
     return ""
+
+
+def _is_on_this_machine(listen: str) -> bool:
+    from modules.processes.edgecore.config.dangers import is_loopback  # noqa: PLC0415 - of edgecore's configuration
+
+    return is_loopback(_address_and_port(listen)[0])
+
+
+def _exposure(chosen: argparse.Namespace) -> str:
+    """Return what is wrong with nodes' connections without TLS; "" with TLS, or if only this machine reaches them."""
+    address, port = _address_and_port(chosen.listen)
+    if chosen.tls or chosen.allow_without_tls or _is_on_this_machine(chosen.listen) or port < 0:
+        return ""
+    return (
+        f"other machines reach {address}, and without TLS each of them can be any node and gets its secrets: add "
+        "--tls, listen on 127.0.0.1, or say --allow-without-tls"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -153,7 +225,6 @@ def run(chosen: argparse.Namespace) -> int:
     from beehive.library_logging import quieten_libraries  # noqa: PLC0415
     from modules.processes.cloudcore import process  # noqa: PLC0415
     from modules.processes.cloudcore.starting import CloudStartError, prepare  # noqa: PLC0415
-    from modules.processes.edgecore.config.dangers import is_loopback  # noqa: PLC0415
 
     remark = remark_on_former_files(chosen, Path.cwd())
     if remark:
@@ -166,17 +237,12 @@ def run(chosen: argparse.Namespace) -> int:
     log_lines.set_up(logging.StreamHandler(), chosen.log_level, formatter)
     quieten_libraries()
     address, port = _address_and_port(chosen.listen)
-    if not (chosen.tls or chosen.allow_without_tls or is_loopback(address) or port < 0):
-        sys.stderr.write(
-            f"cloudcore run: other machines reach {address}, and without TLS each of them can be any node and gets its "
-            "secrets: add --tls, listen on 127.0.0.1, or say --allow-without-tls\n"
-        )
-        return ExitCode.USAGE
-    if mistake := _mistake(chosen):
+    if mistake := _exposure(chosen) or _mistake(chosen) or stream_options.mistake(chosen):
         sys.stderr.write(f"cloudcore run: {mistake}\n")
         return ExitCode.USAGE
     settings = {
         "secure_port": chosen.secure_port,
+        "insecure_port": chosen.insecure_port,
         "bind_address": chosen.bind_address,
         "token_auth_file": chosen.token_auth_file and str(chosen.token_auth_file),
         "listen_address": address,
@@ -187,10 +253,13 @@ def run(chosen: argparse.Namespace) -> int:
         "context": chosen.context,
         "in_cluster": chosen.in_cluster,
         "state": chosen.state,
+        "lease": _lease_settings(chosen),
+        "cloud_stream": stream_options.settings(chosen),
         "control_socket": str(chosen.socket),
         "default_node": chosen.node,
-        "database": chosen.database,
+        "database": chosen.database or "",
         "node_limit": chosen.node_limit,
+        "router": _router_settings(chosen.router_listen, chosen.router_advertise_address),
         **_metrics_settings(chosen.metrics_bind_address),
     }
     try:
@@ -216,6 +285,13 @@ def _tls_settings(chosen: argparse.Namespace, listen_address: str) -> dict[str, 
         "names": (*chosen.advertise_address, *chosen.dns_name) or _TLS.names,
         "certificate_seconds": chosen.certificate_lifetime,
     }
+
+
+def _router_settings(text: str | None, advertise: str) -> dict[str, object] | None:
+    if not text:
+        return None
+    address, port = _address_and_port(text)
+    return {"address": address, "port": port, "advertise_address": advertise.strip("[]")}
 
 
 def _metrics_settings(text: str | None) -> dict[str, object]:

@@ -10,7 +10,7 @@ from beehive.errors import BeehiveError
 from modules.processes.demo.cluster import DemoCluster
 from modules.processes.demo.demo import Demo
 from modules.processes.demo.events import Events
-from modules.processes.demo.examples import read_examples
+from modules.processes.demo.examples import images_of, read_examples
 from modules.processes.demo.screen import screen_for
 from modules.processes.edgecore.exit_codes import ExitCode
 
@@ -27,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     events = Events(RealClock())
     try:
         examples = read_examples(chosen.examples)
-        with DemoCluster(events, sys.stderr) as cluster:
+        images = sorted(images_of(examples)) if chosen.oci else ()
+        with DemoCluster(events, sys.stderr, images) as cluster:
             return Demo(cluster, events, screen_for(sys.stdout), examples).run(once=chosen.once, seconds=chosen.timeout)
     except (BeehiveError, OSError) as error:
         sys.stderr.write(f"demo: {error}\n")
@@ -37,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make run ARGS=…", description="An edge node and its cloud, to look at.")
     parser.add_argument("--once", action="store_true", help="end as soon as all pods are where they should be")
+    parser.add_argument(
+        "--oci", action="store_true", help="in real containers (root, crun, conmon, CNI plug-ins, busybox-static)"
+    )
     parser.add_argument(
         "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long they may take (default 60)"
     )

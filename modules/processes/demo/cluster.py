@@ -4,6 +4,7 @@ import os
 import socket
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -11,16 +12,24 @@ from typing import Final, Self, TextIO
 
 import msgspec
 
+from beehive.clock import RealClock
 from beehive.errors import BeehiveError
 from beehive.files.removal import remove_tree
+from edged.cgroups.opening import machine_hierarchies
+from edged.embedded.errors import EmbeddedRuntimeError
 from edged.volumes import KernelMounts, VolumeError, points_below
 from modules.cloud.apiserver.kinds import JsonObject
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
 from modules.processes.demo import orphans
+from modules.processes.demo.busybox import write_archive
 from modules.processes.demo.child import Child
 from modules.processes.demo.events import Deadline, Events, PodChanged
-from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config import EMBEDDED_ENDPOINT, EdgeCoreConfig
+from modules.processes.edgecore.config.names import OCI_ENDPOINT
 from modules.processes.edgecore.config.writing import render
+from modules.processes.edgecore.embedded_runtime import purge_embedded_runtime
+from modules.processes.edgecore.uninstall.files import pod_uids
+from modules.processes.edgecore.uninstall.pods import remove_cgroups
 
 _START_SECONDS: Final = 60.0
 _LOG_LINES: Final = 15
@@ -38,11 +47,14 @@ class DemoCluster:
     Args:
         events: receives changes of pods.
         errors: stream for reports of what could not be removed.
+        images: images of the pods, for real containers, which have this machine's busybox in them; none for processes.
     """
 
-    def __init__(self, events: Events, errors: TextIO) -> None:
+    def __init__(self, events: Events, errors: TextIO, images: Sequence[str] = ()) -> None:
         self._events = events
         self._errors = errors
+        self._images = images
+        self._config: EdgeCoreConfig | None = None
         self._children: list[Child] = []
         self.directory = _scratch_directory()
         self.socket = self.directory / "cloud.sock"
@@ -114,7 +126,11 @@ class DemoCluster:
 
     def _start_edge(self, address: str) -> None:
         file = self.directory / "edgecore.yaml"
-        file.write_text(render(_config(self.directory / "edge", address, self.port)))
+        self._config = _config(self.directory / "edge", address, self.port, oci=bool(self._images))
+        file.write_text(render(self._config))
+        if self._images:
+            self._config.image_archives.mkdir(parents=True)
+            write_archive(self._config.image_archives / "busybox.tar", self._images)
         self._children.append(
             Child("modules.processes.edgecore", ["run", "--config", str(file)], self.directory / "edgecore.log")
         )
@@ -133,6 +149,8 @@ class DemoCluster:
             child.terminate()
         for child in self._children:
             child.end(self._events)
+        if self._images and self._config is not None:
+            self._purge(self._config)
         left = orphans.end_all(self._events)
         mounts = KernelMounts()
         for point in points_below(mounts, self.directory):
@@ -144,6 +162,20 @@ class DemoCluster:
             self._errors.write(f"demo: these processes do not even end by SIGKILL: {left}\n")
         if self.directory.exists():
             self._errors.write(f"demo: {self.directory} could not be removed\n")
+
+    def _purge(self, config: EdgeCoreConfig) -> None:
+        """Remove containers, which outlive edgecore, with their mounts, namespaces and network."""
+        clock = RealClock()
+        try:
+            purge_embedded_runtime(config, clock)
+        except EmbeddedRuntimeError as error:
+            self._errors.write(f"demo: {error}\n")
+        finally:
+            clock.close()
+        remove_cgroups(config, pod_uids(config), lambda _: None)
+        for hierarchy in machine_hierarchies():
+            with suppress(OSError):  # there is none in it
+                (hierarchy.mount / self.directory.name).rmdir()
 
 
 def _scratch_directory() -> Path:
@@ -160,14 +192,22 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _config(root: Path, cloud: str, port: int) -> EdgeCoreConfig:
-    """Return the embedded node's defaults below `root`, with the cloud's address and a port of its own."""
+def _config(root: Path, cloud: str, port: int, *, oci: bool) -> EdgeCoreConfig:
+    """Return the embedded node's defaults below `root`, with the cloud's address and a port of its own.
+
+    With `oci`, containers are isolated.
+    """
     replace = msgspec.structs.replace
     config = EdgeCoreConfig.embedded(root)
     hub = config.modules.edge_hub
     # the demo's own cloudcore listens there on the loopback interface before the node starts, and both end together
     edged = replace(config.modules.edged, allow_unisolated_root=True)
-    kubelet = replace(edged.tailored_kubelet_config, read_only_port=port)
+    kubelet = replace(
+        edged.tailored_kubelet_config,
+        read_only_port=port,
+        container_runtime_endpoint=OCI_ENDPOINT if oci else EMBEDDED_ENDPOINT,
+        cgroup_root=f"/{root.parent.name}",
+    )
     return replace(
         config,
         modules=replace(

@@ -66,6 +66,13 @@ def read_example(path: Path) -> Example:
     return Example(path, objects, dict(_expectations(objects, path)))
 
 
+def images_of(examples: Iterable[Example]) -> set[str]:
+    """Return the images that the examples' pods name."""
+    specs = [each.get("spec") or {} for example in examples for each in example.objects if each.get("kind") == "Pod"]
+    containers = [each for spec in specs for kind in ("initContainers", "containers") for each in spec.get(kind) or ()]
+    return {str(each["image"]) for each in containers}
+
+
 def _files_in(directory: Path) -> list[Path]:
     try:
         return sorted(path for path in directory.iterdir() if path.suffix in _SUFFIXES)

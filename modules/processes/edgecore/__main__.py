@@ -2,9 +2,20 @@
 
 import sys
 
-from modules.processes.edgecore.cli import main
+from modules.processes.edgecore.start_collector import collect_rarely
+from protos.postponed import postpone
 
 __all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command in `sys.argv`; return the exit status."""
+    collect_rarely()
+    postpone("grpc.aio")
+    from modules.processes.edgecore import cli  # noqa: PLC0415 - after that
+
+    return cli.main()
+
 
 if __name__ == "__main__":
     sys.exit(main())

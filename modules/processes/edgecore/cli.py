@@ -2,7 +2,8 @@
 
 Each command is given as `module:function` and imported when it runs. So `edgecore version` and `edgecore config` do not
 load the bus, gRPC or the database, a broken installation of one of them does not prevent the check of a file, and the
-agent does not load code that only prints.
+agent does not load code that only prints. The arguments of `run` are here and those of all others in `other_commands`,
+which a node that starts does not load.
 
 Results go to standard output, remarks and errors to standard error; `docs/exit-codes.md` lists the exit statuses.
 """
@@ -17,24 +18,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
-from modules.processes.edgecore import (
-    backup,
-    completion,
-    doctor,
-    local,
-    store_commands,
-    trace_commands,
-    uninstall,
-    unit_command,
-    version_command,
-)
+from modules.processes.edgecore import completion
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.durations import parse_size
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
-from modules.processes.edgecore.trace_commands import replaying
-from modules.tools.kubectl.cli import add_help, arranged
 from modules.tools.kubectl.parser import VerbParser
 
 if TYPE_CHECKING:
@@ -48,16 +37,8 @@ PROCESS: Final = "modules.processes.edgecore.process:run"
 VALUES: Final = "modules.processes.edgecore.completion_values:node_values"
 """The function that returns the values that a shell completes."""
 
-CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
-"""Module of the commands of `edgecore config`."""
-
-
 _LEAST: Final = 1 << 20
 """Smallest limit of a recording, in bytes."""
-
-FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "api", "all")
-"""Values of `modules.tools.simulate.draw.FaultProfile`, repeated here to save its import."""
-
 
 _KUBEEDGE_OPTIONS: Final = {
     "--config": "edgecore run --config FILE",
@@ -115,6 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _chosen(words: list[str]) -> argparse.Namespace:
     """Return what the command line says. The parsers end with this function: `run` does not carry them."""
+    if words[:1] == ["run"] and not completion.is_requested():
+        return _program()[0].parse_args(words)
+    from modules.tools.kubectl.cli import arranged  # noqa: PLC0415 - a node that starts does not load it
+
     parser, commands = command_line(None if completion.is_requested() else words)
     if completion.is_requested():
         completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
@@ -125,23 +110,18 @@ def _chosen(words: list[str]) -> argparse.Namespace:
 
 def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
     """Return the parser and its commands; of kubectl's verbs those in `words` have options, all of them for None."""
+    from modules.processes.edgecore import other_commands  # noqa: PLC0415 - a node that starts does not load it
+
+    parser, commands = _program()
+    other_commands.add(parser, commands, words)
+    return parser, commands
+
+
+def _program() -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
+    """Return the parser with the command `run` alone."""
     parser = VerbParser(prog="edgecore", description="An edge node agent for Kubernetes.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
-    _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
-    _add_config(commands.add_parser("config", help="print or check a configuration file"))
-    trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
-    store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
-    replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
-    _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
-    doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
-    backup.add(commands)
-    uninstall.add(commands)
-    unit_command.add(commands)
-    completion.add(parser, commands)
-    version_command.add(parser, commands)
-    add_help(parser, commands)
-    local.add(commands, words)
     return parser, commands
 
 
@@ -185,61 +165,6 @@ def _size(text: str) -> int:
     return size
 
 
-def _add_join(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--cloud", required=True, metavar="HOST[:PORT]", help="cloudcore's websocket (port 10000)")
-    parser.add_argument("--token", required=True, metavar="T|-", help="of the cloud; - reads it from standard input")
-    parser.add_argument("--http-server", metavar="URL", help="of certificates (default: https://HOST:10002)")
-    parser.add_argument("--name", metavar="NODE", help="of the node (default: the configured one, or the host's)")
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="written; one that exists is changed, and kept beside it (default: the file that `edgecore run` reads "
-        "with the same --root or without one; for root a new one is /etc/kubeedge/config/edgecore.yaml)",
-    )
-    parser.add_argument("--root", type=Path, metavar="DIR", help="a new file is for the embedded runtime, below DIR")
-    parser.set_defaults(command="modules.processes.edgecore.join:join")
-
-
-def _add_simulate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed (default 0)")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many, from the first on (default 1)")
-    parser.add_argument("--nodes", type=int, default=1, metavar="M", help="nodes of one cloud (default 1)")
-    parser.add_argument("--hours", type=float, default=240 / 3600, metavar="H", help="of faults (default 4 minutes)")
-    parser.add_argument("--pods", type=int, default=5, metavar="N", help="pods of each node (default 5)")
-    parser.add_argument(
-        "--hostile-node", dest="hostile", action="store_true", help="a node beside them that means harm"
-    )
-    parser.add_argument("--faults", choices=FAULT_PROFILES, default="all", help="which faults are drawn (default all)")
-    parser.add_argument(
-        "--cloud",
-        choices=("embedded", "cluster"),
-        default="embedded",
-        help="the API server in cloudcore (default), or that of a cluster beside it, as always with --faults api",
-    )
-    parser.add_argument("--cores", type=int, default=0, metavar="N", help="processes (default: one for each core)")
-    parser.add_argument("--plan", type=Path, metavar="FILE", help="run a plan that a failure left, and nothing else")
-    parser.add_argument(
-        "--out", type=Path, default=Path("simulate"), metavar="DIR", help="for plans, logs and traces of failures"
-    )
-    parser.set_defaults(command="modules.tools.simulate.commands:simulate")
-
-
-def _add_config(parser: argparse.ArgumentParser) -> None:
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    default = commands.add_parser("default", help="print every key with its default, commented")
-    default.add_argument(
-        "--profile", choices=("saver",), help="with the settings of a purpose: saver for metered links"
-    )
-    default.set_defaults(command=f"{CONFIG_COMMANDS}:default")
-    minimal = commands.add_parser("minimal", help="print the few keys that one sets, commented")
-    minimal.set_defaults(command=f"{CONFIG_COMMANDS}:minimal")
-    check = commands.add_parser("check", help="say what is wrong with a file, and which of its keys have no effect")
-    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: the one that `run` reads")
-    add_location(check)
-    check.set_defaults(command=f"{CONFIG_COMMANDS}:check")
-
-
 def run(chosen: argparse.Namespace) -> int:
     """Make the configuration and run the node; return its exit status."""
     say = _sayer(LogFormat(chosen.log_format))
@@ -274,7 +199,7 @@ def refuse_unisolated_root(config: EdgeCoreConfig, source: str, *, allowed: bool
     server = config.modules.edge_hub.websocket.server
     text = f"as root with the embedded runtime and without TLS, whoever answers on {server} would be root here"
     hint = (
-        "run as another user, use containerd, or `edgecore join` a cloud with TLS; "
+        "run as another user, use containerd or embedded://oci, or `edgecore join` a cloud with TLS; "
         "--allow-unisolated-root, for a machine that may be lost"
     )
     raise ConfigError(source, (Problem(path="", text=text, hint=hint, check="unisolated-root"),))

@@ -35,6 +35,8 @@ KINDS: Final = {
 """Kinds of the core group, by their plural, with other words for them."""
 
 _GLOBAL: Final = ("nodes", "namespaces", "persistentvolumes")
+_MEASURED: Final = ("pods", "nodes")
+"""The kinds that `top` takes."""
 _OF_PODS: Final = ("logs", "exec", "attach", "port-forward", "cp")
 """Verbs whose first word is a pod."""
 _LARGEST: Final = 8 * 1024 * 1024
@@ -125,17 +127,16 @@ class Values:
         self, prefix: str, parser: argparse.ArgumentParser, parsed_args: argparse.Namespace, **_: Any
     ) -> Iterable[str]:
         """Return what a verb takes: a pod; or a kind first, then names; or kind/name."""
-        if parser.prog.rpartition(" ")[2] in _OF_PODS:
+        verb = parser.prog.rpartition(" ")[2]
+        if verb in _OF_PODS:
             return self.pods(parsed_args)
         kind, slash, _rest = prefix.partition("/")
         if slash:
             return [f"{kind}/{name}" for name in self._names(parsed_args, kind)]
         before = [word for word in getattr(parsed_args, "words", None) or () if word != prefix]
-        return (
-            self._names(parsed_args, before[0])
-            if before
-            else [*KINDS, *(short for each in KINDS.values() for short in each)]
-        )
+        if before:
+            return self._names(parsed_args, before[0])
+        return _MEASURED if verb == "top" else [*KINDS, *(short for each in KINDS.values() for short in each)]
 
     def _names(self, chosen: argparse.Namespace, word: str) -> list[str]:
         kind = next((plural for plural, others in KINDS.items() if word in (plural, *others)), "")
@@ -163,7 +164,10 @@ class Values:
 
 def node_values() -> dict[str, Completer]:
     """Return the completers of `edgecore`."""
-    return {**Values(_socket_of_node, "/pods").completers(), "kind": _stored_kinds, "key": _stored_keys}
+    return {
+        **Values(_socket_of_node, "/pods").completers(), "kind": _stored_kinds, "key": _stored_keys,
+        "device": _stored_devices, "property": _stored_properties, "assignments": _assignments,
+    }  # fmt: skip
 
 
 def _socket_of_node(chosen: argparse.Namespace) -> Path:
@@ -179,6 +183,26 @@ def _stored_kinds(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
         with opened(parsed_args) as database:
             return database.kinds()
     return []
+
+
+def _stored_devices(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    return list(_properties_by_device(parsed_args))
+
+
+def _stored_properties(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    return _properties_by_device(parsed_args).get(parsed_args.device or "", [])
+
+
+def _assignments(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    return [f"{name}=" for name in _stored_properties(parsed_args)]
+
+
+def _properties_by_device(parsed_args: argparse.Namespace) -> dict[str, list[str]]:
+    with suppress(Exception):
+        from modules.processes.edgecore.device_commands.commands import devices_of  # noqa: PLC0415
+
+        return {one.id: sorted(one.twins) for one in devices_of(parsed_args)}
+    return {}
 
 
 def _stored_keys(parsed_args: argparse.Namespace, **_: Any) -> list[str]:

@@ -44,9 +44,8 @@ def serve(
         sync_period=kubelet.sync_frequency,
         debugging=kubelet.enable_debugging_handlers,
     )
-    streaming = StreamingSettings(
-        redirect=edged.redirect_container_streaming, idle=kubelet.streaming_connection_idle_timeout
-    )
+    redirect = edged.redirect_container_streaming and not config.modules.edge_stream.enable  # API servers take no 302
+    streaming = StreamingSettings(redirect=redirect, idle=kubelet.streaming_connection_idle_timeout)
     acting = acting_routes(snapshots, hive.clock, streaming, debugging=kubelet.enable_debugging_handlers)
     if kubelet.read_only_port:
         routes = reading + (acting if edged.streaming_on_read_only_port else [])

@@ -38,8 +38,9 @@ class ExitCode(IntEnum):
     """`join`: no certificate was available, or a file could not be written; the message says why."""
 
     REFUSED = 9
-    """`pods`, `logs`, `exec`, `attach`, `cp`, `port-forward`, `top`: the node does not answer or refuses, and the
-    message says why. Otherwise `exec` and `attach` end with the command's own status.
+    """`pods`, `logs`, `exec`, `attach`, `cp`, `port-forward`, `top`, `devices set`, `devices watch`, `devices
+    call`: the node does not answer or refuses, and the message says why. Otherwise `exec` and `attach` end with the
+    command's own status.
     """
 
     UNWELL = 10

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from edgehub.certificates.certificate import Certificate
 
-WEBSOCKET_PORT, HTTPS_PORT = 10000, 10002
+WEBSOCKET_PORT, HTTPS_PORT, TUNNEL_PORT = 10000, 10002, 10004
 """KubeEdge's."""
 
 LONGEST_TOKEN: Final = 64 * 1024
@@ -143,7 +143,13 @@ def joined(config: EdgeCoreConfig, cloud: CloudAddress, name: str | None) -> Edg
         token=SecretText(),
         websocket=_replace(config.modules.edge_hub.websocket, enable=True, server=cloud.server),
     )
-    modules = _replace(config.modules, edge_hub=hub, edged=_replace(edged, hostname_override=name))
+    host = cloud.server.rpartition(":")[0]
+    modules = _replace(
+        config.modules,
+        edge_hub=hub,
+        edge_stream=_replace(config.modules.edge_stream, server=f"{host}:{TUNNEL_PORT}"),
+        edged=_replace(edged, hostname_override=name),
+    )
     return _replace(config, modules=modules)
 
 

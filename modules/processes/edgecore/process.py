@@ -6,12 +6,12 @@ the cloud. The stop is the reverse.
 
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import edgehub
-from beehive import BeehiveError, Clock, Hive, Message, ModuleName, Operation, Threads
+from beehive import BeehiveError, Hive, Message, ModuleName, Operation, Threads
 from beehive.errors import StopError
 from beehive.exposition import CollectorRegistry
 from beehive.files.advice import advice
@@ -42,8 +42,11 @@ from metamanager.metrics import StoreCollector
 from metamanager.module import MetaManager
 from metamanager.statistics import StoreStatistics
 from metamanager.store import Store
+from modules.edge.devicetwin.feed import DeviceFeed
+from modules.edge.devicetwin.module import DeviceTwin
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.damaged import DamagedCollector
+from modules.processes.edgecore.device_routes import DeviceRoutes
 from modules.processes.edgecore.edged_server import serve
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.liveness import NodeLiveness
@@ -51,8 +54,15 @@ from modules.processes.edgecore.logs import say, set_up
 from modules.processes.edgecore.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.service_manager import ServiceManager, Watch
-from modules.processes.edgecore.settings import certificate_settings, edged_settings, edgehub_settings, meta_settings
+from modules.processes.edgecore.settings import (
+    certificate_settings,
+    edged_settings,
+    edgehub_settings,
+    meta_settings,
+    twin_settings,
+)
 from modules.processes.edgecore.shutdown import Shutdown
+from modules.processes.edgecore.start_collector import collect_as_usual
 from modules.processes.edgecore.top.state_handler import AgentStateHandler
 from modules.processes.edgecore.tracing import Tracing
 from modules.processes.edgecore.version import KUBELET_VERSION
@@ -94,6 +104,7 @@ def run(
             _shut_down_on_power_failure(config, hive, shutdown)
             watch = Watch(manager, hive.clock, _liveness(config, hive, snapshots).look)
             watch.begin()
+            collect_as_usual()
             _log.info("node %s is running", config.node_name)
             shutdown.wait()
             _log.info("stopping; containers are left running")
@@ -125,7 +136,7 @@ def _reason(error: Exception) -> str:
 def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack) -> Snapshots:
     """Start everything; the stack ends all parts that are no modules. Return what the modules leave for the server.
 
-    The resources that another process may hold come first: the root directory, then the local server's port.
+    The root directory, which another process may hold, comes first; the runtime inside comes before the modules.
 
     Raises:
         BeehiveError: a module did not start.
@@ -141,12 +152,23 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
     registry.register(DamagedCollector(config))
     snapshots = Snapshots()
     state = AgentStateHandler(config.node_name, config.modules.edge_hub.websocket.server, hive, snapshots)
-    state.counters = _add_modules(hive, config, snapshots, registry, tracing, stack)
-    serve(config, hive, snapshots, lambda: registry.text().encode(), stack, [state.route])
-    if config.uses_embedded_runtime:
-        _start_embedded_runtime(config, hive.clock, stack)
+    feed = DeviceFeed() if config.modules.device_twin.enable and config.modules.meta_manager.enable else None
+    local = _start_runtime(config, hive, stack)
+    state.counters = _add_modules(hive, config, snapshots, registry, tracing, stack, feed, local=local)
+    owners = [state.route, *DeviceRoutes(hive, feed).routes]
+    serve(config, hive, snapshots, lambda: registry.text().encode(), stack, owners)
     hive.start()
     return snapshots
+
+
+def _start_runtime(config: EdgeCoreConfig, hive: Hive, stack: ExitStack) -> Mapping[str, Callable[..., Any]]:
+    """Start the runtime inside edgecore, if it is configured; return its calls for this process. Raises EdgedError."""
+    if not config.uses_embedded_runtime:
+        return {}
+    # imported only here: a node with containerd does not load it
+    from modules.processes.edgecore.embedded_runtime import start_embedded_runtime  # noqa: PLC0415
+
+    return start_embedded_runtime(config, hive.clock, stack)
 
 
 def _add_modules(
@@ -156,45 +178,108 @@ def _add_modules(
     registry: CollectorRegistry,
     tracing: Tracing,
     stack: ExitStack,
+    feed: DeviceFeed | None,
+    *,
+    local: Mapping[str, Callable[..., Any]],
 ) -> LinkCounters | None:
-    """Add the modules; return the link's counters, None without a link."""
+    """Add the modules; return the link's counters, None without a link. `local` has the calls to a runtime inside."""
     modules = config.modules
     if modules.meta_manager.enable:
         store_settings, statistics = meta_settings(config), StoreStatistics()
         hive.add(MetaManager, store_settings, _store_opener(config, hive, snapshots, tracing, stack), statistics)
         registry.register(StoreCollector(statistics, store_settings.data_source))
+    if feed is not None:
+        hive.add(DeviceTwin, twin_settings(config), feed)
+        if modules.device_twin.enable_mappers:
+            _add_mappers(hive, config, registry)
+    if modules.event_bus.enable and modules.meta_manager.enable:
+        _add_event_bus(hive, config, registry)
+    if modules.db_test.enable and modules.meta_manager.enable:
+        _add_test_manager(hive, config)
+    if modules.service_bus.enable and modules.meta_manager.enable:
+        _add_service_bus(hive, config)
+    if modules.edge_stream.enable:
+        _add_edge_stream(hive, config, registry)
     if modules.edged.enable:
-        settings = edged_settings(config)
-        cgroups = _open_cgroups(settings)
-        snapshots.stats = _stats(settings, snapshots, hive, own_cgroups=cgroups is not None)
-        hive.add(
-            Edged,
-            settings,
-            lambda: tracing.runtime(
-                CriClient(settings.runtime_endpoint, settings.image_endpoint, request_timeout=settings.request_timeout)
-            ),
-            snapshots,
-            KUBELET_VERSION,
-            Host(
-                machine_info=RecordingMachineInfo(MachineInfo(consumption(snapshots.stats)), hive.clock, tracing.add),
-                cgroups=cgroups,
-                devices=GrpcDevicePluginTransport(),
-                shutdown=lambda: Logind(sum(group.seconds for group in settings.shutdown)),
-            ),
-        )
-    if modules.edge_hub.enable:
-        outbox = config.outbox_path
-        counters = edgehub.install(
-            hive,
-            edgehub_settings(config),
-            certificates=certificate_settings(config),
-            wrap=tracing.links,
-            open_outbox=tracing.outbox(lambda: open_outbox(outbox, hive.clock.now())),
-            watch_network=Netlink,
-        )
-        registry.register(LinkCollector(counters))
-        return counters
-    return None
+        _add_edged(hive, config, snapshots, tracing, local)
+    return _install_hub(hive, config, registry, tracing) if modules.edge_hub.enable else None
+
+
+def _add_edged(
+    hive: Hive, config: EdgeCoreConfig, snapshots: Snapshots, tracing: Tracing, local: Mapping[str, Callable[..., Any]]
+) -> None:
+    settings = edged_settings(config)
+    cgroups = _open_cgroups(settings)
+    snapshots.stats = _stats(settings, snapshots, hive, own_cgroups=cgroups is not None)
+    hive.add(
+        Edged,
+        settings,
+        lambda: tracing.runtime(
+            CriClient(
+                settings.runtime_endpoint,
+                settings.image_endpoint,
+                request_timeout=settings.request_timeout,
+                local=local,
+            )
+        ),
+        snapshots,
+        KUBELET_VERSION,
+        Host(
+            machine_info=RecordingMachineInfo(MachineInfo(consumption(snapshots.stats)), hive.clock, tracing.add),
+            cgroups=cgroups,
+            devices=GrpcDevicePluginTransport(hive.clock),
+            shutdown=lambda: Logind(sum(group.seconds for group in settings.shutdown)),
+        ),
+    )
+
+
+def _install_hub(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry, tracing: Tracing) -> LinkCounters:
+    outbox = config.outbox_path
+    counters = edgehub.install(
+        hive,
+        edgehub_settings(config),
+        certificates=certificate_settings(config),
+        wrap=tracing.links,
+        open_outbox=tracing.outbox(lambda: open_outbox(outbox, hive.clock.now())),
+        watch_network=Netlink,
+    )
+    registry.register(LinkCollector(counters))
+    return counters
+
+
+def _add_event_bus(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry) -> None:
+    """Add eventbus, whose MQTT library is imported only here."""
+    from modules.processes.edgecore.event_bus import add_event_bus  # noqa: PLC0415
+
+    add_event_bus(hive, config, registry)
+
+
+def _add_mappers(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry) -> None:
+    """Add dmi, whose gRPC server is imported only here."""
+    from modules.processes.edgecore.mappers import add_mappers  # noqa: PLC0415
+
+    add_mappers(hive, config, registry)
+
+
+def _add_test_manager(hive: Hive, config: EdgeCoreConfig) -> None:
+    """Add testManager, which few nodes load."""
+    from modules.processes.edgecore.testmanager import add_test_manager  # noqa: PLC0415
+
+    add_test_manager(hive, config)
+
+
+def _add_service_bus(hive: Hive, config: EdgeCoreConfig) -> None:
+    """Add servicebus, which is imported only here."""
+    from modules.processes.edgecore.service_bus import add_service_bus  # noqa: PLC0415
+
+    add_service_bus(hive, config)
+
+
+def _add_edge_stream(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry) -> None:
+    """Add edgestream, which is imported only here."""
+    from modules.processes.edgecore.edge_stream import add_edge_stream  # noqa: PLC0415
+
+    add_edge_stream(hive, config, registry)
 
 
 def _store_opener(
@@ -239,12 +324,3 @@ def _stats(settings: EdgedSettings, snapshots: Snapshots, hive: Hive, *, own_cgr
         cgroups=settings.cgroups,
         hierarchies=CgroupUsage(machine_hierarchies()) if own_cgroups else None,
     )
-
-
-def _start_embedded_runtime(config: EdgeCoreConfig, clock: Clock, stack: ExitStack) -> None:
-    """Start the embedded runtime, which is imported only here: a node with containerd does not load it."""
-    from edged.embedded import EmbeddedRuntime  # noqa: PLC0415
-
-    embedded = EmbeddedRuntime(config.embedded_runtime_root, config.embedded_runtime_socket, clock)
-    embedded.start()
-    stack.callback(embedded.stop)

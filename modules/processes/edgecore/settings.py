@@ -11,6 +11,8 @@ from edged.shutdown.plan import groups
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaSettings
+from modules.edge.devicetwin.changes import Rules
+from modules.edge.devicetwin.module import TwinSettings
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
 
@@ -87,10 +89,10 @@ def _eviction_settings(kubelet: TailoredKubeletConfig) -> EvictionSettings:
 
 
 def _cgroup_settings(config: EdgeCoreConfig) -> CgroupSettings:
-    """Return the cgroups' settings; containers of the embedded runtime have no cgroups of their own."""
+    """Return the cgroups' settings; containers that are processes have no cgroups of their own."""
     kubelet = config.modules.edged.tailored_kubelet_config
     return CgroupSettings(
-        per_qos=kubelet.cgroups_per_qos and not config.uses_embedded_runtime,
+        per_qos=kubelet.cgroups_per_qos and not config.uses_process_runtime,
         driver=kubelet.cgroup_driver,
         root=kubelet.cgroup_root or "/",
         pids=kubelet.pod_pids_limit,
@@ -101,7 +103,7 @@ def _cgroup_settings(config: EdgeCoreConfig) -> CgroupSettings:
 
 
 def _gc_settings(config: EdgeCoreConfig) -> GcSettings:
-    """Return the garbage collection's settings; images of the embedded runtime take no room."""
+    """Return the garbage collection's settings; images of the runtime of processes take no room."""
     edged = config.modules.edged
     kubelet = edged.tailored_kubelet_config
     images = ImagePolicy(
@@ -116,7 +118,7 @@ def _gc_settings(config: EdgeCoreConfig) -> GcSettings:
             per_pod=edged.max_per_pod_container_count,
             total=edged.max_container_count,
         ),
-        images=None if config.uses_embedded_runtime else images,
+        images=None if config.uses_process_runtime else images,
         logs=LogPolicy(
             size=kubelet.container_log_max_size,
             files=kubelet.container_log_max_files,
@@ -135,12 +137,22 @@ def meta_settings(config: EdgeCoreConfig) -> MetaSettings:
     )
 
 
+def twin_settings(config: EdgeCoreConfig) -> TwinSettings:
+    """Return devicetwin's settings."""
+    twin = config.modules.device_twin
+    rules = Rules(like_kubeedge=twin.like_kube_edge)
+    return TwinSettings(
+        config.node_name, mqtt=config.modules.event_bus.enable, mappers=twin.enable_mappers, rules=rules
+    )
+
+
 def edgehub_settings(config: EdgeCoreConfig) -> EdgeHubSettings:
     """Return edgehub's settings."""
     hub = config.modules.edge_hub
     socket = hub.websocket
     return EdgeHubSettings(
-        url=config.websocket_url,
+        url=config.websocket_urls[0],
+        other_urls=config.websocket_urls[1:],
         node=config.node_name,
         project=hub.project_id,
         heartbeat=hub.heartbeat,

@@ -1,4 +1,6 @@
-"""Where the owner's socket is; without the server behind it, for commands that only connect."""
+"""Where the owner's socket is, and what of it commands must know; without the server behind it, for commands that only
+connect.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,9 @@ if TYPE_CHECKING:
 
 SOCKET: Final = "edged.sock"
 """Name of the socket in the root directory."""
+
+DEVICES_PATH: Final = "/edgecore/devices"
+"""Path of devices on the socket."""
 
 
 def socket_path(config: EdgeCoreConfig) -> Path:

@@ -14,10 +14,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from beehive import Actor
+from beehive.accepting import accept_connection
 from beehive.decoding import decode_json
 from beehive.trace.errors import TraceError
 from edged.server.errors import ServerError
-from edged.server.listening import accept_connection, listen_unix, short_name
+from edged.server.listening import listen_unix, short_name
 
 SOCKET: Final = "trace.sock"
 """Name of the socket in the root directory."""

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from modules.processes.edgecore.config import ConfigError
+from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
@@ -55,13 +55,19 @@ def print_unit(chosen: argparse.Namespace) -> int:
         name="edgecore",
         description=f"edgecore, the edge node {config.node_name}",
         command=[*program("edgecore"), "run", *location.options, *more],
-        after="" if config.uses_embedded_runtime else "containerd.service",
+        after=_runtime_unit(config),
         user=chosen.user,
         account=account,
         service=_SERVICE if chosen.user or account or config.uses_embedded_runtime else (*_SERVICE, _PROTECTED),
     )
     sys.stdout.write(text_of(unit))
     return ExitCode.OK
+
+
+def _runtime_unit(config: EdgeCoreConfig) -> str:
+    if config.uses_docker_runtime:
+        return "docker.service"
+    return "" if config.uses_embedded_runtime else "containerd.service"
 
 
 def _say(text: str) -> None:

@@ -54,6 +54,7 @@ VERBS: Final = {
     "taint": VerbCommand("set and remove taints of nodes", f"{_HERE}.taint"),
     "api-resources": VerbCommand("list the resources of the server", f"{_HERE}.api_resources"),
     "api-versions": VerbCommand("list the API versions of the server", f"{_HERE}.api_versions"),
+    "top": VerbCommand("show what nodes and pods use of processors and memory", f"{_HERE}.top"),
     "cluster-info": VerbCommand("say where the server is", f"{_HERE}.cluster_info"),
 }
 """The verbs of this package by name. An entry point passes those that it has, and may pass its own."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.tools.kubectl.errors import KubectlError, StatusError
-from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
+from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at
 from modules.tools.printing.terminal import print_text
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 _PAGE: Final = "https://kubernetes.io/docs/reference/kubernetes-api/"
 _REFERENCE: Final = "#/components/schemas/"
 _DEEPEST: Final = 20
+_WIDTH: Final = 76
+"""Characters of a line of a description, without its indentation."""
 _MOST_LINES: Final = 20_000
 
 
@@ -74,12 +78,13 @@ class Schemas:
                 raise KubectlError(f'field "{name}" does not exist')
             schema = fields[name]
         if path:
-            lines = [f"FIELD: {path[-1]} <{self.type_of(schema)}>", ""]
+            choices = [f"    {each}" for each in list_at(schema, "enum")]
+            lines = [f"FIELD: {path[-1]} <{self.type_of(schema)}>", *(["ENUM:", *choices] if choices else []), ""]
         described = text_at(schema, "description") or text_at(self._resolved(schema), "description")
-        lines += ["DESCRIPTION:", f"    {described or f'What each field means: {_PAGE}'}", ""]
-        fields = self._fields(schema)
-        if fields:
-            lines += ["FIELDS:", *self._lines(fields, 1, _DEEPEST if recursive else 1)]
+        lines += ["DESCRIPTION:", *_wrapped(described or f"What each field means: {_PAGE}"), ""]
+        if self._fields(schema):
+            rows = self._nested(schema, 1) if recursive else self._described(schema)
+            lines += ["FIELDS:", *islice(rows, _MOST_LINES)]
         return lines
 
     def type_of(self, schema: JsonObject) -> str:
@@ -116,14 +121,35 @@ class Schemas:
         found = map_at(self._resolved(schema), "properties")
         return {name: field for name, field in sorted(found.items()) if isinstance(field, dict)}
 
-    def _lines(self, fields: dict[str, JsonObject], level: int, deepest: int) -> list[str]:
-        return [line for line, _ in zip(self._nested(fields, level, deepest), range(_MOST_LINES), strict=False)]
+    def _nested(self, schema: JsonObject, level: int) -> Iterator[str]:
+        """Yield the fields of an object, and those of its fields."""
+        for name, field in self._fields(schema).items():
+            yield from self._rows(schema, name, field, "  " * level)
+            if level < _DEEPEST:
+                yield from self._nested(field, level + 1)
 
-    def _nested(self, fields: dict[str, JsonObject], level: int, deepest: int) -> Iterator[str]:
-        for name, schema in fields.items():
-            yield f"{'  ' * level}{name}\t<{self.type_of(schema)}>"
-            if level < deepest:
-                yield from self._nested(self._fields(schema), level + 1, deepest)
+    def _described(self, schema: JsonObject) -> Iterator[str]:
+        """Yield the fields of an object with what their schemas say of them."""
+        for name, field in self._fields(schema).items():
+            yield from self._rows(schema, name, field, "  ")
+            if text := text_at(field, "description"):
+                yield from (*_wrapped(text), "")
+
+    def _rows(self, parent: JsonObject, name: str, field: JsonObject, indent: str) -> Iterator[str]:
+        """Yield a field with its type, whether it is required, and what it may be."""
+        mark = " -required-" if name in list_at(self._resolved(parent), "required") else ""
+        yield f"{indent}{name}\t<{self.type_of(field)}>{mark}"
+        if choices := list_at(field, "enum"):
+            yield f"{indent}enum: {', '.join(str(each) for each in choices)}"
+
+
+def _wrapped(text: str) -> list[str]:
+    """Return the paragraphs of a description, indented and in lines as kubectl breaks them."""
+    return [
+        f"    {line}".rstrip()
+        for paragraph in text.splitlines()
+        for line in wrap(paragraph, _WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+    ]
 
 
 def _reference(schema: JsonObject) -> str:

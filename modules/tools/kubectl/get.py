@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.errors import KubectlError, StatusError, UsageError
 from modules.tools.kubectl.events import in_order
 from modules.tools.kubectl.output import Found, ObjectPrinter, TablePrinter, printer_of
+from modules.tools.kubectl.printer_columns import columns_for
 from modules.tools.kubectl.resources import Listing, ObjectRef, find, objects_of
 from modules.tools.kubectl.session import Session, report
 from modules.tools.kubectl.sort_by import sorted_by
@@ -59,6 +61,8 @@ def run(session: Session, chosen: Any) -> int:
     several = len({each.resource for each in wanted}) > 1
     chosen.show_kind = chosen.show_kind or several or _is_category(session, chosen.words)
     printer = printer_of(chosen)
+    if isinstance(printer, TablePrinter):
+        printer.columns_for = partial(columns_for, session)
     if chosen.watch or chosen.watch_only:
         return _watch(session, chosen, wanted, printer)
     return _show(session, chosen, wanted, printer)

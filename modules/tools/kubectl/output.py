@@ -13,6 +13,7 @@ from beehive.printable import printable_lines
 from modules.tools.kubectl.custom_columns import CustomColumn, read_columns, read_columns_file, table_of
 from modules.tools.kubectl.errors import KubectlError, UsageError
 from modules.tools.kubectl.jsonpath import JsonPath
+from modules.tools.printing.columns import columns_of
 from modules.tools.printing.fields import map_at, text_at
 from modules.tools.printing.tables import TableOptions, TableWriter, layout
 from modules.tools.printing.terminal import print_json, print_lines, print_text
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from modules.tools.kubectl.discovery import ApiResource
+    from modules.tools.printing.columns import Column
     from modules.tools.printing.fields import JsonObject
 
 _INDENT: Final = 4
@@ -71,6 +73,9 @@ class TablePrinter:
         self._headers = headers
         self._now = now
         self._last: ApiResource | None = None
+        self._columns: dict[ApiResource, Sequence[Column]] = {}
+        self.columns_for: Callable[[ApiResource], Sequence[Column]] = lambda resource: columns_of(resource.kind)
+        """Returns the columns of a resource, once for each."""
 
     def show(self, found: Sequence[Found], *, single: bool) -> None:  # noqa: ARG002 - as the other forms
         """Print a table for each resource; a further call goes on with the same table."""
@@ -84,7 +89,9 @@ class TablePrinter:
 
     def _show(self, resource: ApiResource, objects: list[JsonObject], event: str) -> None:
         options = self._options._replace(namespaces=self._options.namespaces and resource.namespaced)
-        head, rows = layout(resource.kind, objects, self._now(), options, resource.shown(""))
+        if resource not in self._columns:
+            self._columns[resource] = self.columns_for(resource)
+        head, rows = layout(self._columns[resource], objects, self._now(), options, resource.shown(""))
         if event:
             head, rows = ["EVENT", *head], [[event, *row] for row in rows]
         new = resource != self._last

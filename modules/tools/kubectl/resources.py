@@ -172,14 +172,6 @@ def fetch_refs(
     return found, errors
 
 
-def fetch(
-    session: Session, wanted: Sequence[ObjectRef | Listing], *, ignore_not_found: bool = False
-) -> tuple[list[dict[str, Any]], list[KubectlError]]:
-    """Return all objects that exist, as `fetch_refs` does, without their references."""
-    found, errors = fetch_refs(session, wanted, ignore_not_found=ignore_not_found)
-    return [obj for _, obj in found], errors
-
-
 def ref_of(resource: ApiResource, obj: dict[str, Any]) -> ObjectRef:
     """Return the reference of an object."""
     return ObjectRef(resource, text_at(obj, "metadata.namespace"), text_at(obj, "metadata.name"))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from beehive.printable import printable
-from modules.tools.printing.columns import NONE, Column, columns_of
+from modules.tools.printing.columns import NONE, Column
 from modules.tools.printing.fields import JsonObject, map_at, text_at
 from modules.tools.printing.terminal import print_lines
 
@@ -55,17 +55,19 @@ class LaidOut(NamedTuple):
     rows: list[list[str]]
 
 
-def layout(kind: str, objects: Sequence[JsonObject], now: float, options: TableOptions, prefix: str = "") -> LaidOut:
+def layout(
+    all_columns: Sequence[Column], objects: Sequence[JsonObject], now: float, options: TableOptions, prefix: str = ""
+) -> LaidOut:
     """Return the table of objects of one kind.
 
     Args:
-        kind: the kind of all objects.
+        all_columns: the columns of the kind, also those of `-o wide`.
         objects: the rows.
         now: seconds since the epoch, for ages.
         options: which columns there are.
         prefix: stands before each name with `options.kinds`: `pod/`.
     """
-    columns = [column for column in columns_of(kind) if options.wide or not column.wide]
+    columns = [column for column in all_columns if options.wide or not column.wide]
     if options.namespaces:
         columns.insert(0, Column("Namespace", lambda obj, _: text_at(obj, "metadata.namespace")))
     columns += [_label_column(name) for name in options.label_columns]

@@ -128,7 +128,7 @@ class _NodeLink:
     made: between two captures nothing keeps a connection alive.
     """
 
-    is_behind = False
+    is_behind = is_held_back = False
 
     def __init__(self, cloud: AgainstCloud) -> None:
         self._cloud = cloud

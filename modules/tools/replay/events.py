@@ -4,13 +4,12 @@ edged draws at random how long it waits before it opens the stream again, and li
 replay opens the stream at the recorded times.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 import msgspec
 import pykka
 from google.protobuf.json_format import ParseDict
-from grpc import StatusCode
 
 from beehive import Actor, Runtime
 from beehive.decoding import decode_json
@@ -19,8 +18,8 @@ from edged.cri import errors
 from edged.cri.recording_events import ENDED, KINDS, LISTENING, OPENED, StreamEnd
 from edged.module import Edged
 from edged.pleg.listener import Listener
-from edged.static_pods.directory import StaticPodDirectory
 from protos.cri.v1 import api_pb2 as pb
+from protos.status import StatusCode
 
 A = TypeVar("A", bound=Actor)
 
@@ -84,8 +83,13 @@ class RecordedEvents:
             over.get()
 
 
-def listening(events: RecordedEvents, directory: type[StaticPodDirectory]) -> type[Edged]:
-    """Return edged that opens the stream at the recorded times and has `directory` as its static pod directory."""
+def listening(events: RecordedEvents, parts: Mapping[type[Actor], type[Actor]]) -> type[Edged]:
+    """Return edged that opens the stream at the recorded times.
+
+    Args:
+        events: the recorded streams.
+        parts: other actors of a replay, by the actors whose place they take.
+    """
 
     class RecordedListener(Listener):
         """The listener as it is, but for how long it waits."""
@@ -94,16 +98,16 @@ def listening(events: RecordedEvents, directory: type[StaticPodDirectory]) -> ty
             """See `Listener.wait`."""
             return events.until_asked()
 
+    replaced: dict[type[Actor], type[Actor]] = {Listener: RecordedListener, **parts}
+
     class ListeningEdged(Edged):
-        """edged as it is, but for its listener and its directory of static pods."""
+        """edged as it is, but for some of its actors."""
 
         def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
             """See `Module.start_actor`."""
-            if actor_class is Listener:
-                actor_class, name = cast("type[A]", RecordedListener), f"{self.name}/{Listener.__name__}"
-            elif actor_class is StaticPodDirectory:
-                actor_class, name = cast("type[A]", directory), f"{self.name}/{StaticPodDirectory.__name__}"
-            return super().start_actor(actor_class, *args, name=name, **kwargs)
+            other = cast("type[A]", replaced.get(actor_class, actor_class))
+            label = name or f"{self.name}/{actor_class.__name__}"
+            return super().start_actor(other, *args, name=label, **kwargs)
 
     return ListeningEdged
 

@@ -14,10 +14,16 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\
 _NOT_IN_THE_TRACE: Final = frozenset({"dns_config", "masked_paths"})
 """Keys of CRI requests that depend on files of the machine, which no trace has (resolv.conf, processors)."""
 
+_OF_DEVICES: Final = frozenset({"event_id", "timestamp"})
+"""Id and time, in milliseconds, of what devicetwin says."""
+
 
 def normalize(value: Any) -> Any:
     """Return a JSON value in normal form."""
     if isinstance(value, dict):
+        value = (
+            {**value, **dict.fromkeys(_OF_DEVICES & value.keys(), "<of the message>")} if "event_id" in value else value
+        )
         return {key: normalize(item) for key, item in sorted(value.items()) if key not in _NOT_IN_THE_TRACE}
     if isinstance(value, list):
         return [normalize(item) for item in value]

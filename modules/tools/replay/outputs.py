@@ -16,7 +16,7 @@ from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Record, Reco
 from edged.cri.contract import SERVER_ACTOR
 from modules.tools.replay.event_outputs import event_lines, is_event
 from modules.tools.replay.normalize import Ids, lines
-from modules.tools.replay.runtime import CHANGES
+from modules.tools.replay.worker_reads import CHANGES
 
 NODE: Final = ""
 """The whole node, where a module's name is expected."""

@@ -13,7 +13,7 @@ from edgehub.link import LinkFactory
 from edgehub.recording import RecordingLinks
 from metamanager.recording import RecordingStore
 from metamanager.store import Store
-from modules.tools.replay.runtime import CHANGES
+from modules.tools.replay.worker_reads import CHANGES
 
 
 class Recorder:

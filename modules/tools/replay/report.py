@@ -8,7 +8,7 @@ from modules.tools.replay.compare import Difference
 from modules.tools.replay.outputs import NODE, belongs, message_of
 from modules.tools.replay.recorded import Recorded
 from modules.tools.replay.run import Replayed
-from modules.tools.replay.runtime import CHANGES
+from modules.tools.replay.worker_reads import CHANGES
 
 BEFORE = 8
 """Number of records shown before the earliest difference."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from beehive import Hive
+from beehive import Actor, Hive
 from beehive.delivery import DeliveryMode, DropReason
 from beehive.names import ModuleName
 from beehive.simulation import EPOCH, Simulation
@@ -16,13 +16,17 @@ from beehive.trace import CriCall, Delivered, Direction, Record
 from edged.cgroups.tree import SilentTree
 from edged.host import Host
 from edged.node.recording import RecordingMachineInfo
+from edged.pleg.pleg import Pleg
+from edged.pod_workers.worker import Worker
 from edged.server.snapshots import Snapshots
+from edged.static_pods.directory import StaticPodDirectory
 from edged.volumes import MemoryMounts
 from edgehub.counters import LinkCounters
 from edgehub.outbox.recording import OUTBOX
 from edgehub.outgoing import Outgoing
 from metamanager.module import MetaManager
-from modules.processes.edgecore.settings import meta_settings
+from modules.edge.devicetwin.module import DeviceTwin
+from modules.processes.edgecore.settings import meta_settings, twin_settings
 from modules.tools.replay.compare import Difference, differences
 from modules.tools.replay.directories import Directories
 from modules.tools.replay.errors import ReplayError
@@ -31,6 +35,7 @@ from modules.tools.replay.link import RecordedCloud
 from modules.tools.replay.machine_info import RecordedMachineInfo
 from modules.tools.replay.outbox import outbox_of
 from modules.tools.replay.outputs import NODE, Output, RunOutputs, belongs, is_shutdown, message_of, sent_at, subject_of
+from modules.tools.replay.pleg import RecordedInspections, recorded_pleg, recorded_worker
 from modules.tools.replay.recorded import Recorded
 from modules.tools.replay.recorder import Recorder
 from modules.tools.replay.runtime import RecordedRuntime, role
@@ -40,7 +45,10 @@ from modules.tools.replay.stub_module import Responder, stub_module
 from modules.tools.replay.timers import RecordedTimers, timed
 
 MODULES = (ModuleName.METAMANAGER, ModuleName.EDGED, ModuleName.EDGEHUB)
-"""Modules that can be replayed, in the order of their start."""
+"""Modules that can be replayed alone, in the order of their start."""
+
+OF_A_NODE = (ModuleName.METAMANAGER, ModuleName.DEVICETWIN, ModuleName.EDGED, ModuleName.EDGEHUB)
+"""Modules of a whole node, in the order of their start."""
 
 AFTER = 2.0
 """Virtual seconds by which the replay outlasts the recorded run."""
@@ -120,8 +128,8 @@ class Replay:
         self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
         self._machine_info = RecordedMachineInfo(self._clock, recorded.notes("figures"))
         present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}
-        for name in MODULES:
-            if name == module or (not module and (name in present or recorded.foreign)):
+        for name in OF_A_NODE:
+            if name == module or (not module and (name in present or (recorded.foreign and name in MODULES))):
                 self._add(name)
             elif name in present:
                 self._hive.add(stub_module(name), self._answers.take)
@@ -199,9 +207,11 @@ class Replay:
                 replace(meta_settings(directories.config), data_source=str(directories.database)),
                 lambda source: recorder.store(RecordedStore(Path(source), self._simulation, commits)),
             )
+        elif name == ModuleName.DEVICETWIN:
+            hive.add(DeviceTwin, twin_settings(directories.config))
         elif name == ModuleName.EDGED:
             hive.add(
-                listening(self._runtime.events, replay_directory(directory_states(self._deliveries, directories.ours))),
+                listening(self._runtime.events, self._parts_of_edged()),
                 directories.edged(self._machine_info.address),
                 lambda: recorder.runtime(self._runtime.client()),
                 Snapshots(),
@@ -218,6 +228,15 @@ class Replay:
             hub = timed(RecordedTimers(self._recorded.records, name))
             outbox = outbox_of(self._recorded.notes(OUTBOX))
             hive.add(hub, settings, recorder.links(self._cloud.make_link), outgoing, LinkCounters(), None, outbox)
+
+    def _parts_of_edged(self) -> dict[type[Actor], type[Actor]]:
+        """Return the actors that take the place of some of edged's."""
+        inspections = RecordedInspections(self._recorded.calls(), self._recorded.events())
+        return {
+            StaticPodDirectory: replay_directory(directory_states(self._deliveries, self._directories.ours)),
+            Pleg: recorded_pleg(inspections),
+            Worker: recorded_worker(self._runtime.synced_at),
+        }
 
     def _schedule(self) -> None:
         """Schedule the clock's jumps and the messages to the replayed module."""
@@ -241,12 +260,12 @@ class Replay:
         """For a whole node: schedule the messages from outside of it."""
         now = self._clock.monotonic()
         for one in self._deliveries:
-            if not self._is_own(one) and one.module in MODULES and one.way == DeliveryMode.SEND and _was_taken(one):
+            if not self._is_own(one) and one.module in OF_A_NODE and one.way == DeliveryMode.SEND and _was_taken(one):
                 self._clock.after(sent_at(one) - now, partial(self._feed, one))
 
     def _is_own(self, one: Delivered) -> bool:
         """Whether the replayed part sent it, and so sends it again; logind's messages come from outside."""
-        replayed = [self._module] if self._module else MODULES
+        replayed = [self._module] if self._module else OF_A_NODE
         return not is_shutdown(one) and any(belongs(one.sender, name) for name in replayed)
 
     def _feed(self, one: Delivered) -> None:

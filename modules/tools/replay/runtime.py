@@ -8,10 +8,10 @@ from typing import Any, Final, NoReturn, cast
 import msgspec
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
-from grpc import StatusCode
 
 from beehive import Runtime
 from beehive.trace import CriCall, CriEvent
+from beehive.trace.format import SYNCED
 from beehive.trace.redact import Redactor
 from beehive.trace_context import current_context
 from edged.cri import errors
@@ -21,25 +21,9 @@ from edged.pods.labels import POD_UID
 from modules.tools.replay.events import RecordedEvents
 from modules.tools.replay.lists import LISTS, RecordedLists
 from modules.tools.replay.sequences import LATE, NEAR, RecordedAnswer, Sequences
+from modules.tools.replay.worker_reads import CHANGES, FIRST, WorkerReads
 from protos.cri.v1 import api_pb2 as pb
-
-CHANGES: Final = frozenset(
-    {
-        "run_pod_sandbox",
-        "stop_pod_sandbox",
-        "remove_pod_sandbox",
-        "create_container",
-        "start_container",
-        "stop_container",
-        "remove_container",
-        "pull_image",
-        "remove_image",
-        "update_container_resources",
-        "reopen_container_log",
-        "exec_sync",
-    }
-)
-"""Calls that change something; the others only read."""
+from protos.status import StatusCode
 
 _ANSWERS: Final[dict[str, type[Message] | list[type[Message]]]] = {
     "version": pb.VersionResponse,
@@ -100,6 +84,12 @@ class RecordedRuntime:
         self._lists = RecordedLists(calls, events)
         self._pending = self._changes_of_pods(calls)
         """Changes of each pod that this run has not begun yet."""
+        self._workers = WorkerReads((call for call in calls if not _asker(call.sender)), self._pod_of, _role_of)
+        self._synced: dict[str, list[CriEvent]] = {}
+        """Results of jobs, by pod."""
+        for event in events:
+            if event.kind == SYNCED:
+                self._synced.setdefault(event.subject, []).append(event)
         self._answers = Sequences(
             (_key(call), RecordedAnswer(call.time - call.seconds, call.time, call)) for call in calls
         )
@@ -109,6 +99,11 @@ class RecordedRuntime:
     ) -> NoReturn:
         """Play the next recorded stream of events (`ContainerRuntime.container_events`)."""
         self.events.play(opened, happened)
+
+    def synced_at(self, pod: str) -> float:
+        """Return when edged took the result of the job of this pod that has just ended; now if that is not recorded."""
+        now = self._actors.clock.monotonic()
+        return self._workers.ended_at(pod, self._synced.get(pod, ())) or now
 
     def client(self) -> ContainerRuntime:
         """Return the runtime as edged uses it."""
@@ -138,6 +133,7 @@ class RecordedRuntime:
             self.unanswered.append(call)
         elif method in CHANGES:
             self._pending.get(self._pod_of(call), {}).pop(id(answer.value), None)
+            self._workers.change_made(current_context().actor, current_context().span, answer.value)
         self._wait(None if answer is None else answer.end - now)
         assert answer is not None  # noqa: S101 - one that is not there is waited for without end
         if method in CHANGES:
@@ -164,7 +160,8 @@ class RecordedRuntime:
         """Return the uid of the pod that a call is about; empty for calls about no pod."""
         request = msgspec.json.decode(call.request)
         config = request.get("sandbox_config") or request.get("config") or {}
-        return config.get("metadata", {}).get("uid") or self._lists.pods.get(_subject_in(call.request), "")
+        uid = config.get("metadata", {}).get("uid") or _pod_in(call.request)
+        return uid or self._lists.pods.get(_subject_in(call.request), "")
 
     def _next_change(self, pod: str, now: float) -> Callable[[CriCall], bool]:
         """Return whether a worker's recorded read precedes the next change that this run has yet to make to the pod.
@@ -185,7 +182,8 @@ class RecordedRuntime:
         of_pod, subject = _pod_in(call.request), _subject_in(call.request)
         pod = "" if asker else of_pod or self._lists.pods.get(subject, "")
         before = self._next_change(pod, now)
-        answer = self._of_this_moment(asker, key, of_pod, now, before)
+        answer = None if asker else self._of_worker(key, call, pod, before)
+        answer = answer or self._of_this_moment(asker, key, of_pod, now, before)
         if answer is None and of_pod:
             answer = self._put_together(call, self._changed_pods.get(of_pod, 0.0))
         if answer is None and subject:
@@ -195,6 +193,17 @@ class RecordedRuntime:
             since = max(since, self._changed_pods.get(of_pod, 0.0))
             answer = self._answers.near((asker, key), now, since, ahead=ahead, seen=before)
         return answer or self._put_together(call, 0.0) or self._of_another_time(asker, key, now)
+
+    def _of_worker(
+        self, key: Hashable, call: CriCall, pod: str, before: Callable[[CriCall], bool]
+    ) -> RecordedAnswer[CriCall] | None:
+        """Return what the same worker was answered when it read the pod at this step of its job."""
+        context = current_context()
+        if call.method == FIRST and pod:
+            until = self._lists.next_change_at(pod, call.time)
+            self._workers.begin(context.actor, context.span, pod, call.time, until, before)
+        found = self._workers.answer(context.actor, pod, key) if pod else None
+        return None if found is None else RecordedAnswer(found.time - found.seconds, found.time, found)
 
     def _of_this_moment(
         self, asker: str, key: Hashable, pod: str, now: float, before: Callable[[CriCall], bool]
@@ -242,6 +251,10 @@ def _key(call: CriCall) -> Hashable:
     """
     key = role(call.method, call.request)
     return key if call.method in CHANGES else (_asker(call.sender), key)
+
+
+def _role_of(call: CriCall) -> Hashable:
+    return role(call.method, call.request)
 
 
 def _pod_in(request: bytes) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter, deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,8 +31,9 @@ class RecordedStore:
     """A real store with the recorded run's initial rows, which fails when the recorded one did
     (`metamanager.store.Store`).
 
-    A commit lasts until the recorded commit of the same change ended. If that one failed, all its changes fail, even if
-    they are spread over several commits now.
+    A commit lasts until the recorded commit of the same change ended. If there was one of the very same rows at that
+    time, it ends as that one did. Otherwise a recorded failure fails all its changes, even if they are spread over
+    several commits now.
 
     Args:
         path: path of the database; it is made with the recorded rows if it does not exist.
@@ -53,8 +55,12 @@ class RecordedStore:
                 self._tried.setdefault((change.operation, _name(change.key)), []).append(commit)
         self._commits: dict[str, deque[StoreCommit]] = {}
         for commit in made:
-            for key in {_name(change.key) for change in commit.changes}:
+            for key in _names(commit):
                 self._commits.setdefault(key, deque()).append(commit)
+        self._same: dict[frozenset[str], list[StoreCommit]] = {}
+        """Commits by all their rows."""
+        for commit in made:
+            self._same.setdefault(_names(commit), []).append(commit)
         self._changed: set[str] = set()
         self._failed: StoreCommit | None = None
         self._to_fail: Counter[str] = Counter()
@@ -86,8 +92,10 @@ class RecordedStore:
     def commit(self) -> None:
         """Commit after the recorded time, or fail as recorded."""
         changed = Counter(map(_name, self._changed))
-        self._wait(self._take_time())
-        failure = self._failure(changed)
+        same = self._take_same(frozenset(changed))
+        ended = self._clock.monotonic() if same is None else same.time
+        self._wait(max(self._take_time(), ended - self._clock.monotonic()))
+        failure = self._failure(changed, same)
         if failure is not None:
             self._inner.rollback()
             raise _error(failure, batch_lost=True)
@@ -102,17 +110,54 @@ class RecordedStore:
         self._changed.clear()
         self._inner.rollback()
 
-    def _failure(self, changed: Counter[str]) -> StoreCommit | None:
-        """Return the recorded failed commit if it has these changes, or if its time has come."""
+    def _take_same(self, names: frozenset[str]) -> StoreCommit | None:
+        """Return the recorded commit of the same rows that began nearest to now, or None; each is returned once.
+
+        There is none if a row's next recorded commit had other rows too: the replay then makes one commit in several,
+        and the nearest commit of a single row belongs to the next change of the row.
+        """
+        now, found = self._clock.monotonic(), self._same.get(names, [])
+        if any(_names(one) != names for _, one in self._next_of(names)):
+            return None
+        nearest = min(found, key=lambda one: abs(one.time - one.seconds - now), default=None)
+        if nearest is None or abs(nearest.time - nearest.seconds - now) > _NEAR:
+            return None
+        del found[: found.index(nearest) + 1]
+        return nearest
+
+    def _next_of(self, names: frozenset[str]) -> Iterator[tuple[str, StoreCommit]]:
+        """Yield the next recorded commit of each row, with the row's name."""
+        now = self._clock.monotonic()
+        for name in names:
+            commits = self._commits.get(name)
+            while commits and commits[0].time < now - _LATE:
+                commits.popleft()
+            if commits:
+                yield name, commits[0]
+
+    def _failure(self, changed: Counter[str], same: StoreCommit | None) -> StoreCommit | None:
+        """Return the recorded failed commit if it has these changes, or if its time has come; None without a failure.
+
+        Args:
+            changed: rows of the commit, with the number of changes of each.
+            same: the recorded commit of the same rows, which alone decides.
+        """
         now, failures = self._clock.monotonic(), self._failures
+        if same is not None:
+            while failures and failures[0].time <= same.time:
+                failures.popleft()
+            return self._fail(same, changed) if same.error else None
         if self._failed and changed and now <= self._failed.time + _NEAR and changed <= self._to_fail:
             self._to_fail -= changed
             return self._failed
         if not failures or failures[0].time - failures[0].seconds > now + _EARLY:
             return None
-        self._failed = failures.popleft()
-        self._to_fail = Counter(_name(change.key) for change in self._failed.changes) - changed
-        return self._failed
+        return self._fail(failures.popleft(), changed)
+
+    def _fail(self, failed: StoreCommit, changed: Counter[str]) -> StoreCommit:
+        self._failed = failed
+        self._to_fail = Counter(_name(change.key) for change in failed.changes) - changed
+        return failed
 
     def _note(self, key: str, changed: T) -> T:
         """Note a changed key; a row that stays as it was is in no recorded commit."""
@@ -131,12 +176,10 @@ class RecordedStore:
     def _take_time(self) -> float:
         """Return the seconds until the recorded commits of the changed rows ended."""
         now = until = self._clock.monotonic()
-        for key in {_name(key) for key in self._changed}:
-            commits = self._commits.get(key)
-            while commits and commits[0].time < now - _LATE:
-                commits.popleft()
-            if commits and commits[0].time - commits[0].seconds <= now + _NEAR:
-                until = max(until, commits.popleft().time)
+        names = frozenset(map(_name, self._changed))
+        for name, commit in self._next_of(names):
+            if commit.time - commit.seconds <= now + _NEAR:
+                until = max(until, self._commits[name].popleft().time)
         self._changed.clear()
         return until - now
 
@@ -158,6 +201,10 @@ def _error(commit: StoreCommit, *, batch_lost: bool) -> StoreWriteError:
     assert found is not None  # noqa: S101 - every text is of that form
     attempt, on, hint = found.groups(default="")
     return StoreWriteError(attempt, on, hint, batch_lost=batch_lost)
+
+
+def _names(commit: StoreCommit) -> frozenset[str]:
+    return frozenset(_name(change.key) for change in commit.changes)
 
 
 def _name(key: str) -> str:

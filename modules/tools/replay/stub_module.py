@@ -14,6 +14,7 @@ from modules.tools.replay.sequences import RecordedAnswer, Sequences
 GROUPS: Final[dict[str, Group]] = {
     ModuleName.METAMANAGER: Group.META,
     ModuleName.EDGED: Group.EDGED,
+    ModuleName.DEVICETWIN: Group.TWIN,
     ModuleName.EDGEHUB: Group.HUB,
     ModuleName.CLOUDHUB: Group.CLOUDHUB,
     ModuleName.EDGECONTROLLER: Group.EDGECONTROLLER,

@@ -22,8 +22,8 @@ _NEEDS: Final = re.compile(rb'"(configMap|secret)(?:Ref|KeyRef)?"\s*:\s*\{[^{}]*
 _OF_A_POD: Final = ("pod", "podpatch")
 _GIVES: Final = (Operation.INSERT, Operation.UPDATE)
 
-DEVICES: Final = "devices: there is no devicetwin"
-RULES: Final = "rules: there is no servicebus and no eventbus"
+DEVICES: Final = "devices: what applications at the node reported is in no capture of the link"
+RULES: Final = "rules: what callers and applications did is in no capture of the link"
 JOBS: Final = "jobs: there is no task manager"
 APPLICATIONS: Final = "metaserver: an application at the node asked, which a capture of the link cannot make it do"
 STATIC: Final = "static pods: their manifests lie on the node's disk"

@@ -1,6 +1,6 @@
 """The API server of a simulated cluster: the embedded one's objects and HTTP face, in a process of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from modules.cloud.apiserver import api_calls
@@ -51,6 +51,8 @@ class SimulatedApiServer:
         self.cluster: Cluster
         self._history: WatchHistory
         self._service: ApiService
+        self.definitions: Sequence[JsonObject] = ()
+        """CustomResourceDefinitions that are applied at each start."""
 
     def start(self) -> None:
         """Start with the objects that it had, unless it runs."""
@@ -58,9 +60,13 @@ class SimulatedApiServer:
             return
         self._starts += 1
         process = self.process = Process(self.world, "api", self._wall, self._starts)
-        self.cluster = Cluster(process.clock)
-        self.cluster.storage = ObservedStore(process.clock, self._held.version, self._pod_changed)
+        storage = ObservedStore(process.clock, self._held.version, self._pod_changed)
+        self.cluster = Cluster(process.clock, storage=storage)
         self.cluster.storage.restore(self._held.objects)
+        for definition in self.definitions:
+            self.cluster.apply(definition)
+        self.cluster.storage.take_events()
+        self.cluster.storage.set_savepoint()
         self._history = WatchHistory(self.cluster.storage)
         self._service = ApiService(self, self._subscriptions, "v1.32.0", process.clock)
         self.world.note("api", f"life {self._starts} begins with version {self.cluster.storage.version}")
@@ -90,16 +96,17 @@ class SimulatedApiServer:
         return self._held.objects
 
     def compact(self) -> None:
-        """Forget the changes of the past, and end all watches: those of an earlier version must list."""
+        """Forget the past, and end all watches: those of earlier versions must list, and lists in parts begin again."""
         if self.process is not None:
             self._history = WatchHistory(self.cluster.storage)
+            self.cluster.storage.forget_past()
             self._subscriptions.end_all()
 
     def serve(self, exchange: InProcessExchange) -> None:
         """Answer a request, on a thread of the process."""
         process = self.process
         if process is not None:
-            process.run(Serving(self._service, self._subscriptions, process, exchange).run)
+            process.run(Serving(self._service, process, exchange).run)
 
     def call(self, call: ApiCall) -> ApiResult:
         """Carry out a request, and tell watches what has changed (`ApiCaller`)."""

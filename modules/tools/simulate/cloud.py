@@ -11,19 +11,28 @@ from beehive.clock import Clock
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
 from beehive.message import Message
-from beehive.names import ModuleName
 from modules.cloud.apiserver import commands
+from modules.cloud.apiserver.access.in_process import InProcessAccess
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.commands import Verb
+from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
+from modules.cloud.apiserver.database.turns import Turns
+from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, kind_named
+from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.cloudhub.link import LinkEvent
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.devicecontroller.definitions import definitions
+from modules.cloud.devicecontroller.module import DeviceController
+from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.refusals import Refusals
+from modules.processes.edgecore.version import KUBELET_VERSION
 from modules.tools.simulate.cloud_store import ObservedStore
 from modules.tools.simulate.network import CloudEndpoint, CloudListener
 from modules.tools.simulate.plan import Write, Writer
@@ -35,6 +44,12 @@ Key = tuple[str, str]
 """Kind and name; all objects are in namespace `default`."""
 _ANSWER_WITHIN = 30.0
 _POD = kind_named("Pod")
+_OF_DEVICES = {kind.name: kind for kind in (DEVICE, DEVICE_MODEL, DEVICE_STATUS)}
+
+
+def known_kind(name: str) -> Kind:
+    """Return a kind of objects that the simulation has."""
+    return _OF_DEVICES.get(name) or kind_named(name)
 
 
 class SimulatedCloud:
@@ -52,6 +67,12 @@ class SimulatedCloud:
         self._statuses = statuses
         self._first_version = first_version
         self.endpoint = CloudEndpoint()
+        self.has_devices = False
+        """Whether devicecontroller runs."""
+        self._embeds_api_server = True
+        """Whether the API server ends with cloudcore."""
+        self.is_shared = False
+        """Whether another cloudcore may use the database."""
         self.wanted: dict[Key, JsonObject | None] = {}
         """Manifests of the objects that users want, by kind and name; None for an object to be deleted."""
         self.came_back: set[str] = set()
@@ -66,7 +87,9 @@ class SimulatedCloud:
         self.process: Process | None = None
         self.hive: Hive | None = None
         self.cluster: Cluster
-        self._database: Database | None = None
+        self._turn = Turns()
+        self._databases: list[Database] = []
+        self._subscriptions = Subscriptions()
         self._listener: CloudListener | None = None
         self._deliveries: dict[str, NodeSession] = {}
         root.mkdir(parents=True, exist_ok=True)
@@ -75,27 +98,55 @@ class SimulatedCloud:
         """Start the process."""
         self._starts += 1
         process = self.process = Process(self.world, "cloud", self._wall, self._starts)
-        cluster = self._make_cluster(process)
-        stores_objects = isinstance(cluster, Cluster)
-        self._database = Database(
-            str(self._path), f"cloud-{self._starts}", durable=False, shared=False, stores_objects=stores_objects
-        )
-        if not self._database.is_new:
-            self._forgotten_with_nodes.clear()
         hive = self.hive = Hive(process)
+        self._turn = Turns()
+        cluster = self._make_cluster(process, hive)
+        database = self._open_database(stores_objects=False)
+        if not database.is_new:
+            self._forgotten_with_nodes.clear()
         self._deliveries = {}
         hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_listener(process, deliver), self._deliveries)
-        hive.add(EdgeController, cluster, self._database)
+        hive.add(EdgeController, cluster, database)
         hive.add(DynamicController)
+        if self.has_devices:
+            hive.add(DeviceController, Refusals(process.clock), deletes=self._embeds_api_server)
         self.world.note("cloud", f"life {self._starts} begins")
         process.run(hive.start)
 
-    def _make_cluster(self, process: Process) -> Cluster | RemoteCluster:
-        """Return the API server with which edgecontroller works."""
+    def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:
+        """Return the API server with which edgecontroller works: the embedded one."""
         clock = process.clock
-        self.cluster = Cluster(clock)
-        self.cluster.storage = ObservedStore(clock, self._next_version(clock), self._statuses.stored)
-        return self.cluster
+        storage = ObservedStore(clock, self._next_version(clock), self._statuses.stored)
+        self.cluster = Cluster(clock, storage=storage)
+        database = self._open_database(stores_objects=True)
+        access = InProcessAccess(hive, clock, KUBELET_VERSION)
+        self._subscriptions = access.subscriptions
+        completeness = Completeness(database, None)
+        kinds = definitions() if self.has_devices else []
+        hive.add(ApiServer, self.cluster, database, None, kinds, Refusals(clock), access.subscriptions)
+        return RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all)
+
+    def _open_database(self, *, stores_objects: bool) -> Database:
+        database = Database(
+            self.database_url,
+            f"cloud-{self._starts}",
+            durable=False,
+            shared=self.is_shared,
+            stores_objects=stores_objects,
+            turn=self._turn,
+        )
+        self._databases.append(database)
+        return database
+
+    @property
+    def database_url(self) -> str:
+        """Where the database of a cloudcore is."""
+        return str(self._path)
+
+    @property
+    def state_path(self) -> Path:
+        """The file of cloudcore's database."""
+        return self._path
 
     @property
     def takes_calls(self) -> bool:
@@ -148,12 +199,15 @@ class SimulatedCloud:
         process, self.process, self.hive = self.process, None, None
         if process is not None:
             process.kill()
-        self.endpoint.listener = None
+        if self.endpoint.listener is self._listener:
+            self.endpoint.listener = None
         if self._listener is not None:
             for connection in list(self._listener.connections):
                 connection.close_from_cloud()
-        if self._database is not None:
-            self._database.close()
+        self._subscriptions.close()
+        databases, self._databases = self._databases, []
+        for database in databases:
+            database.close()
         self._asked.clear()
 
     @property
@@ -236,11 +290,11 @@ class SimulatedCloud:
         def answered(answer: Message | BeehiveError) -> None:
             then(answer if isinstance(answer, BeehiveError) else answer.content_as(ApiResult))
 
-        self.hive.request_then(ModuleName.EDGECONTROLLER, message, _ANSWER_WITHIN, answered)
+        self.hive.request_then(commands.MODULE, message, _ANSWER_WITHIN, answered)
 
     @staticmethod
     def _command(kind: str, name: str, document: JsonObject | None) -> ApiCall:
-        known = kind_named(kind)
+        known = known_kind(kind)
         of: dict[str, Any] = {"api_version": known.api_version, "plural": known.plural, "name": name}
         if known.namespaced:
             of["namespace"] = "default" if document is None else document["metadata"].get("namespace", "default")

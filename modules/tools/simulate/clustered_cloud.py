@@ -1,16 +1,23 @@
 """The simulated cloud in two parts: the API server of a cluster, and a cloudcore that is its client."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from beehive.errors import BeehiveError
-from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import JsonObject, key_of, kind_named, uid_of, version_of
+from beehive.hive import Hive
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.engine import IN_MEMORY
+from modules.cloud.apiserver.database.errors import DatabaseError
+from modules.cloud.apiserver.kinds import JsonObject, key_of, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.tools.simulate.api_network import ApiNetwork
 from modules.tools.simulate.api_server import SimulatedApiServer
-from modules.tools.simulate.cloud import SimulatedCloud
+from modules.tools.simulate.cloud import SimulatedCloud, known_kind
+from modules.tools.simulate.second_cloudcore import SecondCloudcore
+from modules.tools.simulate.state_objects import DEFINITION, NODE_STATE, StateObjects
 from modules.tools.simulate.status_watch import StatusWatch
 from modules.tools.simulate.world import Process, World
 
@@ -35,9 +42,15 @@ class ClusteredCloud(SimulatedCloud):
 
     def __init__(self, world: World, root: Path, statuses: StatusWatch, first_version: int = 0) -> None:
         super().__init__(world, root, statuses)
+        self._embeds_api_server = False
         first = first_version or int(world.scheduler.clock.now())
         self.api = SimulatedApiServer(world, statuses.stored, first)
         self.network = ApiNetwork(world, self.api)
+        self.keeps_state = False
+        """Whether cloudcore keeps its state of nodes in the cluster, and has no database."""
+        self.states = StateObjects(self.api)
+        self.second = SecondCloudcore(self)
+        """Runs only while a fault wants it."""
         self.restored: list[Callable[[], None]] = []
         """Called when the API server has been restored to an older state."""
         self._is_restored = False
@@ -52,6 +65,11 @@ class ClusteredCloud(SimulatedCloud):
         return self.api.process is not None
 
     @property
+    def database_url(self) -> str:
+        """Where the database of a cloudcore is; in its memory if the state is in the cluster."""
+        return IN_MEMORY if self.keeps_state else super().database_url
+
+    @property
     def is_running(self) -> bool:
         """Whether cloudcore and the API server run."""
         return self.process is not None and self.api.process is not None
@@ -64,6 +82,8 @@ class ClusteredCloud(SimulatedCloud):
 
     def start_api(self) -> None:
         """Start the API server with what it holds."""
+        of_devices = definitions() if self.has_devices else []
+        self.api.definitions = [*of_devices, *((DEFINITION,) if self.keeps_state else ())]
         self.api.start()
         self.cluster = self.api.cluster
         if self._is_restored:
@@ -77,6 +97,7 @@ class ClusteredCloud(SimulatedCloud):
 
     def close(self) -> None:
         """End everything, at the end of the run."""
+        self.second.stop()
         self.stop()
         self.api.stop()
 
@@ -99,7 +120,8 @@ class ClusteredCloud(SimulatedCloud):
         """Delete what came back, after a restore."""
         reverted, self._reverted = self._reverted, []
         for obj in reverted:
-            kind, key = kind_named(obj["kind"]), key_of(obj)
+            kind = NODE_STATE if obj["kind"] == NODE_STATE.name else known_kind(obj["kind"])
+            key = key_of(obj)
             if kind.name == "Node":
                 self._delete_node(key.name)
             place = key.namespace if kind.namespaced else ""
@@ -114,22 +136,47 @@ class ClusteredCloud(SimulatedCloud):
                     options=options,
                 )
             )
+        self.endpoint.all_excused = self.world.now() + _BEHIND  # it ends all when it sees the restore
         self.world.at(self.world.now() + _RESTART_AFTER, self._restart)
         self._unsettled.update(self.wanted)
         for restored in self.restored:
             restored()
 
     def _restart(self) -> None:
+        self.second.stop()
         if self.process is not None:
             self.stop()
             self.start()
 
+    def opened(self, make: Callable[[], Database]) -> Database:
+        """Open the database; the administrator deletes a damaged one at once, after which it is made anew."""
+        try:
+            return make()
+        except DatabaseError as error:
+            self.world.note("cloud", f"cannot start: {error}")
+            remove_database(self.state_path)
+            return make()
+
+    def _open_database(self, *, stores_objects: bool) -> Database:
+        return self.opened(partial(super()._open_database, stores_objects=stores_objects))
+
     def _delete_node(self, node: str) -> None:
         super()._delete_node(node)
+        if self.keeps_state:
+            self.states.remove(node)  # its owner is the Node: it is collected with it
         self.endpoint.excused[node] = self.world.now() + _BEHIND
 
-    def _make_cluster(self, process: Process) -> Cluster | RemoteCluster:  # noqa: ARG002 - of the other cloud
-        return RemoteCluster(self.network.connect)
+    def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:  # noqa: ARG002 - of the other cloud
+        return RemoteCluster(self.network.connect, self.keeps_state)
+
+    def _synced(self) -> list[tuple[str, str]]:
+        return self.states.pods() if self.keeps_state else super()._synced()
 
     def _call(self, call: ApiCall, then: Callable[[ApiResult | BeehiveError], None]) -> None:
         then(self.api.call(call))
+
+
+def remove_database(path: Path) -> None:
+    """Delete the files of a database of SQLite."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

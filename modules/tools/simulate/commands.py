@@ -37,6 +37,8 @@ def simulate(chosen: argparse.Namespace) -> int:
         pods=chosen.pods,
         hostile=_HOSTILE if chosen.hostile else 0.0,
         cluster=chosen.cloud == "cluster",
+        keeps_state=chosen.state == "cluster",
+        devices=chosen.devices,
     )
     failed = _campaign(range(chosen.seed, chosen.seed + chosen.seeds), settings, chosen.cores)
     for outcome in failed[:3]:

@@ -8,6 +8,7 @@ from metamanager.errors import StoreOpenError, StoreWriteError
 from metamanager.rows import UNNOTED, Cause, Row
 from metamanager.sqlite_store import SqliteStore
 from metamanager.unreferenced import UNUSED
+from modules.tools.simulate.device_watch import DeviceWatch
 from modules.tools.simulate.row_watch import RowWatch
 from modules.tools.simulate.world import Process
 
@@ -43,7 +44,9 @@ class Disk:
 class SimulatedStore:
     """The real store on a simulated disk (`metamanager.store.Store`)."""
 
-    def __init__(self, path: Path, process: Process, disk: Disk, watch: RowWatch) -> None:
+    def __init__(
+        self, path: Path, process: Process, disk: Disk, watch: RowWatch, devices: DeviceWatch | None = None
+    ) -> None:
         if disk.locked or disk.full:
             raise StoreOpenError("open the database", path.name, "the disk is full or locked")
         self._inner = SqliteStore(path, keeps_room=False)
@@ -54,7 +57,8 @@ class SimulatedStore:
         self._process = process
         self._disk = disk
         self._watch = watch
-        watch.begin()
+        self._devices = devices
+        self._begin()
         self._may_use_reserve = False
 
     def get(self, key: str) -> str | None:
@@ -67,12 +71,16 @@ class SimulatedStore:
         self._check("store an object", row.key)
         taken = self._inner.put(row)
         self._watch.put(row, taken=taken)
+        if self._devices is not None and taken:
+            self._devices.put(row)
         return taken
 
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         self._check("delete an object", key)
         deleted = self._inner.delete(key, uid, cause, now_ms)
         self._watch.deleted(key, "" if cause.text == UNUSED else uid)
+        if self._devices is not None and deleted:
+            self._devices.deleted(key)
         return deleted
 
     def delete_owned(self, kind: str, uid: str) -> int:
@@ -87,6 +95,8 @@ class SimulatedStore:
             raise StoreWriteError("commit", "edgecore.db", "database or disk is full", batch_lost=True)
         self._inner.commit()
         self._watch.committed()
+        if self._devices is not None:
+            self._devices.committed()
         self._may_use_reserve = False
         self._disk.reserve = self._disk.reserve or not self._disk.full
         self._disk.commits += 1
@@ -101,10 +111,15 @@ class SimulatedStore:
 
     def rollback(self) -> None:
         self._inner.rollback()
-        self._watch.begin()
+        self._begin()
 
     def close(self) -> None:
         self._inner.close()
+
+    def _begin(self) -> None:
+        self._watch.begin()
+        if self._devices is not None:
+            self._devices.begin()
 
     def _log_bytes(self) -> int:
         return self._log.stat().st_size if self._log.exists() else 0

@@ -4,8 +4,8 @@ import random
 from collections.abc import Mapping
 from enum import StrEnum
 
-from modules.tools.simulate import draw_api, draw_more, draw_scenes
-from modules.tools.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
+from modules.tools.simulate import draw_api, draw_devices, draw_more, draw_scenes, draw_state
+from modules.tools.simulate.plan import DeviceStep, Fault, FaultKind, Plan, Shape, WorkloadStep
 
 _LINK = (
     FaultKind.CUT,
@@ -45,6 +45,7 @@ class FaultProfile(StrEnum):
     RUNTIME = "runtime"
     CLOUD = "cloud"
     API = "api"
+    STATE = "state"
     ALL = "all"
 
 
@@ -56,6 +57,7 @@ _KINDS: Mapping[FaultProfile, tuple[FaultKind, ...]] = {
     FaultProfile.RUNTIME: _RUNTIME,
     FaultProfile.CLOUD: _CLOUD + _LINK,
     FaultProfile.API: draw_api.API,
+    FaultProfile.STATE: draw_state.STATE,
     FaultProfile.ALL: _LINK + _CLOUD + _PROCESS + _DISK + _RUNTIME + _CLOCK,
 }
 _SHAPES = (
@@ -83,6 +85,7 @@ _AMOUNTS: Mapping[FaultKind, tuple[float, ...]] = {
     FaultKind.EVENTS_TWICE: (0.3, 1.0),
     FaultKind.CLOCK_JUMP: (-3600.0, -30.0, -1.0, 1.0, 30.0, 3600.0),
     **draw_api.AMOUNTS,
+    **draw_state.AMOUNTS,
 }
 """Possible values of `Fault.amount`."""
 
@@ -115,6 +118,8 @@ def draw_plan(
     pods: int = 5,
     hostile: float = 0.0,
     cluster: bool = False,
+    devices: int = 0,
+    keeps_state: bool = False,
 ) -> Plan:
     """Return the plan of a seed; it depends only on the arguments.
 
@@ -125,7 +130,10 @@ def draw_plan(
         profile: faults that are drawn.
         pods: number of pods of each node.
         hostile: seconds between two messages of a hostile node; 0 for no such node.
-        cluster: whether cloudcore works with the API server of a cluster; always with the profile `api`.
+        cluster: whether cloudcore works with the API server of a cluster; always with the profiles `api` and `state`.
+        keeps_state: whether cloudcore keeps its state of nodes in the cluster; with the profile `state` every third
+            seed does.
+        devices: number of devices of each node; none with the profile `state`, whose second cloudcore serves none.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
     steps: list[WorkloadStep] = []
@@ -151,6 +159,12 @@ def draw_plan(
         steps += scene.steps
         faults += scene.faults
         writes += scene.writes
+    of_devices = random.Random(f"{seed} devices")  # noqa: S311 - as above
+    device_steps: list[DeviceStep] = []
+    in_a_cluster = cluster or keeps_state or profile in (FaultProfile.API, FaultProfile.STATE)
+    for node in range(nodes if devices and profile is not FaultProfile.STATE else 0):
+        device_steps += draw_devices.devices(of_devices, node, seconds, devices)
+        faults += draw_devices.broker_faults(of_devices, node, seconds) if _KINDS[profile] else []
     return Plan(
         seed=seed,
         nodes=nodes,
@@ -161,7 +175,9 @@ def draw_plan(
         writes=tuple(sorted(writes, key=lambda write: write.at)),
         first_version=first_version,
         hostile=hostile,
-        cluster=cluster or profile is FaultProfile.API,
+        cluster=in_a_cluster,
+        keeps_state=keeps_state or (profile is FaultProfile.STATE and seed % 3 == 0),
+        devices=tuple(sorted(device_steps, key=lambda step: step.at)),
     )
 
 
@@ -225,6 +241,8 @@ def _fault(draw: random.Random, at: float, kind: FaultKind, node: int, seconds: 
             amount = float(draw.randint(1, 10))
         case FaultKind.CONTAINER_DIES | FaultKind.SANDBOX_DIES:
             amount = float(draw.randrange(100))
+        case FaultKind.STATE_DAMAGED | FaultKind.STATE_FILE_DAMAGED:
+            amount = float(draw.randrange(1000))
         case _:
             pass
     lasts = 0.0 if kind in _MOMENTS else lasts

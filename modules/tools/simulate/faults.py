@@ -7,6 +7,7 @@ from modules.tools.simulate.cloud import SimulatedCloud
 from modules.tools.simulate.clustered_cloud import ClusteredCloud
 from modules.tools.simulate.node import SimulatedNode
 from modules.tools.simulate.plan import Fault, FaultKind
+from modules.tools.simulate.state_faults import STATE_FAULTS
 from modules.tools.simulate.undo import Undo, add, nothing, raised
 from modules.tools.simulate.world import World
 
@@ -39,10 +40,14 @@ class Faults:
 
     def _started(self, fault: Fault) -> Undo:
         """Start a fault, and return what ends it; one of an API server that the plan does not have is nothing."""
+        cloud, node = self._cloud, self._nodes[fault.node % len(self._nodes)]
+        if fault.kind in _BEGIN:
+            return _BEGIN[fault.kind](self, node, fault)
+        if not isinstance(cloud, ClusteredCloud):
+            return nothing
         if fault.kind in API_FAULTS:
-            cloud = self._cloud
-            return API_FAULTS[fault.kind](cloud, fault) if isinstance(cloud, ClusteredCloud) else nothing
-        return _BEGIN[fault.kind](self, self._nodes[fault.node % len(self._nodes)], fault)
+            return API_FAULTS[fault.kind](cloud, fault)
+        return STATE_FAULTS[fault.kind](cloud, node, fault)
 
     def _end(self, fault: Fault, end: Undo) -> None:
         self.open -= 1
@@ -96,6 +101,7 @@ class Faults:
             self._cloud.forget()
             for node in self._nodes:
                 node.wire.forget()
+                node.forget_reports()
 
         def end() -> None:
             if self._cloud.process is None:
@@ -139,8 +145,12 @@ class Faults:
         node.machine.images_lost()
         return raised(node.machine, "no_pulls", 1)
 
+    def _broker_away(self, node: SimulatedNode, _fault: Fault) -> Undo:
+        node.broker.go_away()
+        return node.broker.come_back
+
     def _clock_jump(self, node: SimulatedNode, fault: Fault) -> Undo:
-        node.machine.wall.offset += fault.amount
+        node.jump_clock(fault.amount)
         return nothing
 
 
@@ -189,4 +199,5 @@ _BEGIN: dict[FaultKind, Begin] = {
     FaultKind.SANDBOX_DIES: Faults._sandbox_dies,
     FaultKind.IMAGES_MISSING: Faults._images_missing,
     FaultKind.CLOCK_JUMP: Faults._clock_jump,
+    FaultKind.BROKER_AWAY: Faults._broker_away,
 }

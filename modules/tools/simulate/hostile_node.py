@@ -191,7 +191,7 @@ class HostileNode:
 class _Link:
     """The cloud's end of the connection (`modules.cloud.cloudhub.link.Link`)."""
 
-    is_behind = False
+    is_behind = is_held_back = False
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []

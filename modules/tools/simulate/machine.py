@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn, cast
 
-from grpc import StatusCode
-
 from beehive.clock import Timer
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import ConnectionClosedError, CriError, DeadlineExceededError, UnavailableError, error_of
@@ -16,6 +14,7 @@ from edged.testing import FakeRuntime
 from modules.tools.simulate.runtime_watch import RuntimeWatch
 from modules.tools.simulate.world import Process, WallClock, World
 from protos.cri.v1 import api_pb2 as pb
+from protos.status import StatusCode
 
 GIBIBYTE = 1 << 30
 _STUBBORN = 3.0

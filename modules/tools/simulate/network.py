@@ -94,6 +94,8 @@ class CloudEndpoint:
         self.listener: CloudListener | None = None
         self.excused: dict[str, float] = {}
         """By node, until when the cloud has a reason to end its connections."""
+        self.all_excused = -1.0
+        """Until when it has a reason to end those of all nodes."""
 
 
 class CloudListener:
@@ -243,7 +245,8 @@ class SimulatedConnection:
         return not (self._cloud_has_it and self._listener.is_open)
 
     def _ended_by(self, who: str) -> None:
-        excused_until = self._listener.cloud.excused.get(self.line.node, -1.0)
+        cloud = self._listener.cloud
+        excused_until = max(cloud.all_excused, cloud.excused.get(self.line.node, -1.0))
         if self._is_healthy and self._world.now() > excused_until:
             text = f"the connection of {self.line.node} was ended by {who}"
             self._world.violated("no healthy connection is ended", text)
@@ -280,7 +283,7 @@ class SimulatedConnection:
 class CloudLink:
     """The cloud's end (`modules.cloud.cloudhub.link.Link`)."""
 
-    is_behind = False
+    is_behind = is_held_back = False
 
     def __init__(self, connection: SimulatedConnection) -> None:
         self._connection = connection

@@ -1,7 +1,7 @@
 """A simulated node."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,11 @@ from edgehub.outbox.store import OpenOutbox
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store
+from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
+from modules.tools.simulate.broker import BrokerSession, SimulatedBroker
 from modules.tools.simulate.configured import REPORT_EVENTS
+from modules.tools.simulate.device import SimulatedDevice
+from modules.tools.simulate.device_watch import DeviceWatch
 from modules.tools.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
 from modules.tools.simulate.ended_watch import EndedWatch
 from modules.tools.simulate.machine import Machine, SimulatedMachineInfo
@@ -105,6 +109,10 @@ class SimulatedNode:
         self.kills = 0
         self._stores: list[SimulatedStore | SimulatedOutbox] = []
         root.mkdir(parents=True)
+        self.broker = SimulatedBroker(world)
+        self.devices: dict[str, SimulatedDevice] = {}
+        """By the name of the Device; see `with_devices`."""
+        self._device_watch: DeviceWatch | None = None
         self.manifests = StaticFiles(root / "manifests", self.name)
         self.state = root / "state-0"
         self.state.mkdir(mode=0o700)
@@ -113,6 +121,16 @@ class SimulatedNode:
     def pods_root(self) -> Path:
         """Directory of the pods' volumes."""
         return self.root / "edged"
+
+    def with_devices(self, names: Iterable[str]) -> None:
+        """Give the node devices, before its first start; without any, no module of devices runs on it."""
+        watch = self._device_watch = DeviceWatch(self.world, self.name, self.broker)
+        self.devices = {name: SimulatedDevice(self.world, self.broker, watch, name) for name in names}
+
+    def forget_reports(self) -> None:
+        """Note that only the devices know what they have reported."""
+        for device in self.devices.values():
+            device.forget()
 
     def known_node(self) -> NodeObject | None:
         """Return edged's Node object; None while it has none."""
@@ -150,6 +168,8 @@ class SimulatedNode:
         self.outbox.copy(self.state, new, power=power)
         self.state = new
         self.wire.check(new)
+        if self._device_watch is not None:
+            self._device_watch.check(new / DATABASE)
         self._start_later()
 
     def lose_store(self) -> None:
@@ -160,6 +180,9 @@ class SimulatedNode:
             file.unlink()
         self.wire.forget()
         self.rows.lost()
+        if self._device_watch is not None:
+            self._device_watch.lost()
+        self.forget_reports()
         self.world.note(self.name, "the store is lost")
 
     def upload(self) -> None:
@@ -191,6 +214,12 @@ class SimulatedNode:
 
         process.run(stop)
 
+    def jump_clock(self, seconds: float) -> None:
+        """Move the machine's wall clock."""
+        self.machine.wall.offset += seconds
+        if self.process is not None and self.recorders:
+            self.recorders[-1].clock_jumped(seconds)
+
     def reboot(self) -> None:
         """Kill the process by a loss of power and end everything that runs on the machine."""
         if self.process is not None:
@@ -219,6 +248,7 @@ class SimulatedNode:
         process, self.process, self.hive = self.process, None, None
         if process is not None:
             process.kill()
+            self.broker.end_session()
         if self.line.connection is not None:
             self.line.connection.close_from_node()
 
@@ -245,6 +275,9 @@ class SimulatedNode:
                 mounts=MemoryMounts(),
             ),
         )
+        if self.devices:
+            hive.add(DeviceTwin, TwinSettings(self.name, mqtt=True))
+            hive.add(BrokerSession, self.broker)
         hub = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
 
         def make_link() -> NodeLink:
@@ -269,7 +302,7 @@ class SimulatedNode:
         return ProcessRecorder(hive, self.name, self.world.seed, configuration_of(self._edged_settings()))
 
     def _open_store(self, process: Process, recorder: ProcessRecorder | None, source: str) -> Store:
-        store = SimulatedStore(Path(source), process, self.disk, self.rows)
+        store = SimulatedStore(Path(source), process, self.disk, self.rows, self._device_watch)
         self._stores.append(store)
         return store if recorder is None else recorder.store(store)
 

@@ -48,6 +48,8 @@ class FaultKind(StrEnum):
     SANDBOX_DIES = "a sandbox dies"
     IMAGES_MISSING = "images are gone and cannot be pulled"
     CLOCK_JUMP = "the wall clock jumps"
+    BROKER_AWAY = "the MQTT broker is away"
+    """Devices cannot publish to the node, nor the node to them; what they had published stays with the broker."""
     API_AWAY = "the API server refuses connections"
     API_UNREACHABLE = "the API server does not answer"
     API_SLOW = "slow API server"
@@ -62,6 +64,16 @@ class FaultKind(StrEnum):
     """Watches of them, and continue tokens, are answered with 410."""
     API_RESTART = "the API server restarts with its objects"
     API_RESTORED = "the API server restarts with older objects and versions"
+    STATE_LOST = "cloudcore restarts without its state of nodes"
+    STATE_OLDER = "cloudcore restarts with a copy of its state of nodes"
+    """Of the fault's beginning; it restarts at its end."""
+    TAKEN_OVER = "the node goes to another cloudcore, which shares the state"
+    """It goes back at the end, when the other one is killed. `amount` seconds pass until the one that the node has
+    left notices it.
+    """
+    STATE_DAMAGED = "cloudcore restarts with a damaged row in its state of nodes"
+    STATE_FILE_DAMAGED = "cloudcore restarts with a damaged file of its state of nodes"
+    """It is refused; then the administrator deletes the file."""
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -140,6 +152,31 @@ class Write(msgspec.Struct, frozen=True):
         return f"{self.at:8.3f} cloud  {self.name}: {self.writer.value} ({self.number})"
 
 
+class DeviceAction(StrEnum):
+    """What happens to a device, in the cloud or at the node."""
+
+    DESIRED = "desired value in the cloud"
+    DELETED = "deleted in the cloud"
+    REPORTED = "reports another temperature"
+    ONLINE = "reports that it is online"
+    OFFLINE = "reports that it is offline"
+
+
+class DeviceStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One event of a device."""
+
+    at: float
+    name: str
+    action: DeviceAction
+    node: int = 0
+    value: int = 0
+    """The desired value."""
+
+    def __str__(self) -> str:
+        value = f" {self.value}" if self.action is DeviceAction.DESIRED else ""
+        return f"{self.at:8.3f} node-{self.node} {self.name}: {self.action.value}{value}"
+
+
 class Plan(msgspec.Struct, frozen=True):
     """One run."""
 
@@ -157,5 +194,9 @@ class Plan(msgspec.Struct, frozen=True):
     """Version of the cloud's first object; 0 for the seconds since 1970, whose number of digits no run changes."""
     cluster: bool = False
     """Whether cloudcore works with the API server of a cluster, a process of its own."""
+    keeps_state: bool = False
+    """Whether cloudcore keeps its state of nodes in that cluster, and has no database."""
     hostile: float = 0.0
     """Seconds between two messages of a hostile node; 0 for no such node."""
+    devices: tuple[DeviceStep, ...] = ()
+    """Events of devices; without any, no module of devices runs."""

@@ -9,8 +9,8 @@ from typing import Any
 from beehive.delivery import HiveEvent
 from beehive.hive import Hive
 from beehive.simulation import EPOCH
-from beehive.trace.entries import AnyEntry, Serialiser
-from beehive.trace.format import FORMAT, TraceHeader
+from beehive.trace.entries import AnyEntry, RecorderNote, Serialiser
+from beehive.trace.format import FORMAT, NoteKind, TraceHeader
 from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
 from edged.cri.contract import ContainerRuntime
@@ -51,6 +51,11 @@ class ProcessRecorder:
 
     def _happened(self, happened: HiveEvent) -> None:
         self._entries.append(happened)
+
+    def clock_jumped(self, seconds: float) -> None:
+        """Record a jump of the machine's wall clock."""
+        text = f"the wall clock jumped by {seconds:+.3f} s"
+        self._entries.append(RecorderNote(self._hive.clock.monotonic(), NoteKind.CLOCK, text, seconds))
 
     def store(self, store: Store) -> Store:
         """Wrap a store so that it is recorded."""

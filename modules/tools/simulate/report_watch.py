@@ -22,8 +22,10 @@ class ReportWatch:
         self._ended.clear()
         self._restarts.clear()
 
-    def check(self, pods: list[JsonObject]) -> None:
-        """Compare the cloud's pods with their former states."""
+    def check(self, pods: list[JsonObject], *, is_late: bool = False) -> None:
+        """Compare the cloud's pods with their former states; with none while there may be older ones (`is_late`)."""
+        if is_late:
+            self.forget()
         for pod in pods:
             status = pod.get("status") or {}
             uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]

@@ -15,11 +15,12 @@ from beehive.files.removal import remove_tree
 from modules.tools.simulate.cloud import SimulatedCloud
 from modules.tools.simulate.clustered_cloud import ClusteredCloud
 from modules.tools.simulate.convergence import disagreements
+from modules.tools.simulate.device_documents import MODEL, device_disagreements, device_document
 from modules.tools.simulate.documents import document_of, kind_of
 from modules.tools.simulate.faults import Faults
 from modules.tools.simulate.hostile_node import HostileNode
 from modules.tools.simulate.node import SimulatedNode
-from modules.tools.simulate.plan import Plan, Shape, WorkloadStep, Write
+from modules.tools.simulate.plan import DeviceAction, DeviceStep, FaultKind, Plan, Shape, WorkloadStep, Write
 from modules.tools.simulate.report_watch import ReportWatch
 from modules.tools.simulate.status_watch import StatusWatch
 from modules.tools.simulate.world import Entry, Violation, World
@@ -33,6 +34,8 @@ _INBOX_BOUND = 1100
 """Commands (1024), and a few answers and timers."""
 _NO_REASON = (DropReason.NO_MODULE, DropReason.NO_GROUP, DropReason.NO_HANDLER, DropReason.POISON)
 """Reasons of dead letters that no fault explains: a message without a receiver."""
+_HEARTBEAT = 70.0
+"""Seconds after which an equal value of a device is a change again, and some."""
 _FAST_DISK = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
 
 
@@ -110,10 +113,16 @@ class Simulation:
             for number in range(plan.nodes)
         ]
         self.faults = Faults(world, self.cloud, self.nodes)
-
+        if plan.devices:
+            self.cloud.has_devices = True
+            for node in self.nodes:
+                node.with_devices(dict.fromkeys(step.name for step in plan.devices if self._node(step) is node))
         self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
         self.reports = ReportWatch(world)
+        self.cloud.is_shared = any(fault.kind is FaultKind.TAKEN_OVER for fault in plan.faults)
         if isinstance(self.cloud, ClusteredCloud):
+            self.cloud.keeps_state = plan.keeps_state
+            self.cloud.is_shared &= not plan.keeps_state
             self.cloud.restored.append(self._forget)
             for node in self.nodes:
                 node.wire.lists_are_newer = True
@@ -129,6 +138,10 @@ class Simulation:
             node.start()
         for step in self.plan.steps:
             self.world.at(step.at, partial(self._change, step))
+        if self.plan.devices:
+            self.cloud.set_object("DeviceModel", MODEL["metadata"]["name"], MODEL)
+        for event in self.plan.devices:
+            self.world.at(event.at, partial(self._device, event))
         for write in self.plan.writes:
             self.world.at(write.at, partial(self._write, write))
         for fault in self.plan.faults:
@@ -146,6 +159,7 @@ class Simulation:
         for node in self.nodes:
             node.wire.forget()
             node.rows.forget_deletions()
+            node.forget_reports()
 
     def _upload(self) -> None:
         """Let each node send an upload, and again later."""
@@ -160,6 +174,7 @@ class Simulation:
         while self.faults.open and not self.world.violations:
             self._go_on()
         self.world.note("run", "no more faults")
+        self._repeat_reports()
         while not self.world.violations:
             problem = next(self._disagreements(), None)
             if problem is None:
@@ -187,7 +202,7 @@ class Simulation:
     def _go_on(self) -> None:
         self.world.run_for(_LOOK_EVERY)
         self.cloud.reconcile()
-        self.reports.check(self.cloud.pods())
+        self.reports.check(self.cloud.pods(), is_late=self.world.now() < self.statuses.late_until)
         if self.hostile is not None:
             self.hostile.check()
         for node in self.nodes:
@@ -199,6 +214,28 @@ class Simulation:
             self.nodes[step.node % len(self.nodes)].change_file(step)
             return
         self.cloud.set_object(kind_of(step.shape), step.name, document_of(step))
+
+    def _node(self, step: DeviceStep) -> SimulatedNode:
+        return self.nodes[step.node % len(self.nodes)]
+
+    def _device(self, step: DeviceStep) -> None:
+        self.world.note("people", str(step))
+        device = self._node(step).devices[step.name]
+        if step.action in (DeviceAction.DESIRED, DeviceAction.DELETED):
+            device.is_wanted = step.action is DeviceAction.DESIRED
+            if not device.is_wanted:
+                device.forget()
+            self.cloud.set_object("Device", step.name, device_document(step))
+        else:
+            device.act(step)
+
+    def _repeat_reports(self) -> None:
+        """Let devices report again what nobody else knows any more: at once, and when an equal value counts again."""
+        for node in self.nodes:
+            for device in node.devices.values():
+                if device.must_repeat:
+                    device.repeat()
+                    self.world.at(self.world.now() + _HEARTBEAT, device.repeat)
 
     def _write(self, write: Write) -> None:
         self.world.note("others", str(write))
@@ -219,7 +256,7 @@ class Simulation:
 
     def _disagreements(self) -> Iterator[str]:
         for node in self.nodes:
-            for problem in disagreements(node, self.cloud):
+            for problem in (*disagreements(node, self.cloud), *device_disagreements(node, self.cloud)):
                 yield f"{node.name}: {problem}"
 
     def _check(self, node: SimulatedNode) -> None:

@@ -24,6 +24,8 @@ class SeedSettings(msgspec.Struct, frozen=True):
     pods: int = 5
     hostile: float = 0.0
     cluster: bool = False
+    devices: int = 0
+    keeps_state: bool = False
 
     def plan(self, seed: int) -> Plan:
         """Return the plan of a seed."""

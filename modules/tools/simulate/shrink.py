@@ -1,5 +1,5 @@
-"""Shrinks a failing plan: drops faults, then other writers' changes, then workload changes, as long as it
-still fails.
+"""Shrinks a failing plan: drops faults, then other writers' changes, then workload changes, then events of devices, as
+long as it still fails.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,9 @@ def shrink(plan: Plan, fails: Fails, tries: int = 200) -> Plan:
     writes = _needed(plan.writes, lambda some: budget.fails(msgspec.structs.replace(plan, writes=tuple(some))))
     plan = msgspec.structs.replace(plan, writes=tuple(writes))
     steps = _needed(plan.steps, lambda some: budget.fails(msgspec.structs.replace(plan, steps=tuple(some))))
-    return msgspec.structs.replace(plan, steps=tuple(steps))
+    plan = msgspec.structs.replace(plan, steps=tuple(steps))
+    devices = _needed(plan.devices, lambda some: budget.fails(msgspec.structs.replace(plan, devices=tuple(some))))
+    return msgspec.structs.replace(plan, devices=tuple(devices))
 
 
 class _Budget:

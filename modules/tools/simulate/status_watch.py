@@ -32,6 +32,10 @@ class StatusWatch:
         """Uids of pods whose status another writer has changed, and until when that may show."""
         self.behind = 0.0
         """Seconds for which the cloud may not know of another writer's change: a watch of a cluster is silent."""
+        self.late_until = -1.0
+        """Until when a cloudcore that a node has left may carry out what the node had sent to it: the status in the
+        cloud is then an older one, until the node has corrected it.
+        """
 
     def found(self, pods: tuple[Pod, ...]) -> None:
         """Note the statuses of a node's pods."""
@@ -58,6 +62,8 @@ class StatusWatch:
             self._at[uid] = at
             if self._others.get(uid, 0.0) <= self._world.now():
                 self._others.pop(uid, None)
+        elif self._world.now() < self.late_until:
+            self._others.setdefault(uid, self._world.now())
         elif uid not in self._others:
             older = status in known
             invariant = "no older state over a newer one" if older else "the cloud has what the node found"

@@ -77,6 +77,10 @@ class WireWatch:
         """The latest acknowledged change of each key."""
         self._later: dict[str, list[ReceivedChange]] = {}
         """Changes received after it, by key."""
+        self._deleted: set[str] = set()
+        """Uids of objects whose deletions were acknowledged: a cloudcore that is behind may send one of them again, and
+        the node acknowledges it without storing it.
+        """
 
     def came_down(self, frame: bytes) -> None:
         """Note a frame that has reached the node."""
@@ -111,9 +115,10 @@ class WireWatch:
         if message.route.operation != Operation.RESPONSE:
             return
         came = self._open.get(message.parent_id)
-        if came is None:
+        if came is None or (came.uid in self._deleted and not came.is_delete):
             return
         if came.is_delete and came.uid:
+            self._deleted.add(came.uid)
             self._ended.deletion_taken(came.uid)
         before = self._acknowledged.get(came.key)
         if before is None or came.number > before.number:
@@ -136,6 +141,7 @@ class WireWatch:
         self._acknowledged.clear()
         self._later.clear()
         self._open.clear()
+        self._deleted.clear()
         self._ended.forget()
 
     @staticmethod

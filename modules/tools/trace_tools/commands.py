@@ -13,9 +13,11 @@ from typing import Final
 
 from beehive import BeehiveError
 from beehive.trace import Record, TraceReader, read
+from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.printing.terminal import print_error, print_json, print_lines
 from modules.tools.trace_tools.columns import TraceFacts, pack
+from modules.tools.trace_tools.device_diagnosis import device_lines
 from modules.tools.trace_tools.diagnosis import State, diagnose
 from modules.tools.trace_tools.event import Event
 from modules.tools.trace_tools.events import events_of
@@ -25,12 +27,13 @@ from modules.tools.trace_tools.names import named
 from modules.tools.trace_tools.object_history import ObjectHistory, history_of
 from modules.tools.trace_tools.page import page
 from modules.tools.trace_tools.perfetto import perfetto
-from modules.tools.trace_tools.target import Target
+from modules.tools.trace_tools.target import Target, TargetError
 
 SHOWN_FROM: Final = 16 * 1024 * 1024
 """Bytes of a trace from which on progress is shown."""
 STEP: Final = 20_000
 """Records between two updates of the progress."""
+_DEVICES: Final = ("device", "devices")
 MOST: Final = 1_000_000
 """Events that a page may have; a browser cannot hold more."""
 
@@ -63,15 +66,24 @@ def _guarded(command: Callable[[], int]) -> int:
         return command()
     except BrokenPipeError:
         raise
+    except ConfigError as error:
+        for problem in error.problems:
+            _say(f"error: {problem.render(error.source)}")
+        return ExitCode.CONFIGURATION
     except (BeehiveError, OSError) as error:
         _say(f"error: {error}")
         return ExitCode.USAGE
 
 
 def _explain(chosen: argparse.Namespace) -> int:
-    target = Target.parse(chosen.kind, chosen.name)
-    history = history_of(lambda: _events(chosen.file), target)
-    with read(chosen.file) as trace:
+    file, kind, name = _asked(chosen)
+    if kind in _DEVICES:
+        return _explain_device(chosen, file, name)
+    if file is None:
+        raise TargetError("a trace is wanted", str(chosen.file), "edgecore trace explain FILE KIND NAME")
+    target = Target.parse(kind, name)
+    history = history_of(lambda: _events(file), target)
+    with read(file) as trace:
         began = trace.header.began
     diagnosis = diagnose(history)
     explanation = explanation_of(history, diagnosis, began, everything=chosen.all)
@@ -81,6 +93,36 @@ def _explain(chosen: argparse.Namespace) -> int:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         print_lines(lines(explanation, colour=colour), colours=colour)
     return ExitCode.USAGE if diagnosis.state is State.UNKNOWN else ExitCode.OK
+
+
+def _asked(chosen: argparse.Namespace) -> tuple[Path | None, str, str]:
+    """Return file, kind and name; no file for a device of this node: `explain device ns/name`, `device/ns/name`."""
+    file, kind, name = chosen.file, chosen.kind, chosen.name
+    if not kind:
+        kind, _, name = str(file).partition("/")
+        return None, kind, name
+    if not name and str(file) in _DEVICES and not file.exists():
+        return None, str(file), kind
+    if not name:
+        kind, _, name = kind.partition("/")
+    return file, kind, name
+
+
+def _explain_device(chosen: argparse.Namespace, file: Path | None, name: str) -> int:
+    """Say why desired values of a device have not arrived."""
+    from modules.tools.trace_tools import device_explanation  # noqa: PLC0415 - explanations of pods do without it
+
+    target = Target.parse("device", name)
+    device_id = f"{target.namespace}/{target.name}" if target.namespace else target.name
+    if file is None:
+        found = device_explanation.explained_by_node(chosen, device_id)
+    else:
+        found = device_explanation.explained_by_trace(file, device_id)
+    if chosen.json:
+        print_json(found)
+    else:
+        print_lines(device_lines(found))
+    return ExitCode.OK if found.known else ExitCode.USAGE
 
 
 def _export(chosen: argparse.Namespace) -> int:

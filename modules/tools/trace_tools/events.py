@@ -9,6 +9,7 @@ from beehive.decoding import decode_json
 from beehive.names import ModuleName
 from beehive.resource import trim_node
 from beehive.trace.format import (
+    SYNCED,
     AnyRecord,
     CriCall,
     CriEvent,
@@ -45,7 +46,7 @@ def events_of(records: Iterable[AnyRecord]) -> Iterator[Event]:
 
 
 def event_of(record: AnyRecord) -> Event | None:
-    """Return the event of one record; None for a header."""
+    """Return the event of one record; None for a header, and for a record that only a replay needs."""
     match record:
         case Delivered():
             return _of_delivery(record)
@@ -55,6 +56,8 @@ def event_of(record: AnyRecord) -> Event | None:
             return _of_call(record)
         case StoreCommit():
             return _of_commit(record)
+        case CriEvent(kind=kind) if kind == SYNCED:
+            return None
         case TimerFired() | CriEvent() | Note():
             return _of_other(record)
         case _:

@@ -29,7 +29,7 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert all_set_aside(tmp_path)[-1].name == f"{KEPT + 2}.1"
 
 
-def test_what_cannot_be_set_aside_is_said_and_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_to_set_aside_is_logged_and_not_raised(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "damaged").write_text("somebody's file")
     (tmp_path / "f").touch()
     assert not set_aside(tmp_path / "f", tmp_path, "spoilt")
@@ -39,7 +39,7 @@ def test_what_cannot_be_set_aside_is_said_and_no_error(tmp_path: Path, caplog: p
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_what_is_no_ordinary_file_gives_way(tmp_path: Path, links: bool) -> None:
+def test_a_directory_or_pipe_in_the_place_of_a_file_is_set_aside(tmp_path: Path, links: bool) -> None:
     (tmp_path / "file").touch()
     set_aside_unless_file(tmp_path / "file", tmp_path)
     set_aside_unless_file(tmp_path / "missing", tmp_path)

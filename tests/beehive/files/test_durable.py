@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from beehive.files.durable import beside, make_directories, make_durable, replace_file, replace_soon
+from beehive.files.durable import beside, make_directories, make_durable, replace_file, replace_soon, write_files
 from beehive.files.removal import remove_tree
 
 
-def test_it_is_flushed_before_it_has_its_name_and_the_name_after(
+def test_content_is_flushed_before_the_rename_and_the_directory_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In this order: a file system may put a name on the disk before the content that it stands for."""
+    """Otherwise a file system could put the new name on the disk before the content."""
     steps: list[str] = []
     fsync, replace = os.fsync, Path.replace
 
@@ -32,6 +32,22 @@ def test_it_is_flushed_before_it_has_its_name_and_the_name_after(
     assert (tmp_path / "file").read_bytes() == b"new"
 
 
+def test_files_that_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is flushed, but only when all of them are there."""
+    seen: list[tuple[str, list[bytes]]] = []
+    fsync = os.fsync
+    contents = {tmp_path / "a": b"1", tmp_path / "b": b"22"}
+
+    def flushed(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        seen.append((name, [path.read_bytes() for path in contents]))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    write_files(contents)
+    assert seen == [("a", [b"1", b"22"]), ("b", [b"1", b"22"])]
+
+
 def test_a_file_that_is_flushed_later_is_whole_for_everybody_before(tmp_path: Path) -> None:
     replace_file(tmp_path / "file", b"old")
     replace_soon(tmp_path / "file", b"new")
@@ -41,7 +57,7 @@ def test_a_file_that_is_flushed_later_is_whole_for_everybody_before(tmp_path: Pa
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
-def test_it_has_its_mode_whatever_the_umask(tmp_path: Path, mode: int) -> None:
+def test_the_umask_does_not_change_the_mode(tmp_path: Path, mode: int) -> None:
     before = os.umask(0o077)
     try:
         replace_file(tmp_path / "file", b"", mode)
@@ -50,8 +66,8 @@ def test_it_has_its_mode_whatever_the_umask(tmp_path: Path, mode: int) -> None:
     assert (tmp_path / "file").stat().st_mode & 0o777 == mode
 
 
-def test_what_a_crash_left_beside_is_no_hindrance(tmp_path: Path) -> None:
-    """Not even a link to a file of somebody else's."""
+def test_a_temporary_file_left_by_a_crash_is_replaced(tmp_path: Path) -> None:
+    """Even if it is a link to another user's file."""
     (tmp_path / "precious").write_text("kept")
     beside(tmp_path / "file").symlink_to(tmp_path / "precious")
     replace_file(tmp_path / "file", b"new")

@@ -55,7 +55,7 @@ def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_what_is_not_there_is_no_error_and_a_file_is_removed(tmp_path: Path) -> None:
+def test_a_missing_path_is_no_error_and_a_file_is_removed(tmp_path: Path) -> None:
     remove_tree(tmp_path / "missing")
     remove_tree(tmp_path / "missing" / "too")
     (tmp_path / "file").touch()
@@ -82,8 +82,10 @@ def test_few_descriptors_are_enough(tmp_path: Path) -> None:
     assert not top.exists()
 
 
-def test_what_stands_in_the_way_is_said_and_all_else_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with a file that the file system does not let go."""
+def test_an_entry_that_cannot_be_removed_is_reported_and_the_others_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a file that the file system refuses to remove."""
     top = tmp_path / "top"
     make_deep(top / "deep", 40)
     (top / "a").mkdir()
@@ -104,8 +106,10 @@ def test_what_stands_in_the_way_is_said_and_all_else_goes(tmp_path: Path, monkey
     assert not top.exists()
 
 
-def test_what_comes_meanwhile_goes_too_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container that is not quite dead goes on to write."""
+def test_entries_that_appear_meanwhile_are_removed_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that is still ending may write new files."""
     top = tmp_path / "top"
     (top / "a").mkdir(parents=True)
     real, left = os.rmdir, [3]
@@ -126,7 +130,7 @@ def test_what_comes_meanwhile_goes_too_but_not_for_ever(tmp_path: Path, monkeypa
 
 
 @needs_root
-def test_what_is_mounted_in_it_is_not_entered(tmp_path: Path) -> None:
+def test_mounts_in_the_tree_are_not_entered(tmp_path: Path) -> None:
     """A bind mount of the same file system too, which has the same device."""
     precious, top = tmp_path / "precious", tmp_path / "top"
     precious.mkdir()

@@ -62,7 +62,7 @@ def test_a_deep_tree_takes_no_memory_and_few_descriptors(tmp_path: Path) -> None
         remove_tree(top)
 
 
-def test_what_is_closed_early_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_walk_that_is_closed_early_leaves_no_descriptor_open(tmp_path: Path) -> None:
     _tree(tmp_path / "top")
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     walk = Walk(tmp_path / "top")
@@ -73,8 +73,8 @@ def test_what_is_closed_early_leaves_nothing_open(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
-def test_what_moves_meanwhile_is_not_taken_for_its_old_place(tmp_path: Path) -> None:
-    """A container exchanges directories for links, and moves the one that is just gone through."""
+def test_a_directory_that_was_moved_meanwhile_is_not_walked_at_its_old_place(tmp_path: Path) -> None:
+    """A container replaces directories by links, and moves the directory that is being walked."""
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "secret").touch()

@@ -33,7 +33,8 @@ def test_a_header_that_cannot_be_sent_is_an_error(header: tuple[str, str]) -> No
 
 def test_the_head_of_a_response() -> None:
     exchange, receive = asked(b"HTTP/1.1 100 Go on\r\n\r\nHTTP/1.0 302", b" Found\r\nLocation: /b\r\nX:\r\n\r\n")
-    assert exchange.read_head(receive) == ResponseHead(302, {"location": "/b", "x": ""})
+    fields = (("location", "/b"), ("x", ""))
+    assert exchange.read_head(receive) == ResponseHead(302, dict(fields), fields)
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,25 @@ def test_any_bytes_are_a_response_or_an_error(data: list[bytes], begin: list[byt
         exchange.read_body(receive, LIMIT)
     except HttpError:
         return
+
+
+@given(st.integers(1, 60))
+def test_a_response_is_fed_as_it_comes(step: int) -> None:
+    """However the bytes come, the head comes first, then the body without its chunks, and then it is complete."""
+    exchange, _ = asked()
+    head = b"HTTP/1.1 100 Go on\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = head + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    parts: list[ResponseHead | bytes] = []
+    for start in range(0, len(answer), step):
+        assert not exchange.complete
+        parts += exchange.feed(answer[start : start + step])
+    assert isinstance(parts[0], ResponseHead)
+    assert (parts[0].status, exchange.complete) == (200, True)
+    assert b"".join(part for part in parts[1:] if isinstance(part, bytes)) == b"abcde"
+
+
+def test_a_response_that_ends_too_early_is_an_error_when_fed() -> None:
+    exchange, _ = asked()
+    assert len(list(exchange.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"))) == 2
+    with pytest.raises(HttpError):
+        list(exchange.feed(b""))

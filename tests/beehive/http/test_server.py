@@ -1,5 +1,6 @@
 """The server's side of HTTP/1.1."""
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
@@ -88,3 +89,38 @@ def test_any_bytes_are_a_request_or_an_error(data: bytes, begin: bytes) -> None:
         exchange.read_head(sent(begin + data))
     except HttpError as error:
         assert error.status in (400, 431, 501)
+
+
+def test_a_connection_is_kept_for_the_next_request_after_a_whole_one() -> None:
+    exchange = ServerExchange(1000)
+    exchange.read_head(sent(GET + b"GET /b HTTP/1.1\r\n"))
+    assert exchange.read_body(sent()) == b""
+    response = exchange.response(200, [("Content-Length", "2")], keeps=True) + exchange.data(b"ok") + exchange.end()
+    assert b"Connection" not in response
+    assert exchange.next_request()
+    exchange.receive(b"Host: b\r\n\r\n")
+    assert exchange.read_head(sent()).target == "/b"
+
+
+@pytest.mark.parametrize(
+    "request_", [b"GET / HTTP/1.0\r\n\r\n", GET[:-2] + b"Connection: close\r\n\r\n",
+                 b"POST / HTTP/1.1\r\nHost: b\r\nContent-Length: 2\r\n\r\na"],
+)  # fmt: skip
+def test_a_connection_ends_with_a_client_that_closes_it_or_has_not_sent_its_request_whole(request_: bytes) -> None:
+    exchange = ServerExchange(1000)
+    exchange.read_head(sent(request_))
+    with contextlib.suppress(HttpError):
+        exchange.read_body(sent())
+    assert b"Connection: close" in exchange.response(200, [("Content-Length", "0")], keeps=True) + exchange.end()
+    assert not exchange.next_request()
+
+
+def test_each_head_of_a_kept_connection_has_the_whole_bound() -> None:
+    exchange = ServerExchange(200)
+    for _ in range(5):
+        exchange.receive(GET[:-2] + b"X: " + b"x" * 120 + b"\r\n\r\n")
+        exchange.read_head(sent())
+        exchange.read_body(sent())
+        exchange.response(200, [("Content-Length", "0")], keeps=True)
+        exchange.end()
+        assert exchange.next_request()

@@ -94,7 +94,7 @@ def test_a_trace_of_the_first_format_is_read(tmp_path: Path) -> None:
 
 
 def test_references_that_lead_nowhere_do_no_harm(tmp_path: Path) -> None:
-    """To nothing, to themselves, to what is no content, or to so much that no memory has it."""
+    """Such as references to nothing, to themselves, to a record without content, or to more than fits into memory."""
     ext = msgspec.msgpack.Ext
     key, other = b"k" * 16, b"o" * 16
     bad = [
@@ -167,7 +167,7 @@ def test_where_the_disk_ends_the_last_record_is_whole(tmp_path: Path) -> None:
         assert trace.damage == ""
 
 
-def test_what_is_read_again_is_bounded_in_memory(tmp_path: Path) -> None:
+def test_the_cache_of_contents_is_bounded(tmp_path: Path) -> None:
     """Contents that do not fit are read from the file each time."""
     records = [record for number in range(1, 30) for record in _everywhere(b'"' + b"%03d" % number * 200_000 + b'"')]
     path = write(tmp_path / "t", [*records, *records])

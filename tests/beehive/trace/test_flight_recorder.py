@@ -92,7 +92,7 @@ def test_a_flood_leaves_the_newest_and_a_note() -> None:
 
 
 def test_what_comes_along_with_deliveries_keeps_the_intake_from_overflowing() -> None:
-    """Many deliveries at one moment, as when a hundred pods come, with a frame or a call among each hundred."""
+    """Many deliveries arrive at once, as for a hundred pods, with a frame or a call among each hundred."""
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock)
     for number in range(10 * INTAKE):
@@ -199,3 +199,26 @@ def test_what_comes_faster_than_it_is_written_leaves_a_note(caplog: pytest.LogCa
 def _spans(path: Path) -> list[int]:
     with read(path) as trace:
         return [record.span for record in trace]
+
+
+def test_it_looks_less_often_while_nothing_is_recorded() -> None:
+    """Ten times a second, twice after a second of calm, ten times again from the look that finds something."""
+    simulation = Simulation()
+    looks: list[float] = []
+
+    class Watched(FlightRecorder):
+        def _tick(self) -> None:
+            looks.append(simulation.clock.monotonic())
+            super()._tick()
+
+    recorder = Watched(simulation.clock)
+    simulation.run_for(10)
+    assert 25 <= len(looks) <= 30
+    del looks[:]
+    recorder.delivered(delivery(simulation.clock))
+    simulation.run_for(1)
+    assert 6 <= len(looks) <= 11
+    recorder.close()
+    del looks[:]
+    simulation.run_for(5)
+    assert not looks

@@ -76,7 +76,7 @@ def test_a_delivery_is_written_as_if_it_had_not_been_packed(content: Any) -> Non
     assert written(PackedBlock.of(entries, 0).entries()) == written(entries)
 
 
-def test_what_cannot_be_packed_stays_as_it_is_and_in_its_place() -> None:
+def test_entries_that_cannot_be_packed_are_kept_in_their_place() -> None:
     clock = Simulation().clock
     entries: list[AnyEntry] = [
         ModuleFailed(1.0, "edged", TwoWords("on", "purpose")),
@@ -95,7 +95,7 @@ def test_what_cannot_be_packed_stays_as_it_is_and_in_its_place() -> None:
     assert (block.newest, block.size) == (max(entry.time for entry in entries), 100)
 
 
-def test_what_cannot_be_unpacked_leaves_a_note() -> None:
+def test_a_block_that_cannot_be_unpacked_leaves_a_note() -> None:
     [entry] = PackedBlock.of([Entry(3.0, Changed())], 0).entries()
     assert isinstance(entry, RecorderNote)
     assert (entry.time, entry.kind, entry.text) == (3.0, NoteKind.LOST, "packed entries: ValueError")
@@ -146,8 +146,9 @@ def test_while_very_much_comes_nothing_is_packed_and_afterwards_it_is() -> None:
     for _ in range(3):
         feed(simulation, recorder, INTAKE - 1, lambda: None)
         simulation.run_for(0.1)
+    simulation.run_for(0.5)
     assert recorder.packed == 0
-    simulation.run_for(1.0)
+    simulation.run_for(2.0)
     assert recorder.packed == 3 * (INTAKE - 1) // BLOCK * BLOCK
 
 
@@ -171,8 +172,10 @@ def test_the_oldest_block_goes_first_when_it_is_too_much() -> None:
     assert 768 * 1024 < sum(map(size_of, entries)) <= 1024 * 1024
 
 
-def test_what_a_store_answers_with_is_packed_too() -> None:
-    """Lists of texts: pods that mount configmaps ask for them every minute, and so filled the recorder as they were."""
+def test_answers_of_a_store_are_packed_too() -> None:
+    """They are lists of texts: pods request the configmaps that they mount every minute, and unpacked these answers
+    filled the recorder.
+    """
     simulation = Simulation()
     entries: list[AnyEntry] = [delivery(simulation.clock, ["x" * 10_000], number) for number in range(20)]
     block = PackedBlock.of(entries, sum(map(size_of, entries)))
@@ -181,3 +184,20 @@ def test_what_a_store_answers_with_is_packed_too() -> None:
     assert [entry.message.content for entry in block.entries() if isinstance(entry, Delivery)] == [["x" * 10_000]] * 20
     mixed = delivery(simulation.clock, ["x", Unwilling()])
     assert PackedBlock.of([mixed], 1).as_they_are == ((0, mixed),)
+
+
+def test_packing_waits_while_something_is_done_but_not_for_a_megabyte() -> None:
+    """Expect nothing packed while 50 entries come each 0.1 s, all afterwards, and large ones at once."""
+    simulation = Simulation()
+    recorder = FlightRecorder(simulation.clock)
+    for _ in range(6):
+        feed(simulation, recorder, 50, lambda: None)
+        simulation.run_for(0.1)
+    assert recorder.packed == 0
+    simulation.run_for(0.1)
+    assert recorder.packed == 300 // BLOCK * BLOCK
+    large = msgspec.Raw(b'"' + b"x" * 30_000 + b'"')
+    for number in range(50):
+        recorder.delivered(delivery(simulation.clock, large, number))
+    simulation.run_for(0.1)
+    assert recorder.packed > 300

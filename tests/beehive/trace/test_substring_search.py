@@ -31,8 +31,8 @@ def _naively(wanted: list[bytes], text: bytes) -> set[int]:
 
 
 @given(st.lists(_BYTES | _LONG, max_size=12), st.data())
-def test_what_stands_in_a_text_is_found_wherever_it_stands(wanted: list[bytes], data: st.DataObject) -> None:
-    """The same places as a comparison with each, at any distance from the beginning, overlapping or not."""
+def test_a_needle_is_found_at_any_place_of_a_text(wanted: list[bytes], data: st.DataObject) -> None:
+    """The search finds the same places as a comparison with each needle, at any offset, overlapping or not."""
     pieces = st.sampled_from(wanted) if wanted else st.just(b"")
     filler = st.binary(max_size=9) | st.text("ab", max_size=30).map(str.encode)
     text = b"".join(data.draw(st.lists(pieces | filler, max_size=8)))

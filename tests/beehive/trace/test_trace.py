@@ -204,8 +204,8 @@ def test_a_part_that_cannot_be_deleted_does_not_end_the_trace(tmp_path: Path, mo
     assert [record.span for record in records_of(tmp_path / "d")] == list(range(20))
 
 
-def test_what_the_disk_takes_in_pieces_is_written_whole(tmp_path: Path) -> None:
-    """A write that is interrupted, or meets the last free block, takes a part and says how much."""
+def test_a_frame_that_the_disk_accepts_in_pieces_is_written_whole(tmp_path: Path) -> None:
+    """An interrupted write, or one that meets the last free block, writes only a part and returns its length."""
 
     class Reluctant(io.FileIO):
         def write(self, data: Any, /) -> int:
@@ -228,7 +228,7 @@ def test_records_of_a_kind_from_the_future_are_left_out_and_counted(tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n", b"{\n", b'{"a":1}\n', b"\xc6\0\0\0\1\xc0"])
-def test_what_is_no_trace_is_refused_with_what_is_wanted(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_trace_is_refused_with_the_expected_forms(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(TraceError, match="wanted"):
         read(tmp_path / "a")

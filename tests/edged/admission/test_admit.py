@@ -47,7 +47,7 @@ def test_room(wanted: dict[str, str], others: list[dict[str, str]], reason: str 
         assert words in options.message
 
 
-def test_what_nobody_knows_is_no_reason_to_refuse() -> None:
+def test_unknown_resources_of_the_node_reject_no_pod() -> None:
     pod = a_pod(node_selector={"disk": "ssd"})
     assert refusal(pod, [], NodeInfo("n1")) is None
 

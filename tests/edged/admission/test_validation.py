@@ -163,7 +163,7 @@ def test_each_field_is_told_by_its_path(spec: dict[str, Any], fault: str) -> Non
 
 
 def test_what_an_api_server_takes_is_taken() -> None:
-    """The ends of the ranges, and what is not given."""
+    """Such as the bounds of ranges, and missing optional fields."""
     good = container(
         ports=[{"containerPort": 65535, "hostPort": 1, "hostIP": "::1", "protocol": "SCTP"}, {"containerPort": 1}],
         securityContext={"runAsUser": 0, "runAsGroup": 2**31 - 1},

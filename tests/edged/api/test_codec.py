@@ -123,7 +123,7 @@ def test_wrong_type_names_its_path() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"\xff", b'"pod"', b"[]"])
-def test_what_is_no_object_is_an_error(raw: bytes) -> None:
+def test_text_that_is_not_an_object_is_an_error(raw: bytes) -> None:
     """Truncated and mistyped texts end in the one decoding error."""
     with pytest.raises(DecodeError, match="cannot read a Pod"):
         decode(Pod, raw)

@@ -96,7 +96,7 @@ def test_writes_bytes_in_binary(value: int, text: str) -> None:
 
 
 @given(st.integers(min_value=-(10**18), max_value=10**18), st.sampled_from([1, 1000, 10**6, 10**9]))
-def test_what_is_written_reads_back(number: int, divisor: int) -> None:
+def test_a_formatted_quantity_parses_to_the_same_value(number: int, divisor: int) -> None:
     """Formatting and parsing are inverse for every value down to a billionth."""
     value = Fraction(number, divisor)
     assert parse_quantity(format_quantity(value)) == value

@@ -7,12 +7,13 @@ import pytest
 
 from edged.api import Pod, ResourceRequirements
 from edged.cgroups.errors import CgroupBusyError, CgroupError
-from edged.cgroups.names import CgroupPath
+from edged.cgroups.names import CgroupNames, CgroupPath
 from edged.cgroups.pod_cgroups import PodCgroups
 from edged.cgroups.resource_config import ResourceConfig
 from edged.pods.config.resources import HostResources
 from edged.pods.model import PodUid
-from edged.settings.cgroups import CgroupSettings
+from edged.pods.qos import QosClass
+from edged.settings.cgroups import CgroupDriver, CgroupSettings
 from tests.edged.conftest import Bench, pod
 from tests.edged.pods.builders import UID, a_container, a_pod
 
@@ -60,8 +61,8 @@ def burstable(uid: str, cpu: str) -> Pod:
     return a_pod(a_container(resources=resources), meta={"uid": uid})
 
 
-def test_what_is_done_is_not_done_again() -> None:
-    """A turn of a healthy pod costs nothing; another limit, or a new sandbox, does."""
+def test_an_unchanged_cgroup_is_not_written_again() -> None:
+    """A sync of a healthy pod writes nothing; a changed limit or a new sandbox does."""
     tree = TreeDouble()
     mine = cgroups(tree)
     mine.apply(burstable("a", "1"))
@@ -98,6 +99,23 @@ def test_a_pod_that_changes_its_class_leaves_nothing_in_the_other() -> None:
     assert tree.pods == []
 
 
+def test_a_removed_cgroup_is_not_looked_for_again() -> None:
+    """A pod's resources are released twice; one that gets a cgroup again, or comes again, loses that too."""
+    tree = TreeDouble()
+    mine = cgroups(tree)
+    mine.apply(a_pod())
+    mine.remove(UID)
+    tree.make(CgroupNames(CgroupDriver.CGROUPFS, "/edge").of_pod(UID, QosClass.BEST_EFFORT))
+    mine.remove(UID)
+    assert len(tree.pods) == 1
+    mine.forget_pod(UID)
+    mine.remove(UID)
+    assert tree.pods == []
+    mine.apply(a_pod())
+    mine.remove(UID)
+    assert tree.pods == []
+
+
 def test_a_node_without_cgroups_leaves_it_to_the_runtime() -> None:
     """Nothing is made, and no parent is named."""
     mine = cgroups(None)
@@ -106,7 +124,7 @@ def test_a_node_without_cgroups_leaves_it_to_the_runtime() -> None:
     assert mine.parent(a_pod()) == ""
 
 
-def test_what_could_not_be_set_is_tried_again() -> None:
+def test_a_limit_that_could_not_be_set_is_tried_again() -> None:
     tree = TreeDouble()
     mine = cgroups(tree)
     tree.errors = [CgroupError("cannot make", "x")]

@@ -65,8 +65,8 @@ def sidecar(name: str, **amounts: Any) -> Container:
         (a_pod(needing(requests={"cpu": "1"}), resources=ResourceRequirements(limits={"cpu": "7"})), 7),
     ],
 )
-def test_what_a_pod_asks_for(pod: Pod, cpu: float) -> None:
-    """Its containers and sidecars together, or its start if that needs more; overhead comes on top."""
+def test_the_requests_of_a_pod(pod: Pod, cpu: float) -> None:
+    """The sum of containers and sidecars, or the largest init container if it requests more; plus the overhead."""
     assert pod_requests(pod)["cpu"] == cpu
 
 

@@ -75,7 +75,7 @@ def test_a_unified_cgroup_is_set(tmp_path: Path) -> None:
     assert files == {"cpu.weight": "39", "cpu.max": "50000 100000", "memory.max": "4096"}
 
 
-def test_one_limit_that_cannot_be_set_keeps_no_other_from_it(tmp_path: Path) -> None:
+def test_a_limit_that_cannot_be_set_does_not_prevent_the_others(tmp_path: Path) -> None:
     tree = unified(tmp_path, "cpu.weight", "pids.max")
     with pytest.raises(CgroupError, match=r"memory\.max"):
         tree.set(POD, ResourceConfig(cpu_shares=2, memory=4096, pids=7))
@@ -120,7 +120,7 @@ def test_a_real_cgroup_is_made_set_and_removed(real: tuple[CgroupFiles, CgroupPa
     assert directories(f"{top}/burstable") == []
 
 
-def test_what_is_still_in_a_cgroup_is_killed_and_then_it_goes(real: tuple[CgroupFiles, CgroupPath]) -> None:
+def test_processes_in_a_cgroup_are_killed_before_its_removal(real: tuple[CgroupFiles, CgroupPath]) -> None:
     """As kubelet does with a pod's cgroup."""
     tree, top = real
     pod = CgroupPath(f"{top}/pod1")

@@ -258,7 +258,7 @@ def test_streams_of_what_is_not_there_have_none(runtime: RuntimeUnderTest, clien
             ask()
 
 
-def test_what_happens_is_told_when_the_lists_say_it_already(
+def test_an_event_comes_when_the_lists_show_its_effect(
     pods: Pods, client: ContainerRuntime, runtime: RuntimeUnderTest
 ) -> None:
     listener = EventListener(client)
@@ -283,7 +283,7 @@ def test_what_happens_is_told_when_the_lists_say_it_already(
     listener.until(pb.CONTAINER_DELETED_EVENT, pod.id)
 
 
-def test_who_listens_hears_no_more_when_his_client_is_closed(runtime: RuntimeUnderTest) -> None:
+def test_the_event_stream_ends_when_its_client_is_closed(runtime: RuntimeUnderTest) -> None:
     actors = Threads()
     mine: ContainerRuntime = FakeRuntime(actors)
     if runtime.endpoint:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,25 +9,26 @@ from hypothesis import strategies as st
 from edged.cri import errors
 from edged.cri.errors import error_of, redact
 from edged.errors import EdgedError
+from protos.status import StatusCode
 
 
 @pytest.mark.parametrize(
     ("code", "kind", "retryable"),
     [
-        (grpc.StatusCode.UNAVAILABLE, errors.UnavailableError, True),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, errors.DeadlineExceededError, True),
-        (grpc.StatusCode.NOT_FOUND, errors.NotFoundError, False),
-        (grpc.StatusCode.ALREADY_EXISTS, errors.AlreadyExistsError, False),
-        (grpc.StatusCode.INVALID_ARGUMENT, errors.InvalidRequestError, False),
-        (grpc.StatusCode.PERMISSION_DENIED, errors.RefusedError, False),
-        (grpc.StatusCode.UNAUTHENTICATED, errors.RefusedError, False),
-        (grpc.StatusCode.UNIMPLEMENTED, errors.UnimplementedError, False),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.ExhaustedError, True),
-        (grpc.StatusCode.UNKNOWN, errors.CriError, True),
-        (grpc.StatusCode.INTERNAL, errors.CriError, True),
+        (StatusCode.UNAVAILABLE, errors.UnavailableError, True),
+        (StatusCode.DEADLINE_EXCEEDED, errors.DeadlineExceededError, True),
+        (StatusCode.NOT_FOUND, errors.NotFoundError, False),
+        (StatusCode.ALREADY_EXISTS, errors.AlreadyExistsError, False),
+        (StatusCode.INVALID_ARGUMENT, errors.InvalidRequestError, False),
+        (StatusCode.PERMISSION_DENIED, errors.RefusedError, False),
+        (StatusCode.UNAUTHENTICATED, errors.RefusedError, False),
+        (StatusCode.UNIMPLEMENTED, errors.UnimplementedError, False),
+        (StatusCode.RESOURCE_EXHAUSTED, errors.ExhaustedError, True),
+        (StatusCode.UNKNOWN, errors.CriError, True),
+        (StatusCode.INTERNAL, errors.CriError, True),
     ],
 )
-def test_each_status_becomes_its_class(code: grpc.StatusCode, kind: type[errors.CriError], retryable: bool) -> None:
+def test_each_status_becomes_its_class(code: StatusCode, kind: type[errors.CriError], retryable: bool) -> None:
     error = error_of("StartContainer", "abc", code, "why")
     assert type(error) is kind
     assert error.retryable is retryable
@@ -36,12 +36,12 @@ def test_each_status_becomes_its_class(code: grpc.StatusCode, kind: type[errors.
 
 def test_containerds_word_for_a_taken_name_is_understood() -> None:
     details = 'failed to reserve sandbox name "p_d_u_0": name "p_d_u_0" is reserved for "e598"'
-    error = error_of("RunPodSandbox", "pod d/p", grpc.StatusCode.UNKNOWN, details)
+    error = error_of("RunPodSandbox", "pod d/p", StatusCode.UNKNOWN, details)
     assert type(error) is errors.AlreadyExistsError
 
 
-@pytest.mark.parametrize("code", list(grpc.StatusCode))
-def test_every_error_says_what_was_attempted_on_what_why_and_what_to_do(code: grpc.StatusCode) -> None:
+@pytest.mark.parametrize("code", list(StatusCode))
+def test_every_error_says_what_was_attempted_on_what_why_and_what_to_do(code: StatusCode) -> None:
     error = error_of("StartContainer", "abc", code, "no such thing")
     assert isinstance(error, EdgedError)
     assert (error.operation, error.on, error.code, error.details) == ("StartContainer", "abc", code, "no such thing")

@@ -74,7 +74,7 @@ def test_a_runtime_without_events_says_so(serve: Callable[..., CriClient], api_v
     assert isinstance(EventListener(serve(None, api_versions)).error(), UnimplementedError)
 
 
-def test_what_the_runtime_says_of_the_end_is_in_the_error(serve: Callable[..., CriClient]) -> None:
+def test_the_error_has_the_runtimes_reason_for_the_end_of_the_stream(serve: Callable[..., CriClient]) -> None:
     error = EventListener(serve(failing(grpc.StatusCode.RESOURCE_EXHAUSTED, "4 streams are open already"))).error()
     assert isinstance(error, CriError)
     assert (error.operation, error.details) == ("GetContainerEvents", "4 streams are open already")

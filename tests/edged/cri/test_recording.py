@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 from unittest.mock import patch
 
 import pytest
-from grpc import StatusCode
 
 from beehive.simulation import Simulation
 from beehive.trace.format import CriCall, CriEvent
@@ -20,6 +19,7 @@ from edged.cri.recording import CriEntry, RecordingRuntime, recording
 from edged.cri.recording_events import ENDED, LISTENING, OPENED, StreamEntry
 from edged.testing import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
+from protos.status import StatusCode
 
 PASSWORD = "planted-password"  # noqa: S105
 
@@ -76,7 +76,7 @@ def test_a_call_is_told_with_request_answer_and_cause(recorded: Recorded) -> Non
     assert f'"sandbox_id":"{sandbox}"'.encode() in create.request
 
 
-def test_what_a_call_raises_is_raised_and_told(recorded: Recorded) -> None:
+def test_an_error_of_a_call_is_raised_and_recorded(recorded: Recorded) -> None:
     with pytest.raises(CriError) as raised:
         recorded.runtime.container_status(ContainerId("nowhere"), verbose=True)
     [call] = recorded.calls()

@@ -11,6 +11,7 @@ import pykka
 import pytest
 
 from beehive import Actor, Timer
+from beehive.clock import RealClock
 from beehive.runtime import Threads
 from edged.api import Pod, from_value
 from edged.devices.contract import GrpcService
@@ -39,7 +40,7 @@ class Node:
         self.wanted: list[Pod] = []
         self.actors: list[Any] = []
         self.devices = NodeDevices(
-            self, root, GrpcDevicePluginTransport(), pods=lambda: self.wanted, changed=self._changed
+            self, root, GrpcDevicePluginTransport(self.clock), pods=lambda: self.wanted, changed=self._changed
         )
 
     def call_soon(self, function: Callable[[], None]) -> None:
@@ -111,7 +112,7 @@ def test_a_life_of_a_plugin(node: Node) -> None:
         node.wait(DeviceCapacity(3, 3))
 
 
-def test_it_is_asked_what_it_prefers(node: Node) -> None:
+def test_a_plugin_is_asked_for_its_preferred_allocation(node: Node) -> None:
     with DevicePluginDouble(node.root, "a", "b", "c", get_preferred_allocation_available=True) as plugin:
         node.wait(DeviceCapacity(3, 3))
         node.devices.manager.allocate(wanting(1), anew=True)
@@ -147,8 +148,8 @@ def test_a_plugin_is_told_why_it_is_not_taken(node: Node, fields: dict[str, str]
     plugin.stop()
 
 
-def test_it_may_be_found_in_the_registry(node: Node) -> None:
-    """The watcher looks every two seconds; when the socket goes, so do the devices."""
+def test_a_plugin_is_found_by_its_socket_in_the_registry(node: Node) -> None:
+    """The watcher scans every two seconds; when the socket is removed, so are the devices."""
     with DevicePluginDouble(node.root, "a", registry=True) as plugin:
         node.start_actor(PluginWatcher, node.root / "plugins_registry", {"DevicePlugin": node.devices})
         assert plugin.heard.wait(DEADLINE)
@@ -180,7 +181,7 @@ def test_the_sockets_are_roots_and_old_ones_are_removed(root: Path) -> None:
     second.close()
 
 
-def test_who_has_what(node: Node) -> None:
+def test_the_pod_resources_api_lists_the_devices_of_containers(node: Node) -> None:
     node.wanted = [wanting(1), wanting(0, "none")]
     with DevicePluginDouble(node.root, "a", "b"):
         node.wait(DeviceCapacity(2, 2))
@@ -207,7 +208,7 @@ def test_a_socket_that_cannot_be_made(root: Path, caplog: pytest.LogCaptureFixtu
     """Its path is too long: edged goes on without devices, and says why."""
     deep = root / ("d" * 90)
     with pytest.raises(DeviceError, match="107 bytes"):
-        GrpcDevicePluginTransport().serve(GrpcService(deep / "kubelet.sock" / "x", "v1.X", {}))
+        GrpcDevicePluginTransport(RealClock()).serve(GrpcService(deep / "kubelet.sock" / "x", "v1.X", {}))
     node = Node(deep)
     node.devices.start()
     assert "configure a shorter rootDirectory" in caplog.text
@@ -217,7 +218,7 @@ def test_a_socket_that_cannot_be_made(root: Path, caplog: pytest.LogCaptureFixtu
 def test_a_connection_that_is_closed_ends_what_is_under_way(node: Node) -> None:
     plugin = DevicePluginDouble(node.root, "a")
     plugin.serve()
-    connection = GrpcDevicePluginTransport().connect(plugin.socket)
+    connection = GrpcDevicePluginTransport(RealClock()).connect(plugin.socket)
     heard = connection.watch()
     assert [device.id for device in next(heard)] == ["a"]
     connection.close()

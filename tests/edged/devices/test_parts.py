@@ -109,7 +109,7 @@ def test_which_devices_are_chosen(there: DevicePool, count: int, preferred: str,
 
 
 @given(IDS, IDS, IDS, IDS, st.integers(1, 8))
-def test_what_is_chosen_works_and_is_nobody_elses(
+def test_chosen_devices_are_healthy_and_free(
     healthy: frozenset[str], taken: frozenset[str], mine: frozenset[str], preferred: frozenset[str], count: int
 ) -> None:
     """As many healthy and free devices as requested, or none if there are too few."""
@@ -148,7 +148,7 @@ def test_devices_of_init_containers_are_used_again(wanted: Pod, container: str, 
     assert reusable(wanted, container, held) == frozenset(found)
 
 
-def test_what_several_resources_need_is_put_together(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_options_of_several_resources_are_merged(caplog: pytest.LogCaptureFixture) -> None:
     """Of two options with the same name or path, the first wins."""
     one = DeviceRunContainerOptions(
         {"A": "1"}, (DeviceMount("/m", "/one"),), (DeviceNode("/dev/x", "/dev/one", "rw"),), {"k": "1"}, ("c",)

@@ -190,7 +190,7 @@ def test_plugins_that_want_it_are_asked_more(bench: DeviceBench) -> None:
     assert plugin.prepared == [["c"], ["c"]]
 
 
-def test_what_an_init_container_had_the_next_one_has(bench: DeviceBench) -> None:
+def test_the_next_container_gets_the_devices_of_an_init_container(bench: DeviceBench) -> None:
     plugin = bench.plugin("a", "b")
     bench.tell("insert", pod(initContainers=[container(1, "init")], containers=[container(2)]))
     bench.runtime.end("init", 0)
@@ -311,7 +311,7 @@ def test_devices_of_a_pod_that_nobody_knows_any_more_are_freed(tmp_path: Path) -
     bench.stop()
 
 
-def test_who_has_what_can_be_asked(bench: DeviceBench) -> None:
+def test_the_pod_resources_api_lists_the_devices_of_pods(bench: DeviceBench) -> None:
     """The devices of each container that may run, with their NUMA nodes; and the healthy ones."""
     plugin = bench.plugin("a")
     plugin.say(Device("a", numa=(0, 1)), Device("b"), Device("c", healthy=False))

@@ -11,7 +11,9 @@ import grpc
 from google.protobuf.message_factory import GetMessageClass
 
 from beehive.clock import RealClock
-from edged.embedded import EmbeddedRuntime, purge
+from edged.embedded.cri_server import CriServer
+from edged.embedded.engine import purge
+from edged.embedded.runtime import EmbeddedRuntime
 from protos.cri.v1 import api_pb2 as cri
 
 DEADLINE_SECONDS = 20.0
@@ -21,11 +23,11 @@ Seen = TypeVar("Seen")
 
 
 class Stub:
-    """The methods of CRI's RuntimeService as attributes; the generated stub's types do not hold for mypy --strict."""
+    """The methods of a service of CRI as attributes; the generated stub's types do not hold for mypy --strict."""
 
-    def __init__(self, channel: grpc.Channel) -> None:
+    def __init__(self, channel: grpc.Channel, service: str = "RuntimeService") -> None:
         self._channel = channel
-        self._service = cri.DESCRIPTOR.services_by_name["RuntimeService"]
+        self._service = cri.DESCRIPTOR.services_by_name[service]
 
     def __getattr__(self, name: str) -> Any:
         method = self._service.methods_by_name[name]
@@ -53,6 +55,7 @@ class Node:
         self.disconnect()
         self._channel = grpc.insecure_channel(f"unix://{self.socket}", [("grpc.use_local_subchannel_pool", 1)])
         self.cri = Stub(self._channel)
+        self.images = Stub(self._channel, "ImageService")
 
     def disconnect(self) -> None:
         """Close the connection."""
@@ -71,7 +74,14 @@ class Node:
             labels={"app": name},
             annotations={"kept": "as it is"},
         )
+        self.complete_pod(config)
         return str(self.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config)).pod_sandbox_id)
+
+    def complete_pod(self, config: cri.PodSandboxConfig) -> None:
+        """Add what this kind of runtime needs in a sandbox's configuration."""
+
+    def complete(self, config: cri.ContainerConfig) -> None:
+        """Add what this kind of runtime needs in a container's configuration."""
 
     def create(self, command: Sequence[str], config: cri.ContainerConfig | None = None, pod: str = "") -> str:
         """A container in a pod of its own (or in `pod`), not started."""
@@ -83,6 +93,7 @@ class Node:
             annotations={"kept": "too"},
             log_path="main.log",
         )
+        self.complete(asked)
         if config is not None:
             asked.MergeFrom(config)
         request = cri.CreateContainerRequest(pod_sandbox_id=pod or self.pod(), config=asked)
@@ -151,13 +162,21 @@ class LocalNode(Node):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.clock = RealClock()
-        self.runtime = EmbeddedRuntime(self.state, self.socket, self.clock)
+        self.runtime = self.new_runtime()
+
+    def new_runtime(self) -> CriServer:
+        """Return a runtime on the node's directory, not started."""
+        return EmbeddedRuntime(self.state, self.socket, self.clock)
+
+    def purge(self) -> None:
+        """Remove everything that the runtime has made."""
+        purge(self.state, self.clock)
 
     def restart(self) -> None:
         """Stop the runtime and start another on the same directory; containers go on."""
         self.disconnect()
         self.runtime.stop()
-        self.runtime = EmbeddedRuntime(self.state, self.socket, self.clock)
+        self.runtime = self.new_runtime()
         self.runtime.start()
         self.connect()
 
@@ -169,7 +188,7 @@ class LocalNode(Node):
     def __exit__(self, *_: object) -> None:
         self.disconnect()
         self.runtime.stop()
-        purge(self.state, self.clock)
+        self.purge()
         self.clock.close()
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Self
 
 from beehive.clock import RealClock
-from edged.embedded import EmbeddedRuntime, purge
+from edged.embedded.engine import purge
+from edged.embedded.runtime import EmbeddedRuntime
 from tests.edged.embedded.node import DEADLINE_SECONDS, Node
 
 _REPOSITORY = Path(__file__).parents[3]
@@ -24,7 +25,7 @@ class RemoteNode(Node):
     def __init__(self, directory: Path, interpreter: str = sys.executable, prefix: Sequence[str] = ()) -> None:
         """`prefix`: a command that executes the server under other circumstances."""
         super().__init__(directory)
-        self._command: list[str] = [*prefix, interpreter, "-m", __name__]
+        self._command: list[str] = [*prefix, interpreter, "-m", self.module]
         self._process: subprocess.Popen[str] | None = None
 
     def serve(self) -> None:
@@ -49,6 +50,9 @@ class RemoteNode(Node):
         self.kill()
         errors = self._start("purge").communicate(timeout=DEADLINE_SECONDS)[1]
         assert not errors, errors
+
+    module = __name__
+    """The program that serves and purges."""
 
     def _start(self, action: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from beehive.clock import RealClock
-from edged.embedded import EmbeddedRuntime
+from edged.embedded.runtime import EmbeddedRuntime
 from edged.embedded.shim.procfs import read_stat
 from modules.processes.edgecore.ownership import LOCK_FILE
 from protos.cri.v1 import api_pb2 as cri

@@ -15,16 +15,16 @@ import grpc
 import pytest
 
 from beehive.clock import RealClock
+from edged.embedded.command_output import OUTPUT_LIMIT, CommandOutput
 from edged.embedded.errors import RequestRefusedError, RunFailedError, ShimGoneError, TooManyError
-from edged.embedded.execution import OUTPUT_LIMIT, _Command, execute
+from edged.embedded.execution import execute
 from edged.embedded.model import EmbeddedContainer
+from edged.embedded.process_watcher import ProcessWatcher
 from edged.embedded.shim.commands import Commands
 from edged.embedded.shim.connections import Connection
 from edged.embedded.shim.protocol import ContainerSpec, Pid, ProcessSpec, to_memory_file
-from edged.embedded.shim_client import Answer, ShimClient
 from edged.embedded.shim_manager import ShimManager
 from edged.embedded.shim_spawner import ShimSpawner
-from edged.embedded.shim_watcher import ShimWatcher
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, alive, eventually, wait_for_death
 
@@ -53,7 +53,7 @@ def test_killed_by_a_signal(node: LocalNode, container: str) -> None:
     assert node.execute(container, "sh", "-c", "kill -TERM $$").exit_code == 143
 
 
-def test_too_slow(node: LocalNode, container: str) -> None:
+def test_a_command_that_exceeds_its_time_is_killed(node: LocalNode, container: str) -> None:
     """A command that exceeds its time is killed with its process group, and reported as too slow."""
     command = ["sh", "-c", "sleep 1000 & echo $$ $! >pids; wait"]
     assert _refusal(node, container, *command, timeout=3) is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -61,7 +61,7 @@ def test_too_slow(node: LocalNode, container: str) -> None:
         wait_for_death(int(pid))
 
 
-def test_client_gone(node: LocalNode, container: str) -> None:
+def test_a_command_whose_client_gives_up_is_killed(node: LocalNode, container: str) -> None:
     """A command whose client gives up is killed."""
     call = node.cri.ExecSync.future(
         cri.ExecSyncRequest(container_id=container, cmd=["sh", "-c", "echo $$ >pid; exec sleep 1000"])
@@ -82,21 +82,22 @@ def test_commands_without_end_keep_nothing_from_being_stopped(node: LocalNode, c
     assert grpc.StatusCode.DEADLINE_EXCEEDED not in {call.code() for call in calls}
 
 
-def test_what_goes_on_writing_keeps_no_command_from_having_ended() -> None:
-    """A process that it left behind fills the pipe faster than it is emptied: that would take for ever."""
-    answer: Future[Answer] = Future()
-    link = SimpleNamespace(begin=lambda *_, **__: (1, answer))
-    with _Command(cast("ShimClient", link), ["x"]) as command, Path("/dev/zero").open("rb") as endless:
-        os.dup2(endless.fileno(), command.stdout.read_end)
-        answer.set_result({"exit_code": 0})
-        gathering = threading.Thread(target=command.gather, args=(None,), daemon=True)
+def test_a_process_that_keeps_writing_does_not_delay_the_end_of_its_command() -> None:
+    """A process that the command left behind fills the pipe faster than it is emptied, so waiting for its end would
+    take for ever.
+    """
+    with contextlib.ExitStack() as stack, Path("/dev/zero").open("rb") as endless:
+        output = CommandOutput(stack, stack, RealClock())
+        os.dup2(endless.fileno(), output._stdout.read_end)
+        output.wake()
+        gathering = threading.Thread(target=output.gather, args=(None,), daemon=True)
         gathering.start()
         gathering.join(20)
         assert not gathering.is_alive()
-        assert len(command.stdout.kept) <= 2 * 1024 * 1024
+        assert len(output.stdout) <= 2 * 1024 * 1024
 
 
-def test_what_it_leaves_behind(node: LocalNode, container: str) -> None:
+def test_a_background_process_of_a_command_delays_nothing(node: LocalNode, container: str) -> None:
     """A background process that holds the output open delays nothing; it ends with the container."""
     started = time.monotonic()
     answer = node.execute(container, "sh", "-c", "sleep 1000 & echo $!", timeout=60)
@@ -187,23 +188,23 @@ def _container(link: object) -> EmbeddedContainer:
 
 @pytest.mark.parametrize("left", range(6))
 def test_without_descriptors_nothing_is_kept_of_the_attempt(left: int) -> None:
-    """A probe a second lost two to five for good each time, until the agent could open nothing any more."""
+    """Each failed probe leaked two to five descriptors, until the agent could open no more files."""
     request = cri.ExecSyncRequest(cmd=["true"], timeout=1)
     link = SimpleNamespace(begin=lambda *_, **__: (1, Future()))
     with descriptors_left(left), pytest.raises(TooManyError, match="Too many open files"):
-        execute(_container(link), request, lambda _: None)
+        execute(_container(link), request, lambda _: None, RealClock())
 
 
 @pytest.mark.parametrize("left", range(8))
 def test_a_shim_that_is_gone_keeps_no_descriptors(left: int) -> None:
-    """Nor does the container that ended meanwhile, at whichever step."""
+    """At whichever step the container has ended."""
 
     def begin(*_: object, **__: object) -> None:
         raise ShimGoneError("ask the shim", "it is gone")
 
     request = cri.ExecSyncRequest(cmd=["true"], timeout=1)
     with descriptors_left(left), pytest.raises(RequestRefusedError):
-        execute(_container(SimpleNamespace(begin=begin)), request, lambda _: None)
+        execute(_container(SimpleNamespace(begin=begin)), request, lambda _: None, RealClock())
 
 
 @pytest.mark.parametrize("left", range(7))
@@ -212,7 +213,7 @@ def test_a_start_without_descriptors_keeps_none(left: int, tmp_path: Path) -> No
     spawner = SimpleNamespace(request=lambda *_, **__: None)
     watcher = SimpleNamespace(add=lambda link: link.close())
     shims = ShimManager(
-        cast("ShimSpawner", spawner), cast("ShimWatcher", watcher), RealClock(), lambda _: None, lambda _: None
+        cast("ShimSpawner", spawner), cast("ProcessWatcher", watcher), RealClock(), lambda _: None, lambda _: None
     )
     container = SimpleNamespace(id="c", directory=tmp_path, decided=threading.Event(), run=None, exit=None, link=None)
     container.decided.set()

@@ -65,7 +65,7 @@ def test_exit_codes(node: LocalNode, script: str, exit_code: int, reason: str) -
 def test_clean_signals(node: LocalNode) -> None:
     """No signal is ignored or blocked at the start of a process, whatever edgecore's own are.
 
-    But for 32 and 33: they are the C library's own, which lets no program set them; they come from whoever started us.
+    Except for 32 and 33, which the C library lets no program set; they are inherited from the process that started us.
     """
     masks = dict(line.split(":\t") for line in node.run("grep -E '^Sig(Blk|Ign)' /proc/self/status").splitlines())
     assert {name: int(mask, 16) & ~_OF_THE_C_LIBRARY for name, mask in masks.items()} == {"SigBlk": 0, "SigIgn": 0}
@@ -150,7 +150,7 @@ def test_stopped_processes_can_be_stopped(node: LocalNode) -> None:
 
 
 def test_a_missing_command(node: LocalNode) -> None:
-    """A command that is not there fails the start, and the container says why for as long as it is kept."""
+    """A missing command fails the start, and the container's status has the reason."""
     container = node.create(["no-such-program"])
     with pytest.raises(grpc.RpcError, match='"no-such-program" was not found on this machine in PATH='):
         node.start(container)
@@ -247,9 +247,9 @@ def test_removing_a_pod_removes_everything(node: LocalNode) -> None:
     assert [path for name in ("containers", "sandboxes") for path in (node.state / name).iterdir()] == []
 
 
-def test_what_cannot_be_written_down_does_not_run(node: LocalNode) -> None:
-    """A command that filled the disk at once left no room for its record: the start failed, and its processes ran on
-    with nobody to end them.
+def test_a_container_whose_record_cannot_be_written_does_not_run(node: LocalNode) -> None:
+    """A command that filled the disk at once left no room for its record: the start failed, and its processes kept
+    running unnoticed.
     """
     container = node.create(["sh", "-c", "sleep 1234567 & echo $! > child; sleep 1234567"])
     beside(node.state / "containers" / container / "run.json").mkdir()

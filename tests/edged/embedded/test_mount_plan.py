@@ -46,8 +46,8 @@ def test_a_path_of_thousands_of_directories_is_refused() -> None:
     assert plan_mounts([BindMount(Path("/a" * 60), Path("/v"), readonly=False)], [], _HOST, _ROOT)
 
 
-def test_what_cannot_be_looked_at_for_its_name_is_missing(tmp_path: PosixPath) -> None:
-    """A name that is too long for the machine's file system, and links in a circle."""
+def test_a_path_with_an_impossible_name_counts_as_missing(tmp_path: PosixPath) -> None:
+    """Such as a name that is too long for the file system, or a circle of links."""
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     assert HostFiles().kind(Path("/" + "x" * 300)) is PathKind.MISSING
     assert HostFiles().kind(Path(tmp_path, "loop", "x")) is PathKind.MISSING

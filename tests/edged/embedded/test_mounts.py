@@ -12,6 +12,16 @@ from tests.edged.embedded.node import Node, eventually
 from tests.edged.embedded.server_process import RemoteNode
 from tests.edged.embedded.users import Somebody
 
+_PATHS = (
+    "/embedded-test-data",
+    "/embedded-test-data/deep/er",
+    "/etc/embedded-test",
+    "/etc/embedded-test/deep/er",
+    "/var/run/secrets/kubernetes.io/serviceaccount",
+    "/usr/lib/embedded-test",
+    "/mnt",
+)
+"""In a container: the host has some of them, and parents of others."""
 _USER_NAMESPACES_OFF = (
     'echo 0 >/proc/sys/user/max_mnt_namespaces && echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
 )
@@ -59,25 +69,14 @@ def _listing(paths: Sequence[str]) -> list[list[str]]:
     return [sorted(os.listdir(path)) for path in paths]  # noqa: PTH208
 
 
-@pytest.mark.parametrize(
-    "container_path",
-    [
-        "/embedded-test-data",
-        "/embedded-test-data/deep/er",
-        "/etc/embedded-test",
-        "/etc/embedded-test/deep/er",
-        "/var/run/secrets/kubernetes.io/serviceaccount",
-        "/usr/lib/embedded-test",
-        "/mnt",
-    ],
-)
-def test_a_directory(node: Node, volume: Path, container_path: str) -> None:
+def test_a_directory(node: Node, volume: Path) -> None:
     """A volume is at its path, whether or not the host has that path; its siblings on the host stay visible."""
     seen = ["/", "/etc", "/run", "/var", "/usr/lib", "/mnt"]
     before = _listing(seen)
-    script = f"cat {container_path}/file; head -c1 /etc/passwd >&2 && ls /proc/self/fd /usr/bin/env /dev/null >&2"
-    assert node.run(script, _mounts((container_path, volume))) == "content\n"
-    assert _listing(seen) == before
+    for path in _PATHS:
+        script = f"cat {path}/file; head -c1 /etc/passwd >&2 && ls /proc/self/fd /usr/bin/env /dev/null >&2"
+        assert node.run(script, _mounts((path, volume))) == "content\n", path
+        assert _listing(seen) == before, path
 
 
 def test_a_file(node: Node, volume: Path) -> None:
@@ -172,7 +171,7 @@ def test_a_volume_that_cannot_be_placed(node: Node, volume: Path) -> None:
 
 
 def test_nothing_is_written_through_a_link_in_a_volume(node: Node, volume: Path) -> None:
-    """A link that somebody put into a volume does not lead a mount point out of it."""
+    """A link inside a volume does not lead a mount point out of it."""
     target = node.directory / "target"
     target.mkdir()
     (volume / "link").symlink_to(target)

@@ -127,8 +127,8 @@ def test_a_directory_in_the_locks_place_gives_way(node: LocalNode) -> None:
     assert (node.state / "lock").is_file()
 
 
-def test_what_was_set_aside_is_bounded(node: LocalNode) -> None:
-    """The newest are kept; of a container nothing that it has written itself."""
+def test_the_number_of_damaged_entries_is_bounded(node: LocalNode) -> None:
+    """The newest entries are kept, without files that containers have written."""
     for number in range(KEPT + 4):
         directory = node.state / "containers" / f"{number:064x}"
         (directory / "work").mkdir(parents=True)

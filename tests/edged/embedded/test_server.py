@@ -10,8 +10,9 @@ import grpc
 import pytest
 
 from beehive.clock import RealClock
-from edged.embedded import EmbeddedRuntime, StateDirectoryError
+from edged.embedded.errors import StateDirectoryError
 from edged.embedded.event_stream import STREAM_LIMIT
+from edged.embedded.runtime import EmbeddedRuntime
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, eventually
 
@@ -116,7 +117,7 @@ def test_pods_in_parallel(node: LocalNode) -> None:
     assert len(made) == 20
 
 
-@pytest.mark.parametrize("method", ["Exec", "Attach", "PortForward", "CheckpointContainer", "StreamContainers"])
+@pytest.mark.parametrize("method", ["Exec", "Attach", "PortForward", "CheckpointContainer", "StreamPodSandboxMetrics"])
 def test_what_is_not_offered(node: LocalNode, method: str) -> None:
     """Methods that processes cannot have are refused with a sentence of why."""
     request = getattr(cri, f"{method}Request")()

@@ -57,8 +57,10 @@ def test_half_made_directories_are_cleaned(tmp_path: Path) -> None:
     state.release()
 
 
-def test_what_a_container_has_nested_deeply_ends_no_start(tmp_path: Path) -> None:
-    """1,500 directories in its HOME ended its removal with RecursionError, and then every start of the agent."""
+def test_deeply_nested_directories_of_a_container_do_not_fail_a_start(tmp_path: Path) -> None:
+    """1,500 nested directories in a container's HOME failed its removal with RecursionError, and then every start of
+    the agent.
+    """
     state = StateDirectory(tmp_path)
     publish(state.containers / "a", cri.CreateContainerRequest(), _RECORD, ("work",))
     make_deep(state.containers / "a/work/deep", 1500)
@@ -70,8 +72,8 @@ def test_what_a_container_has_nested_deeply_ends_no_start(tmp_path: Path) -> Non
     assert list(state.containers.iterdir()) == []
 
 
-def test_one_owner(tmp_path: Path) -> None:
-    """A second runtime on the same directory is refused with a remedy; after the first is gone it is not."""
+def test_two_runtimes_cannot_use_one_state_directory(tmp_path: Path) -> None:
+    """A second runtime on the same directory is refused with a remedy, until the first has stopped."""
     first = StateDirectory(tmp_path)
     with pytest.raises(StateDirectoryError, match=r"another edgecore.*configure another"):
         StateDirectory(tmp_path)

@@ -85,8 +85,8 @@ def test_found_containers_obey(remote: RemoteNode) -> None:
     assert set(remote.states()) == {created}
 
 
-def test_what_is_being_started_for_an_edgecore_that_was_killed_does_not_outlive_its_removal(node: LocalNode) -> None:
-    """The shim had been asked and had not come to it yet. Here the test is the shim."""
+def test_a_container_that_a_killed_edgecore_was_starting_does_not_survive_its_removal(node: LocalNode) -> None:
+    """Its shim had received the request but not started the container yet. The test plays the shim."""
     container = node.create(["true"])
     node.disconnect()
     node.runtime.stop()
@@ -180,7 +180,7 @@ def test_a_dead_spawner_is_replaced(node: LocalNode) -> None:
 
 
 def test_after_a_reboot(node: LocalNode) -> None:
-    """Sandboxes of an earlier run of the machine are not ready, and their containers ended with nobody seeing it."""
+    """After a reboot sandboxes are not ready, and the end of their containers was not observed."""
     pod = node.pod()
     container = node.shell("exec sleep 1000", pod=pod)
     os.kill(_shim(node.pid(container)), signal.SIGKILL)
@@ -217,8 +217,8 @@ def test_stopping_edgecore_leaves_containers(node: LocalNode) -> None:
     node.logged(container, "on")
 
 
-def test_what_nobody_can_end_any_more_ends(remote: RemoteNode) -> None:
-    """`rm -rf` of edgecore's directory left processes that ignore SIGTERM, for good."""
+def test_containers_end_when_their_state_directory_is_removed(remote: RemoteNode) -> None:
+    """After `rm -rf` of edgecore's directory, processes that ignore SIGTERM ran for ever."""
     container = remote.shell("trap '' TERM; while :; do echo on; sleep 0.05; done")
     pid = remote.pid(container)
     shim = _shim(pid)

@@ -31,7 +31,7 @@ def test_the_first_is_a_new_event_with_everything_that_kubectl_shows() -> None:
     assert event.first_timestamp == event.last_timestamp == "1970-01-01T00:00:03Z"
 
 
-def test_what_is_the_same_counts_up_and_keeps_its_name_and_first_time() -> None:
+def test_equal_occurrences_are_one_event_with_a_count() -> None:
     correlator = EventCorrelator(SOURCE)
     first = correlator.correlate(occurrence(at=1), 1)
     again = correlator.correlate(occurrence(at=9), 9)
@@ -59,7 +59,7 @@ def test_events_of_the_node_are_in_the_default_namespace() -> None:
     assert made.event.involved_object.namespace == ""
 
 
-def test_what_differs_only_by_its_message_is_combined_from_the_tenth_on() -> None:
+def test_ten_occurrences_that_differ_only_by_message_are_combined() -> None:
     correlator = EventCorrelator(SOURCE)
     made = [correlator.correlate(occurrence(f"attempt {n}"), n) for n in range(SIMILAR + 2)]
     messages = [each.event.message for each in made if each is not None]

@@ -44,7 +44,7 @@ def test_an_event_names_the_container_and_the_node(bench: Bench) -> None:
     assert {e["source"]["host"] for e in bench.meta.events.values()} == {"n1"}
 
 
-def test_what_the_runtime_refuses_is_told_with_its_words(bench: Bench) -> None:
+def test_an_event_quotes_the_runtimes_error(bench: Bench) -> None:
     bench.start()
     bench.runtime.fail("create_container", refused())
     bench.tell("insert", pod())

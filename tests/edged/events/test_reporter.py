@@ -58,7 +58,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_what_happened_leaves_together_after_a_second(desk: Desk) -> None:
+def test_events_of_a_second_are_sent_together(desk: Desk) -> None:
     desk.record("one")
     desk.record("two")
     desk.bee.run_for(GATHER_SECONDS / 2)
@@ -80,7 +80,7 @@ def test_what_happened_leaves_together_after_a_second(desk: Desk) -> None:
     }
 
 
-def test_what_repeats_within_the_second_is_one_message_and_later_an_update(desk: Desk) -> None:
+def test_a_repeated_event_is_one_message_within_a_second_and_later_an_update(desk: Desk) -> None:
     for _ in range(3):
         desk.record("same")
     desk.bee.run_for(2)
@@ -111,7 +111,7 @@ def test_when_too_much_waits_the_oldest_is_dropped() -> None:
     assert desk.taken[0][2]["involvedObject"]["name"] == "p5"
 
 
-def test_what_waits_leaves_when_the_module_stops(desk: Desk) -> None:
+def test_waiting_events_are_sent_when_the_module_stops(desk: Desk) -> None:
     desk.record("last words")
     desk.bee.run_for(0.01)
     desk.bee.hive.stop()

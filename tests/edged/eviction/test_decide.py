@@ -38,7 +38,7 @@ def test_amounts_and_percentages(text: str, value: Fraction, part: bool) -> None
 
 
 @pytest.mark.parametrize("text", ["", "%", "101%", "-1%", "-5Mi", "a lot", "10 %"])
-def test_what_is_no_amount_is_refused_with_its_signal(text: str) -> None:
+def test_an_invalid_amount_is_refused_with_its_signal(text: str) -> None:
     with pytest.raises(ThresholdError, match=r"read the threshold: memory\.available"):
         parse_amount("memory.available", text)
 
@@ -72,7 +72,7 @@ def test_a_soft_one_has_its_grace_period_and_both_their_minimum_reclaim() -> Non
         ({}, {"memory.available": "1Gi"}, "evictionSoftGracePeriod"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(hard: dict[str, str], soft: dict[str, str], word: str) -> None:
+def test_contradictory_thresholds_are_refused(hard: dict[str, str], soft: dict[str, str], word: str) -> None:
     with pytest.raises(ThresholdError, match=word):
         parse_thresholds(hard, soft)
 
@@ -88,7 +88,7 @@ def test_of_a_percentage_the_reserve_is_a_part_and_soft_ones_reserve_nothing() -
     assert settings.reserve(Signal.PIDS, 1000) == 0
 
 
-def test_what_is_left_is_seen_of_everything() -> None:
+def test_each_signal_has_its_available_amount() -> None:
     found = observe(PLENTY)
     assert set(found) == set(Signal)
     assert found[Signal.IMAGE_FS] == found[Signal.NODE_FS]
@@ -163,7 +163,7 @@ def test_a_grace_period_begins_anew_when_there_was_enough_in_between() -> None:
     assert node.look(100.0, memory=200).due != ()
 
 
-def test_what_was_due_stays_due_until_the_minimum_reclaim_is_there_too() -> None:
+def test_a_met_threshold_stays_met_until_the_minimum_reclaim_is_available() -> None:
     node = Node(reclaim="50Mi")
     assert node.look(0.0, memory=149).due == (), "it has not been met yet"
     assert node.look(10.0, memory=99).due != ()
@@ -178,7 +178,7 @@ def test_memory_is_the_most_urgent() -> None:
     assert [t.signal for t in node.look(0.0, memory=1, pids=1).due] == [Signal.MEMORY, Signal.PIDS]
 
 
-def test_what_is_not_observed_is_not_short() -> None:
+def test_a_signal_without_an_observation_meets_no_threshold() -> None:
     thresholds = parse_thresholds(DEFAULT_HARD)
     assert not any_met(thresholds, {})
     assert judge(EvictionState(), EvictionSettings(thresholds=thresholds), {}, 0.0).due == ()

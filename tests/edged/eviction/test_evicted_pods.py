@@ -172,7 +172,7 @@ def test_short_of_disk_unused_images_and_dead_containers_go_before_any_pod(tmp_p
     assert (job.status.phase, ended and ended.exit_code) == ("Succeeded", 0), "its end is not forgotten"
 
 
-def test_who_takes_more_disk_than_its_limit_is_ended(node: Bench) -> None:
+def test_a_pod_over_its_limit_of_disk_is_evicted(node: Bench) -> None:
     greedy = {"name": "greedy", "image": "busybox:1.36", "resources": {"limits": {"ephemeral-storage": "1Mi"}}}
     node.tell("insert", pod("greedy", containers=[greedy]))
     node.figures.usages = (PodUsage("uid-greedy", storage=DiskConsumption(2 * MIB, 3)),)
@@ -240,15 +240,19 @@ def filled(tmp_path: Path) -> Bench:
     return bench
 
 
-def test_who_has_filled_the_disk_goes_with_his_files_and_nobody_else(filled: Bench) -> None:
-    """His volume stayed, so the disk was full for the next look too, and an innocent pod went."""
+def test_only_the_pod_that_filled_the_disk_is_evicted_with_its_files(filled: Bench) -> None:
+    """The evicted pod's volume stayed, so the disk was still full at the next check, and an innocent pod was evicted
+    too.
+    """
     filled.run(120)
     assert filled.runtime.running() == ["a", "z"]
     assert filled.meta.statuses("filler")[-1]["reason"] == "Evicted"
 
 
-def test_nobody_else_goes_while_his_files_are_being_removed(filled: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within half a minute; then another may be the one."""
+def test_no_other_pod_is_evicted_while_the_files_of_one_are_removed(
+    filled: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For half a minute; after that another pod may be evicted."""
     with monkeypatch.context() as patched:
         busy = Mock(side_effect=VolumeError("unmount a volume", "v", "it is busy", retryable=True))
         patched.setattr(PodVolumes, "remove", busy)
@@ -258,8 +262,8 @@ def test_nobody_else_goes_while_his_files_are_being_removed(filled: Bench, monke
     assert filled.runtime.running() == ["a", "z"]
 
 
-def test_who_finds_no_room_has_the_disk_looked_at_at_once(node: Bench) -> None:
-    """A worker that cannot write, and metamanager: the cloud hears of DiskPressure within a second."""
+def test_a_full_disk_is_measured_at_once(node: Bench) -> None:
+    """When a worker or metamanager cannot write, the cloud learns of DiskPressure within a second."""
     node.run(2)
     node.figures.left = FULL
     node.bee.send("edged", node.bee.message("node/disk", "update", None, source="metamanager"))
@@ -281,7 +285,7 @@ def test_a_worker_that_finds_no_room_too(node: Bench, monkeypatch: pytest.Monkey
     assert "DiskPressure" in node.conditions
 
 
-def test_what_cannot_be_removed_keeps_nobody_from_being_evicted(tmp_path: Path) -> None:
+def test_garbage_that_cannot_be_removed_does_not_prevent_an_eviction(tmp_path: Path) -> None:
     bench = Bench(tmp_path, eviction=EVICTION, gc=GcSettings(images=ImagePolicy(minimum_age=0.0)))
     bench.start()
     bench.tell("insert", a_pod("web"))

@@ -130,7 +130,7 @@ def using(*, layer: int = 0, logs: int = 0, volume: int = 0) -> PodUsage:
         (limited("0"), using(layer=MIB), None),
     ],
 )
-def test_who_has_taken_too_much_of_the_disk(pod: Pod, usage: PodUsage, why: str | None) -> None:
+def test_pods_over_their_limits_of_disk_are_found(pod: Pod, usage: PodUsage, why: str | None) -> None:
     assert excess(pod, usage) == why
 
 

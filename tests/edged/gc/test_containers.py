@@ -59,7 +59,7 @@ def test_of_each_name_the_newest_dead_ones_stay() -> None:
     assert gone(*both, per_pod=1) == ["p/a/0", "p/b/0"]
 
 
-def test_one_that_runs_is_no_dead_one() -> None:
+def test_a_running_container_is_not_garbage() -> None:
     assert gone(*FIVE, container("p", "a", 5, runs=True), per_pod=1) == ["p/a/0", "p/a/1", "p/a/2", "p/a/3"]
 
 
@@ -73,7 +73,7 @@ def test_no_limit_keeps_all() -> None:
     assert gone(*FIVE, per_pod=-1) == []
 
 
-def test_what_is_too_young_stays_and_does_not_count() -> None:
+def test_a_container_below_the_minimum_age_stays_and_does_not_count() -> None:
     young = container("p", "a", 9, created=990)
     assert gone(*FIVE, young, per_pod=1, minimum_age=60) == ["p/a/0", "p/a/1", "p/a/2", "p/a/3"]
 

@@ -44,7 +44,7 @@ def image(name: str, *, pinned: bool = False, size: int = 10) -> cri.Image:
     return cri.Image(id=f"sha256:{name}", repo_tags=[name], repo_digests=[f"{name}@d"], pinned=pinned, size=size)
 
 
-def test_what_was_seen_first_and_used_last_is_remembered() -> None:
+def test_the_first_listing_and_the_last_use_of_an_image_are_remembered() -> None:
     first = updated_records({}, [image("a"), image("b")], {"a"}, (), 10.0)
     later = updated_records(first, [image("a"), image("c")], {"c@d"}, ("a",), 20.0)
     assert {r.id: (r.first_seen, r.last_used, r.pinned) for r in later.values()} == {
@@ -138,7 +138,7 @@ def test_when_too_little_can_be_freed_it_is_told_and_what_is_in_use_stays(tmp_pa
     assert "Attempted to free 21474836480 bytes, but only found 10737418240 bytes" in collected.told[0].message
 
 
-def test_one_that_cannot_be_removed_keeps_no_other(tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_removed_does_not_prevent_the_others(tmp_path: Path) -> None:
     collected = Collected(tmp_path)
     collected.collect()
     refused = RefusedError("RemoveImage", "a", grpc.StatusCode.FAILED_PRECONDITION, "in use")

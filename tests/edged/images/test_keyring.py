@@ -89,7 +89,7 @@ def test_docker_hub_goes_by_its_old_name(address: str) -> None:
     assert found(keyring(address), "registry.example/app") == []
 
 
-def test_what_is_for_docker_io_itself_comes_before_the_old_name() -> None:
+def test_credentials_for_docker_io_come_before_those_for_its_old_name() -> None:
     assert found(keyring("docker.io", "index.docker.io"), HUB) == ["docker.io"]
 
 
@@ -137,7 +137,7 @@ def test_a_secret_without_credentials_is_passed_over(other: Secret) -> None:
         {"auths": {"r.example": {"auth": 7}}},
     ],
 )
-def test_one_that_cannot_be_read_is_named_and_not_quoted(broken: Any) -> None:
+def test_an_unreadable_pull_secret_is_named_and_not_quoted(broken: Any) -> None:
     with pytest.raises(PullSecretError) as caught:
         read_pull_secret(secret(broken))
     assert "default/pull" in str(caught.value)

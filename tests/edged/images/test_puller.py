@@ -46,7 +46,7 @@ class Registry:
         return self.runtime.calls["pull_image"]
 
 
-def test_who_asks_goes_on_and_finds_the_outcome_once(registry: Registry) -> None:
+def test_a_request_returns_at_once_and_its_result_is_taken_once(registry: Registry) -> None:
     registry.ask(A)
     registry.run(SECONDS / 2)
     registry.ask(A)
@@ -129,7 +129,7 @@ def test_a_failure_does_not_keep_the_next_from_being_pulled(registry: Registry) 
     assert registry.outcome(B, "two").error is None
 
 
-def test_what_nobody_waits_for_any_more_does_not_begin(registry: Registry) -> None:
+def test_a_waiting_pull_that_no_pod_needs_is_not_started(registry: Registry) -> None:
     registry.ask(A, "one")
     registry.ask(B, "two")
     registry.ask(C, "three")

@@ -57,7 +57,7 @@ def test_only_the_pod_that_is_meant_gets_less_and_only_while_it_ends(actors: Run
     assert two.stop_timeout() == about(3000)
 
 
-def test_one_that_begins_after_it_was_shortened_is_as_short(actors: Runtime) -> None:
+def test_a_grace_period_that_begins_later_is_shortened_too(actors: Runtime) -> None:
     """The worker had its job already, and had not come to the containers. Until the pod is gone."""
     departures = GracePeriods(actors.clock)
     departures.shorten(UID, 500)
@@ -80,7 +80,7 @@ def test_a_wait_ends_with_the_grace_period_although_that_was_shortened_meanwhile
     forever.set(None)
 
 
-def test_who_listens_hears_of_it_until_it_stops_listening(actors: Runtime) -> None:
+def test_a_listener_is_called_until_it_stops_listening(actors: Runtime) -> None:
     heard: list[int] = []
     departure = GracePeriod(actors.clock, 3000)
     with departure.listening(lambda: heard.append(departure.stop_timeout())):
@@ -104,7 +104,7 @@ def test_each_waits_until_those_before_it_have_ended(actors: Runtime) -> None:
     assert ended == [A, B, C]
 
 
-def test_nobody_waits_longer_than_its_grace_period(actors: Runtime) -> None:
+def test_no_container_waits_longer_than_its_grace_period(actors: Runtime) -> None:
     departure = GracePeriod(actors.clock, 1000)
     actors.clock.after(0.02, lambda: departure.shorten(0))
     TerminationOrdering(Waits(actors), {B: frozenset({A})}).wait_for_turn(B, departure)
@@ -140,7 +140,7 @@ def test_a_grace_period_is_shortened_while_its_limit_begins() -> None:
     assert [round(at - began) for at in ended] == [1]
 
 
-def test_nobody_waits_when_edged_ends(actors: Runtime) -> None:
+def test_no_container_waits_when_edged_ends(actors: Runtime) -> None:
     waits = Waits(actors)
     actors.clock.after(0.02, waits.close)
     TerminationOrdering(waits, {B: frozenset({A})}).wait_for_turn(B, GracePeriod(actors.clock, 1000))

@@ -223,7 +223,7 @@ def test_the_stop_hook_comes_before_the_stop_and_within_the_grace_period(bench: 
         pytest.param({"httpGet": {"port": 81}}, 0, 30, id="refused"),
     ],
 )
-def test_what_the_hook_has_left_of_the_grace_period_is_the_containers(
+def test_the_container_gets_the_rest_of_the_grace_period_after_its_hook(
     bench: Bench, limits: list[int], hook: dict[str, Any], seconds: float, limit: int
 ) -> None:
     """At least two seconds; a hook that fails changes nothing else."""

@@ -51,7 +51,7 @@ def test_a_container_without_a_hook_or_that_does_not_run_is_what_it_is() -> None
     assert settled_facts(a_pod(PLAIN), known, NO_HOOKS, working=True) is known
 
 
-def test_one_with_a_hook_runs_when_it_was_reported_to() -> None:
+def test_a_container_that_was_reported_as_running_stays_so_despite_its_hook() -> None:
     """Its successor does not, yet."""
     pod = a_pod(HOOKED, status=reported("hooked-0"))
     assert running_ids(settled_facts(pod, facts(running(HOOKED, 0)), NO_HOOKS, working=True)) == ["hooked-0"]

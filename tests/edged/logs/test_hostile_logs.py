@@ -94,7 +94,7 @@ def directory(log: Path) -> None:
 
 
 @pytest.mark.parametrize("plant", [link_file, link_container, link_pod, pipe, directory])
-def test_what_is_no_file_in_its_place_is_no_log(log: Path, plant: Callable[[Path], None]) -> None:
+def test_a_link_or_pipe_in_the_place_of_a_log_is_not_read(log: Path, plant: Callable[[Path], None]) -> None:
     """Neither a link to anywhere nor a pipe, for which a thread would wait for ever."""
     plant(log)
     with pytest.raises(OSError, match=r"(Too many levels|Not a directory|no regular file)"):
@@ -103,7 +103,7 @@ def test_what_is_no_file_in_its_place_is_no_log(log: Path, plant: Callable[[Path
 
 @pytest.mark.parametrize("name", ["0.log.20261120-053000", "0.log.20261120-053000.gz"])
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_what_is_no_file_among_the_rotated_is_left_out(log: Path, name: str, kind: str) -> None:
+def test_a_link_or_pipe_among_the_rotated_files_is_left_out(log: Path, name: str, kind: str) -> None:
     """The others are shown."""
     log.write_bytes(line("own"))
     packed = secret_of(log).with_name("shadow.gz")

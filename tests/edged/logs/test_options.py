@@ -45,6 +45,6 @@ def test_a_query_says_what_is_wanted(query: str, wanted: LogOptions) -> None:
         ("stream=Stdout&tailLines=1", "tailLines"),
     ],
 )
-def test_what_is_not_valid_is_named(query: str, name: str) -> None:
+def test_an_invalid_option_is_named(query: str, name: str) -> None:
     with pytest.raises(LogOptionError, match=name):
         options(query)

@@ -56,7 +56,7 @@ def test_a_line_has_a_time_a_stream_a_tag_and_text(raw: bytes, stream: str, whol
 
 
 @pytest.mark.parametrize("raw", [b"", b"t", b"t stdout", b"t stdin F a", b"panic: something"])
-def test_what_is_no_line_is_none(raw: bytes) -> None:
+def test_an_invalid_entry_is_not_a_line(raw: bytes) -> None:
     assert parse_line(raw) is None
 
 
@@ -124,7 +124,7 @@ def rotated(log: Path) -> Path:
     return log
 
 
-def test_what_was_rotated_away_comes_first(rotated: Path) -> None:
+def test_rotated_files_are_read_first(rotated: Path) -> None:
     assert read(rotated).splitlines()[:4] == ["first", "second", "third", "one"]
 
 
@@ -203,7 +203,7 @@ def test_a_follower_whose_reader_goes_ends(log: Path) -> None:
     reader.close()
 
 
-def test_what_a_container_wrote_just_before_its_end_is_read(log: Path) -> None:
+def test_output_just_before_the_end_of_a_container_is_read(log: Path) -> None:
     """It is asked whether it has ended, and only then read for the last time."""
     answers = iter([False, True])
 

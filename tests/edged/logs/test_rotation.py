@@ -89,7 +89,7 @@ def test_a_log_that_is_small_costs_the_runtime_nothing(tmp_path: Path) -> None:
     assert not rotated.runtime.calls
 
 
-def test_what_was_rotated_is_packed_but_for_the_newest_and_the_oldest_goes(tmp_path: Path) -> None:
+def test_rotated_files_but_the_newest_are_packed_and_the_oldest_is_removed(tmp_path: Path) -> None:
     rotated = Rotated(tmp_path, files=4)
     seen = []
     for _ in range(5):
@@ -135,7 +135,7 @@ def test_a_reader_that_opens_in_the_middle_of_a_rotation_sees_each_line_once(
     assert shown(rotation.file) == [f"line {n}" for n in range(40)]
 
 
-def test_what_is_packed_and_not_yet_removed_is_shown_once(tmp_path: Path) -> None:
+def test_a_file_that_exists_plain_and_packed_is_read_once(tmp_path: Path) -> None:
     rotation = Rotated(tmp_path)
     rotation.write()
     rotation.look()
@@ -170,7 +170,7 @@ def test_after_an_agent_that_was_killed_in_between_the_runtime_is_asked_to_open_
     assert rotated.runtime.calls == {"reopen_container_log": 1}
 
 
-def test_what_was_packed_halfway_is_begun_anew(tmp_path: Path) -> None:
+def test_an_interrupted_packing_is_started_anew(tmp_path: Path) -> None:
     rotated = Rotated(tmp_path)
     rotated.write()
     (rotated.file.parent / "0.log.20201120-054216").write_bytes(b"whole")

@@ -61,13 +61,13 @@ def test_others_conditions_stay_and_so_does_their_place() -> None:
         {"volumes_in_use": ("kubernetes.io/csi/d^v",)},
     ],
 )
-def test_what_the_node_decides_is_put_right(change: dict[str, object]) -> None:
+def test_parts_that_the_node_decides_are_corrected(change: dict[str, object]) -> None:
     shown = replace(FRESH, **change)
     assert node_status_has_changed(seen(shown), shown)
     assert not node_status_has_changed(seen(shown), FRESH)
 
 
-def test_what_others_decide_is_left_alone() -> None:
+def test_parts_that_others_decide_stay() -> None:
     """Attached volumes, the phase, extended resources that an administrator patched in, the tunnel's port."""
     port = NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=10351))
     shown = replace(

@@ -39,12 +39,12 @@ def test_a_healthy_node_is_ready_and_under_no_pressure() -> None:
 
 
 @pytest.mark.parametrize("pressure", list(Pressure))
-def test_what_runs_short_is_said(pressure: Pressure) -> None:
+def test_pressures_are_conditions_of_the_node(pressure: Pressure) -> None:
     status = node_status(replace(REPORT, pressures=frozenset({pressure})), NodeStatus(), NOW)
     assert [c.type for c in status.conditions if c.status == "True"] == [pressure, "Ready"]
 
 
-def test_what_is_reserved_is_not_allocatable() -> None:
+def test_reserved_resources_are_not_allocatable() -> None:
     """Beside what evictions keep free; the capacity is what it is."""
     reserved = {"cpu": Fraction("0.5"), "memory": Fraction(1 << 30), "ephemeral-storage": Fraction(10 << 30)}
     status = node_status(replace(REPORT, reserved=reserved), NodeStatus(), NOW)

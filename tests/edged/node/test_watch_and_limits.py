@@ -43,7 +43,7 @@ class Watched:
         return self.reports[-1]
 
 
-def test_how_processors_are_throttled_is_masked(tmp_path: Path) -> None:
+def test_the_throttle_counters_of_processors_are_masked(tmp_path: Path) -> None:
     """Of each that says so, in their order; other files are none."""
     for name in ("cpu10/thermal_throttle", "cpu2/thermal_throttle", "cpu3/topology", "cpufreq/thermal_throttle"):
         (tmp_path / name).mkdir(parents=True)
@@ -81,7 +81,7 @@ def test_a_runtime_that_came_back_is_asked_for_its_version_again(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("kind", "field"), [("RuntimeReady", "runtime_problem"), ("NetworkReady", "network_problem")])
-def test_what_the_runtime_says_of_itself_is_passed_on(tmp_path: Path, kind: str, field: str) -> None:
+def test_the_conditions_of_the_runtime_are_reported(tmp_path: Path, kind: str, field: str) -> None:
     watched = Watched(tmp_path)
     ill = pb.RuntimeCondition(type=kind, status=False, reason="NoCni", message="no config in /etc/cni")
     answer = pb.StatusResponse(status=pb.RuntimeStatus(conditions=[ill]))

@@ -49,13 +49,24 @@ def test_an_end_after_something_else_is_news_and_what_follows_it_is_not() -> Non
     assert hints.due(NEVER) == 0.0
 
 
+@pytest.mark.parametrize("first", ["a", ""])
+def test_the_pleg_is_woken_once_for_events_of_many_pods(first: str) -> None:
+    """It has a time for the first of them, and then inspects all; only an end is news."""
+    hints = Hints(PATIENCE)
+    heard = [hints.add_event(event(CREATED, pod), at) for at, pod in enumerate([first, "b", "c", "d"])]
+    assert heard == [True, False, False, False]
+    assert hints.add_event(event(STOPPED, "e"), 0.5)
+    assert names(hints.take()[0]) == [*filter(None, [first]), "b", "c", "d", "e"]
+    assert hints.add_event(event(CREATED, "f"), 9.0), "the others have been taken"
+
+
 def test_rounds_are_apart_however_much_is_heard() -> None:
     hints = Hints(PATIENCE)
     hints.add_event(event(STOPPED), 5.0)
     assert hints.due(last_inspection=4.99) == 4.99 + MIN_INTERVAL
 
 
-def test_what_was_taken_is_not_due_any_more() -> None:
+def test_hints_that_were_taken_are_no_longer_due() -> None:
     hints = Hints(PATIENCE)
     hints.add_event(event(STOPPED, "b"), 1.0)
     hints.add_event(event(STARTED, "a"), 2.0)
@@ -72,7 +83,7 @@ def test_an_event_that_names_no_pod_asks_for_everything() -> None:
     assert hints.take() == ([], True)
 
 
-def test_what_is_no_pod_is_nobodys_business() -> None:
+def test_an_event_of_something_other_than_a_pod_is_ignored() -> None:
     hints = Hints(PATIENCE)
     stray = cri.ContainerEventResponse(container_id="c", container_event_type=STOPPED)
     stray.pod_sandbox_status.id = "s"
@@ -96,7 +107,7 @@ def test_a_worker_that_is_done_has_seen_all_but_a_later_end(
     assert names(hints.take()[0]) == left
 
 
-def test_what_was_announced_is_known_until_it_was_asked_for() -> None:
+def test_announced_pods_are_kept_until_they_are_taken() -> None:
     hints = Hints(PATIENCE)
     hints.add_event(event(STARTED, "a"), 1.0)
     hints.take()

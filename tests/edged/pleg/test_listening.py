@@ -44,7 +44,7 @@ def test_an_end_is_told_of_without_a_relist_and_without_waiting(watch: Watch) ->
     assert watch.looked(5) == []
 
 
-def test_what_is_only_begun_waits_for_the_worker_that_began_it(watch: Watch) -> None:
+def test_a_start_is_inspected_by_the_worker_that_made_it(watch: Watch) -> None:
     calm(watch)
     watch.pod("a")
     watch.simulation.run_for(0.1)
@@ -55,7 +55,7 @@ def test_what_is_only_begun_waits_for_the_worker_that_began_it(watch: Watch) -> 
     assert watch.runtime.calls.total() == calls
 
 
-def test_what_nobody_says_he_began_is_seen_after_a_period(watch: Watch) -> None:
+def test_a_start_that_no_worker_inspects_is_inspected_after_a_period(watch: Watch) -> None:
     calm(watch)
     watch.pod("a")
     assert watch.looked(0.9) == []
@@ -96,7 +96,7 @@ def test_beside_events_it_relists_seldom_and_when_they_break_at_once_often(watch
     assert watch.runtime.calls["list_containers"] - lists >= 4
 
 
-def test_who_waits_for_a_relist_has_it_within_a_period(watch: Watch) -> None:
+def test_a_requested_relist_comes_within_a_period(watch: Watch) -> None:
     calm(watch)
     watch.look(2)
     lists = watch.runtime.calls["list_containers"]
@@ -118,7 +118,7 @@ def test_a_stream_that_breaks_is_opened_again(watch: Watch) -> None:
     assert watch.looked(0.0) == ["a"]
 
 
-def test_what_happened_while_the_stream_was_broken_is_seen(watch: Watch) -> None:
+def test_changes_during_a_broken_stream_are_found(watch: Watch) -> None:
     watch.pod("a")
     calm(watch)
     away = UnavailableError("GetContainerEvents", "", grpc.StatusCode.UNAVAILABLE, "gone")
@@ -151,7 +151,7 @@ def test_a_change_that_was_not_told_is_seen_by_the_relist_and_costs_the_stream_i
     assert watch.runtime.calls["list_containers"] - lists >= DISTRUST / 2 - 1
 
 
-def test_what_is_told_twice_or_late_is_looked_at_and_not_told_on(watch: Watch) -> None:
+def test_a_repeated_or_late_event_is_inspected_and_not_reported(watch: Watch) -> None:
     _, container = watch.pod("a")
     calm(watch)
     watch.runtime.end("main", 1)
@@ -171,7 +171,7 @@ def test_a_look_that_fails_is_made_up_for_by_a_relist_soon(watch: Watch) -> None
     assert watch.failures() == 1
 
 
-def test_what_a_worker_saw_before_the_last_look_is_old(watch: Watch) -> None:
+def test_a_workers_inspection_from_before_the_last_one_is_ignored(watch: Watch) -> None:
     """Otherwise the change would be reported twice, and the stream be suspected."""
     watch.pod("a")
     calm(watch)
@@ -183,7 +183,7 @@ def test_what_a_worker_saw_before_the_last_look_is_old(watch: Watch) -> None:
     assert watch.look(15) == []
 
 
-def test_who_has_stopped_listening_starts_nothing_again(watch: Watch) -> None:
+def test_a_stopped_listener_does_not_open_the_stream_again(watch: Watch) -> None:
     calm(watch)
     watch.runtime.close()
     watch.listener.stop(5)

@@ -55,7 +55,7 @@ def test_a_stream_that_is_not_refused_is_open_after_a_while() -> None:
     assert (pace.period(SILENT - 0.1), pace.period(SILENT)) == (ALONE, BESIDE)
 
 
-def test_what_could_not_be_seen_is_looked_for_soon() -> None:
+def test_after_a_failed_inspection_a_relist_comes_soon() -> None:
     pace = listening()
     relisted(pace, 11.0, "a", announced=said("a"), whole=False)
     assert pace.period(11.0) == ALONE
@@ -89,7 +89,7 @@ def test_a_stream_that_has_missed_something_is_not_relied_on_for_a_while() -> No
     assert pace.period(12.0 + DISTRUST) == BESIDE
 
 
-def test_what_happened_before_the_stream_was_there_is_not_held_against_it() -> None:
+def test_changes_from_before_the_stream_do_not_count_as_missed() -> None:
     pace = RelistPace(ALONE, BESIDE)
     relisted(pace, 1.0)
     pace.stream_requested(1.5)

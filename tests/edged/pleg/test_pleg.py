@@ -23,7 +23,7 @@ def watch() -> Iterator[Watch]:
     watch.stop()
 
 
-def test_what_is_there_at_the_start_is_told_of_with_its_facts(watch: Watch) -> None:
+def test_pods_that_run_at_the_start_are_reported_with_their_facts(watch: Watch) -> None:
     sandbox, container = watch.pod("a")
     assert watch.look(0.5) == ["a"]
     [event] = watch.events
@@ -46,7 +46,7 @@ def test_a_change_is_told_of_once_and_an_end_too(watch: Watch) -> None:
     assert watch.look(5) == []
 
 
-def test_what_a_worker_saw_is_not_told_of_again(watch: Watch) -> None:
+def test_a_change_that_a_worker_has_inspected_is_not_reported_again(watch: Watch) -> None:
     watch.look(0.5)
     watch.pod("a")
     watch.hints.add_inspection(
@@ -57,7 +57,7 @@ def test_what_a_worker_saw_is_not_told_of_again(watch: Watch) -> None:
     assert watch.look() == ["a"]
 
 
-def test_what_a_worker_removed_is_not_told_of_either(watch: Watch) -> None:
+def test_a_pod_that_a_worker_has_removed_is_not_reported_again(watch: Watch) -> None:
     sandbox, _ = watch.pod("a")
     watch.look(0.5)
     watch.runtime.remove_pod_sandbox(sandbox)
@@ -78,7 +78,7 @@ def test_a_runtime_that_is_away_is_asked_again_and_nothing_is_lost(watch: Watch)
     assert watch.look(1) == ["a"]
 
 
-def test_one_pod_that_cannot_be_read_is_told_of_later_and_others_now(watch: Watch) -> None:
+def test_a_pod_that_cannot_be_read_is_reported_later_and_the_others_now(watch: Watch) -> None:
     for name in ("a", "b", "c"):
         watch.pod(name)
     sick = CriError("ContainerStatus", "", grpc.StatusCode.UNKNOWN, "corrupt")
@@ -118,7 +118,7 @@ def test_facts_are_as_old_as_the_lists_they_were_read_by(watch: Watch) -> None:
     assert {seen.at - relist.at for relist in relists for seen in relist.changed} == {0.0}
 
 
-def test_it_looks_no_more_when_it_has_stopped(watch: Watch) -> None:
+def test_a_stopped_pleg_does_not_relist(watch: Watch) -> None:
     watch.look(0.5)
     watch.pleg.stop(5)
     calls = watch.runtime.calls.total()
@@ -126,7 +126,7 @@ def test_it_looks_no_more_when_it_has_stopped(watch: Watch) -> None:
     assert watch.runtime.calls.total() == calls
 
 
-def test_what_is_nobodys_pod_is_not_seen(watch: Watch) -> None:
+def test_a_sandbox_without_a_pod_is_ignored(watch: Watch) -> None:
     watch.runtime.run_pod_sandbox(pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name="x")))
     assert watch.look() == []
     assert watch.reader.snapshots() == {}

@@ -65,7 +65,7 @@ def test_a_plugin_comes_goes_and_comes_again(directory: Path) -> None:
         assert watched.scan()[2:] == [("there", "d")]
 
 
-def test_one_that_is_made_anew_between_two_looks_is_registered_again(directory: Path) -> None:
+def test_a_socket_that_was_made_anew_between_two_scans_is_registered_again(directory: Path) -> None:
     driver = CsiDriver(directory, directory / "registry", name="d")
     with driver:
         watched = Watched(directory)
@@ -75,7 +75,9 @@ def test_one_that_is_made_anew_between_two_looks_is_registered_again(directory: 
 
 
 @pytest.mark.parametrize("refusal", [PluginError("register", "d", "not wanted"), ValueError("a bug")])
-def test_one_that_is_refused_is_told_why_and_asked_later_and_later(directory: Path, refusal: Exception) -> None:
+def test_a_refused_plugin_gets_the_reason_and_is_tried_again_with_growing_delays(
+    directory: Path, refusal: Exception
+) -> None:
     """A bug triggered by a plug-in ends only its own registration."""
     with CsiDriver(directory, directory / "registry", name="d") as driver:
         watched = Watched(directory)
@@ -90,13 +92,13 @@ def test_one_that_is_refused_is_told_why_and_asked_later_and_later(directory: Pa
         assert driver.registered[-1] == (True, "")
 
 
-def test_one_of_an_unknown_kind_is_refused(directory: Path) -> None:
+def test_a_plugin_of_an_unknown_type_is_refused(directory: Path) -> None:
     with CsiDriver(directory, directory / "registry", name="d") as driver:
         assert Watched(directory, kind="DevicePlugin").scan() == []
         assert driver.registered[0] == (False, "register a plug-in: d (no plug-ins of type 'CSIPlugin' are known)")
 
 
-def test_one_that_fails_keeps_nobody_else_away(directory: Path) -> None:
+def test_a_plugin_that_fails_does_not_prevent_others(directory: Path) -> None:
     """A socket without a listener, and one that answers with an error."""
     registry = directory / "registry"
     registry.mkdir()

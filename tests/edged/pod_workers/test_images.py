@@ -123,6 +123,45 @@ def test_a_pull_is_told_from_its_beginning_to_its_end_with_its_time(images: Imag
     ]
 
 
+class _Telling(FakeRuntime):
+    """A runtime that says how far its pulls are, twice as much at each question."""
+
+    fetched = 1_000_000
+
+    def status(self, *, verbose: bool = False) -> pb.StatusResponse:
+        assert verbose
+        self.fetched *= 2
+        layers = {"docker.io/library/nginx:1": [["aa", 77_000_000, self.fetched, 0]]}
+        return pb.StatusResponse(info={"pulls": json.dumps(layers)})
+
+
+def test_a_long_pull_tells_how_far_it_is(images: ImageBench) -> None:
+    """After 30 s and then after ever longer times, as an event and as the reason of the wait, with no second event of
+    a sync in between; a pod that has gone is not told of.
+    """
+    runtime = _Telling(images.simulation, [HERE])
+    runtime.pull_seconds = 1000.0
+    queued: list[PodUid] = []
+    pulls = ImagePuller(images.simulation, runtime, PullLimits(rate=0), queued.append)
+    images.manager = ImageManager(runtime, pulls, BackOffs(), images.manager._events)
+    waiting = []
+    for second in range(0, 1000, 10):
+        with pytest.raises(ImagePendingError) as caught:
+            images.manager.ensure_image_exists(images.need("nginx:1", at=second))
+        waiting.append(caught.value.waiting.message)
+        images.simulation.run_for(10)
+    images.simulation.run_for(10)
+    images.manager.ensure_image_exists(images.need("nginx:1", at=1010))
+    told = [message for _, message in images.sentences()]
+    assert told[:-1] == ['Pulling image "nginx:1"'] + [
+        f'Pulling image "nginx:1": {count}.0 of 77.0 MB fetched, 0.0 MB unpacked' for count in (2, 4, 8, 16, 32)
+    ]
+    assert list(dict.fromkeys(waiting)) == told[:-1]
+    assert queued == [UID] * 6
+    images.simulation.run_for(1000)
+    assert runtime.fetched == 32_000_000
+
+
 def test_a_pull_is_told_with_the_size_of_the_image_where_the_runtime_says_it(images: ImageBench) -> None:
     images.runtime.image_sizes["docker.io/library/nginx:1"] = 1234
     images.ensure("nginx:1")

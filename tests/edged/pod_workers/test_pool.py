@@ -7,7 +7,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from edged.pod_workers.job import Done, Job
-from edged.pod_workers.pool import WorkerPool, WorkerRef
+from edged.pod_workers.pool import REMOVALS, WorkerPool, WorkerRef
 from edged.pod_workers.work_queue import Queue, Work
 from edged.pods.model import PodRef, PodUid
 from edged.pods.state import PodState
@@ -38,6 +38,8 @@ class Yard:
         clock = self.simulation.clock
         self.started: list[Hand] = []
         self.hands = [Hand(), Hand()]
+        self.going: list[str] = []
+        """Uids of the jobs of pods that end or are removed, in their order."""
         self.pool = WorkerPool(clock, clock.after, self._job_of, self._start_worker)
         for hand in self.hands:
             self.pool.add_worker(_worker(hand))
@@ -51,6 +53,8 @@ class Yard:
         self.pool.done(Done(Job(PodState.SYNC, PodRef(PodUid(uid), "d", uid))))
 
     def _job_of(self, work: Work) -> Job | None:
+        if work.queue is not Queue.ADDITION:
+            self.going.append(work.uid)
         task = PodState.TERMINATING if work.queue is Queue.DELETION else PodState.SYNC
         return None if work.uid.startswith("none") else Job(task, PodRef(work.uid, "d", work.uid))
 
@@ -105,6 +109,32 @@ def test_some_of_those_workers_are_kept_for_the_next_pods_and_the_others_dismiss
     assert [hand.stopped for hand in yard.started] == [False] * 4 + [True] * 2
     add(yard, "y", queue=Queue.DELETION)
     assert len(yard.started) == 6
+
+
+def test_few_pods_are_removed_at_one_time(yard: Yard) -> None:
+    """The next one when one is removed; a pod that ends, and one that comes, does not wait for them."""
+    names = [f"x{number}" for number in range(REMOVALS + 2)]
+    add(yard, *names, queue=Queue.REMOVAL)
+    assert yard.going == names[:REMOVALS]
+    add(yard, "ends", queue=Queue.DELETION)
+    add(yard, "comes")
+    assert (yard.going, yard.given()) == ([*names[:REMOVALS], "ends"], ["comes"])
+    yard.done(names[1])
+    assert yard.going == [*names[:REMOVALS], "ends", names[REMOVALS]]
+
+
+def test_removals_that_hang_do_not_keep_others_waiting(yard: Yard) -> None:
+    """After five seconds they do not count, and when they end later, nothing is counted twice."""
+    names = [f"x{number}" for number in range(2 * REMOVALS + 1)]
+    add(yard, *names, queue=Queue.REMOVAL)
+    yard.simulation.run_for(4.9)
+    assert yard.going == names[:REMOVALS]
+    yard.simulation.run_for(0.2)
+    assert yard.going == names[: 2 * REMOVALS]
+    yard.done(names[0])
+    assert yard.going == names[: 2 * REMOVALS]
+    yard.done(names[REMOVALS])
+    assert yard.going == names
 
 
 def test_a_deletion_of_a_pod_that_is_worked_on_waits_for_that(yard: Yard) -> None:

@@ -97,7 +97,7 @@ def test_annotations_hold_what_an_orphan_needs() -> None:
     }
 
 
-def test_what_devices_need_comes_first_and_a_pods_own_wins() -> None:
+def test_settings_for_devices_come_first_and_the_pods_own_win() -> None:
     """Mounts, device files, annotations and names of CDI devices (kubelet's DeviceRunContainerOptions)."""
     needs = DeviceRunContainerOptions(
         mounts=(DeviceMount("/lib/x", "/usr/lib/x", read_only=True),),
@@ -140,6 +140,21 @@ def test_what_is_not_supported_is_refused(container: Container, spec: dict[str, 
     """Nothing that the pod asks for is silently left out."""
     with pytest.raises(ConfigError, match=message):
         made(container, a_pod(container, **spec))
+
+
+def test_users_of_its_own() -> None:
+    """Sandbox and container have the pod's users, and volumes belong to them; an image's files do anyway."""
+    mapping = [cri.IDMapping(host_id=65536, length=65536)]
+    users = cri.UserNamespace(mode=cri.POD, uids=mapping, gids=mapping)
+    pod = a_pod(host_users=False)
+    mounts = [cri.Mount(container_path="/a", host_path="/b"), cri.Mount(image=cri.ImageSpec(image="i"))]
+    container = made(a_container(), pod, users=users, mounts=mounts)
+    sandbox = sandbox_config(pod, SandboxContext(0, PodPaths(Path("/r")), users=users))
+    for security in (container.linux.security_context, sandbox.linux.security_context):
+        assert security.namespace_options.userns_options == users
+    assert [list(each.uidMappings) for each in container.mounts] == [mapping, []]
+    assert [list(each.gidMappings) for each in container.mounts] == [mapping, []]
+    assert [(each.container_path, each.host_path) for each in container.mounts] == [("/a", "/b"), ("", "")]
 
 
 def test_the_runtime_class_is_the_runtimes_handler() -> None:
@@ -230,7 +245,7 @@ def test_security_settings_are_passed_on() -> None:
     assert (list(security.supplemental_groups), security.run_as_group.value) == ([4, 5], 3)
 
 
-def test_what_the_machine_itself_masks_is_masked_too() -> None:
+def test_masked_paths_of_the_machine_are_masked_too() -> None:
     """Beside the paths of every machine; not for a container that may see all of /proc."""
     machine = HostResources(memory=2**30, masked_paths=("/sys/devices/system/cpu/cpu0/thermal_throttle",))
     masked = made(a_container(), machine=machine).linux.security_context.masked_paths

@@ -44,12 +44,12 @@ ODD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", UNREADABLE)
-def test_what_cannot_be_computed_with_is_no_pod(what: str) -> None:
+def test_a_pod_with_invalid_quantities_or_times_is_left_out(what: str) -> None:
     assert read_pod(json.dumps(UNREADABLE[what]).encode(), "from a test") is None
 
 
 @pytest.mark.parametrize("what", ODD)
-def test_what_can_is_one(what: str) -> None:
+def test_a_pod_with_valid_quantities_and_times_is_read(what: str) -> None:
     assert read_pod(json.dumps(ODD[what]).encode(), "from a test") is not None
 
 

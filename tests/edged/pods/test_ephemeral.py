@@ -55,13 +55,13 @@ def reported(state: ContainerState) -> Pod:
         pytest.param(POD, facts(sandboxes=(a_sandbox(ready=False),)), ["init"], id="not before the pod's first round"),
     ],
 )
-def test_it_is_started_once(pod: Pod, known: PodFacts, started: list[str]) -> None:
+def test_an_ephemeral_container_is_started_once(pod: Pod, known: PodFacts, started: list[str]) -> None:
     actions = compute_pod_actions(pod, known, at(1000), BackOffs())
     assert [start.container.name for start in actions.starts] == started
     assert actions.kill == ()
 
 
-def test_it_keeps_no_pod_from_ending() -> None:
+def test_an_ephemeral_container_does_not_keep_a_pod_from_ending() -> None:
     pod = a_pod(A, ephemeral_containers=(DEBUG,), restart="Never")
     assert compute_pod_actions(pod, facts(exited(A), running(DEBUG)), at(1000), BackOffs()).kill_pod
 
@@ -85,7 +85,7 @@ def test_its_status_is_reported_and_changes_nothing_of_the_pods(known: PodFacts,
     )
 
 
-def test_one_that_is_lost_has_ended() -> None:
+def test_a_lost_ephemeral_container_has_ended() -> None:
     pod = reported(ContainerState(running=ContainerStateRunning()))
     [debug] = pod_status(pod, facts(running(A)), NodeView((), "fake"), at(5)).ephemeral_container_statuses
     assert debug.state.terminated is not None
@@ -102,7 +102,7 @@ def test_its_target_is_the_container_that_runs_now() -> None:
 @pytest.mark.parametrize(
     ("shared", "mode", "target"), [(None, cri.TARGET, "a-0"), (True, cri.POD, ""), (False, cri.TARGET, "a-0")]
 )
-def test_it_sees_its_targets_processes(*, shared: bool | None, mode: int, target: str) -> None:
+def test_an_ephemeral_container_sees_its_targets_processes(*, shared: bool | None, mode: int, target: str) -> None:
     """Unless all containers of the pod see each other's anyway."""
     pod = a_pod(A, ephemeral_containers=(DEBUG,), share_process_namespace=shared)
     context = ContainerContext("image", 0, {}, (), HostResources(1 << 30), target=ContainerId("a-0"))

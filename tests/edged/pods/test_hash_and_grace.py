@@ -24,7 +24,7 @@ BASE = a_container(env=(EnvVar(name="A", value="1"),))
         replace(BASE, name="other"),
     ],
 )
-def test_what_the_process_sees_changes_the_hash(changed: Container) -> None:
+def test_a_field_that_the_process_sees_changes_the_hash(changed: Container) -> None:
     """Each such field makes another definition."""
     assert container_hash(changed) != container_hash(BASE)
 
@@ -38,7 +38,7 @@ def test_what_the_process_sees_changes_the_hash(changed: Container) -> None:
         replace(BASE, termination_message_path="/x"),
     ],
 )
-def test_what_the_process_does_not_see_keeps_the_hash(changed: Container) -> None:
+def test_a_field_that_the_process_does_not_see_keeps_the_hash(changed: Container) -> None:
     """Such a field can be applied without a restart."""
     assert container_hash(changed) == container_hash(BASE)
 

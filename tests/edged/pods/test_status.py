@@ -311,7 +311,7 @@ def test_a_status_says_the_qos_class_where_the_cloud_has_not() -> None:
 
 
 @pytest.mark.parametrize(("before", "held"), [("Running", "Running"), ("Pending", "Pending"), ("", "Pending")])
-def test_why_the_node_ends_a_pod_is_told_with_its_end_and_not_before(before: str, held: str) -> None:
+def test_the_reason_of_a_kill_is_reported_with_the_end_of_the_pod(before: str, held: str) -> None:
     """The containers' ends would say Succeeded or Failed for nothing that anybody could look up."""
     evicted = KillOptions("Evicted", "the node was low on memory")
     pod = a_pod(A, restart="Never", status=PodStatus(phase=before))

@@ -64,7 +64,7 @@ def test_the_log_stands_in_for_words_that_a_failed_container_did_not_write(
     assert with_termination_message(exited(A, **given)).message == message
 
 
-def test_what_runs_has_not_said_its_last_words(tmp_path: Path) -> None:
+def test_a_running_container_has_no_termination_message(tmp_path: Path) -> None:
     (tmp_path / "words").write_text("wait")
     assert with_termination_message(running(A, message_path=str(tmp_path / "words"))).message == ""
 
@@ -86,7 +86,7 @@ def test_of_a_huge_log_only_the_end_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made", ["link", "fifo", "directory"])
-def test_what_a_container_put_in_the_place_of_its_file_is_not_followed(tmp_path: Path, made: str) -> None:
+def test_a_link_in_the_place_of_the_message_file_is_not_followed(tmp_path: Path, made: str) -> None:
     path = tmp_path / "words"
     if made == "link":
         path.symlink_to("/etc/passwd")

@@ -180,7 +180,7 @@ def test_a_command_in_the_container_is_a_probe_too(bench: Bench) -> None:
     assert asked[0] == ("main", ["cat", "/ok"])
 
 
-def test_what_cannot_be_asked_changes_nothing(bench: Bench) -> None:
+def test_a_probe_without_a_target_changes_nothing(bench: Bench) -> None:
     """A port that has no such name: not ready, and not killed."""
     strange = {"httpGet": {"port": "none"}, "periodSeconds": 1, "failureThreshold": 1}
     settled(bench).tell("insert", probed(liveness=strange, readiness=strange))

@@ -196,7 +196,7 @@ def test_pods_take_turns() -> None:
     assert bench.runner.most == MAX_WORKERS + 2
 
 
-def test_nobody_is_asked_what_is_not_wanted_any_more() -> None:
+def test_a_probe_that_is_no_longer_needed_is_dropped() -> None:
     bench = PoolBench()
     for number in range(MAX_WORKERS):
         bench.ask(str(number))
@@ -205,7 +205,7 @@ def test_nobody_is_asked_what_is_not_wanted_any_more() -> None:
     assert "late" not in bench.answered
 
 
-def test_nobody_is_kept_when_there_is_nothing_left_to_ask() -> None:
+def test_idle_workers_stop_when_no_probe_is_left() -> None:
     bench = PoolBench()
     bench.ask("one")
     bench.actors.run_for(2)

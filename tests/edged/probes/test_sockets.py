@@ -149,7 +149,7 @@ def test_a_server_that_is_too_slow_is_not_waited_for(
         pytest.param(answers(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70000), id="a head without end"),
     ],
 )
-def test_what_is_no_answer_is_an_error(network: SocketNetwork, listen: Callable[[Serve], Server], serve: Serve) -> None:
+def test_an_invalid_answer_is_an_error(network: SocketNetwork, listen: Callable[[Serve], Server], serve: Serve) -> None:
     with pytest.raises(NetworkError):
         network.http_get(target(listen(serve).port), PATIENCE)
 

@@ -68,7 +68,7 @@ def test_a_port_is_a_number_a_name_or_a_number_as_text(port: int | str, number: 
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, "", "none", "0", "70000", "²", "9" * 5000])
-def test_what_is_no_port_cannot_be_asked(port: int | str) -> None:
+def test_an_invalid_port_is_an_error(port: int | str) -> None:
     with pytest.raises(TargetError, match="no port"):
         port_number(port, container())
 
@@ -82,7 +82,7 @@ def test_what_is_no_port_cannot_be_asked(port: int | str) -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_cannot_be_asked(probe: Probe) -> None:
+def test_an_invalid_target_is_an_error(probe: Probe) -> None:
     with pytest.raises(TargetError):
         probe_target(probe, container(), IP)
 

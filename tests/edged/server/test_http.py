@@ -1,6 +1,7 @@
 """The local HTTP server, over real sockets."""
 
 import os
+import select
 import socket
 import threading
 from collections.abc import Generator, Iterator
@@ -81,9 +82,16 @@ ROUTES: dict[str, Handler] = {
 }
 
 
-def serving(*extra: Route, listening: socket.socket | None = None) -> HttpServer:
+def serving(*extra: Route, listening: socket.socket | None = None, idle_seconds: float = 0.0) -> HttpServer:
     routes = [Route(pattern, handler) for pattern, handler in ROUTES.items()]
-    made = HttpServer(listening or listen_tcp("127.0.0.1", 0), Router([*routes, *extra]), RealClock())
+    max_body = 1000 if idle_seconds else 0
+    made = HttpServer(
+        listening or listen_tcp("127.0.0.1", 0),
+        Router([*routes, *extra]),
+        RealClock(),
+        max_body=max_body,
+        idle_seconds=idle_seconds,
+    )
     made.start()
     return made
 
@@ -148,7 +156,7 @@ def test_a_handler_that_fails_says_nothing_of_why(server: HttpServer) -> None:
 
 
 @pytest.mark.parametrize("request_", [b"nonsense\r\n\r\n", b"\r\n\r\n", b"GET /healthz\r\n\r\n", b""])
-def test_what_is_no_http_gets_400(server: HttpServer, request_: bytes) -> None:
+def test_bytes_that_are_not_http_get_400(server: HttpServer, request_: bytes) -> None:
     assert raw(server, request_).startswith(b"HTTP/1.1 400")
 
 
@@ -179,7 +187,7 @@ def test_parts_of_a_path_and_the_query_are_decoded(server: HttpServer) -> None:
     assert ask(server, "GET", "/names/a%20b?q=%C3%A4+1") == (200, "a b ä 1")
 
 
-def test_what_a_handler_refuses_is_the_answer(server: HttpServer) -> None:
+def test_a_request_error_of_a_handler_is_the_response(server: HttpServer) -> None:
     assert ask(server, "GET", "/refused") == (422, "the option is not valid: tailLines\n")
 
 
@@ -296,7 +304,13 @@ def body_server() -> HttpServer:
         (b"Content-Length: 101", b"x" * 101, 413, b"at most 100 bytes"),
         (b"Content-Length: -1", b"", 400, b"bad Content-Length"),
         (b"Content-Length: 99999999999999999999", b"", 413, b"at most 100 bytes"),
-        (b"Transfer-Encoding: chunked", b"0\r\n\r\n", 411, b"Content-Length"),
+        (b"Transfer-Encoding: chunked", b"0\r\n\r\n", 200, b""),
+        (b"Transfer-Encoding: chunked", b"3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\nA: b\r\n\r\nmore", 200, b"hello"),
+        (b"Transfer-Encoding: chunked", b"33\r\n" + b"x" * 51 + b"\r\n32\r\n" + b"x" * 50, 413, b"at most 100 bytes"),
+        (b"Transfer-Encoding: chunked", b"FFFFFFFFFF\r\n" + b"x" * 200, 413, b"at most 100 bytes"),
+        (b"Transfer-Encoding: chunked", b"3\r\nhel", 400, b""),
+        (b"Transfer-Encoding: chunked", b"x\r\n", 400, b""),
+        (b"Transfer-Encoding: gzip", b"x", 501, b""),
         (b"Content-Length: 5", b"hell", 400, b""),
     ],
 )
@@ -330,3 +344,64 @@ def test_a_stream_is_woken_by_a_descriptor() -> None:
         os.close(reading)
         os.close(writing)
     assert woken == [False]
+
+
+@pytest.fixture
+def keeping() -> Iterator[HttpServer]:
+    """A server that keeps connections."""
+    made = serving(idle_seconds=SECONDS)
+    yield made
+    made.stop()
+
+
+def get(connection: HTTPConnection, path: str) -> str:
+    connection.request("GET", path)
+    return connection.getresponse().read().decode()
+
+
+def test_a_kept_connection_carries_one_request_after_the_other(keeping: HttpServer) -> None:
+    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS)
+    assert get(connection, "/names/a") == "a "
+    kept = connection.sock
+    assert [get(connection, f"/names/{name}?q=x") for name in "bcd"] == ["b x", "c x", "d x"]
+    assert connection.sock is kept
+    assert get(connection, "/refused") == "the option is not valid: tailLines\n"
+    assert connection.sock is kept
+    connection.close()
+
+
+def test_requests_that_come_together_are_answered_in_order(keeping: HttpServer) -> None:
+    request = "GET /names/{} HTTP/1.1\r\nHost: a\r\n{}\r\n"
+    answer = raw(keeping, (request.format("a", "") + request.format("b", "Connection: close\r\n")).encode())
+    assert answer.index(b"\r\n\r\na ") < answer.index(b"\r\n\r\nb ")
+
+
+def test_a_stream_ends_a_kept_connection(keeping: HttpServer) -> None:
+    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS)
+    assert get(connection, "/long") == "x" * 500_000
+    assert connection.sock is None
+
+
+def test_idle_connections_give_way_to_new_ones(keeping: HttpServer) -> None:
+    kept = [HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS) for _ in range(MAX_CONNECTIONS + 2)]
+    assert [get(each, "/names/a") for each in kept] == ["a "] * len(kept)
+    ended: set[int] = set()
+    with select.epoll() as waiting:
+        for each in kept:
+            waiting.register(each.sock, select.EPOLLIN | select.EPOLLONESHOT)
+        while len(ended) < 2 and (ready := waiting.poll(SECONDS)):
+            ended.update(descriptor for descriptor, _ in ready)
+    assert len(ended) == 2
+    others = [each for each in kept if each.sock.fileno() not in ended]
+    assert [get(each, "/names/b") for each in others] == ["b "] * MAX_CONNECTIONS
+    for each in kept:
+        each.close()
+
+
+def test_a_kept_connection_ends_when_no_request_comes() -> None:
+    server = serving(idle_seconds=0.05)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+    assert get(connection, "/names/a") == "a "
+    assert connection.sock.recv(1) == b""
+    connection.close()
+    server.stop()

@@ -67,7 +67,7 @@ def test_whose_log_is_meant(status: dict[str, Any], present: str | None, previou
             assert container_of_log(one, "app", previous=before) == wanted
 
 
-def test_what_a_container_waits_for_is_said() -> None:
+def test_the_error_names_the_reason_why_a_container_waits() -> None:
     with pytest.raises(RequestError, match="CrashLoopBackOff: back-off 10s"):
         container_of_log(pod({"state": WAITING}), "app")
 

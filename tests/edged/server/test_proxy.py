@@ -115,7 +115,7 @@ def test_a_side_that_breaks_ends_it(middle: Middle, end: str) -> None:
     assert middle.ended.wait(SECONDS)
 
 
-def test_silence_ends_it() -> None:
+def test_a_silent_relay_ends() -> None:
     middle = Middle(RealClock(), idle=0.05)
     assert middle.client.recv(1) == middle.server.recv(1) == b""
     middle.close()

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
 from beehive import ModuleName
@@ -23,6 +22,7 @@ from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
 from edged.testing import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
+from protos.status import StatusCode
 from tests.edged.server.requests import parse
 
 LABELS = {POD_NAME: "p", POD_NAMESPACE: "ns", POD_UID: "u"}
@@ -119,7 +119,7 @@ def test_the_pods_as_edged_knows_them(node: Node) -> None:
 
 
 def test_the_pods_as_the_runtime_knows_them(node: Node) -> None:
-    """Wanted or not; what has ended is none of them."""
+    """Including pods that the cloud does not know, without ended ones."""
     node.snapshots.pods = ()
     (running,) = json.loads(node.answer("/runningpods")[1])["items"]
     assert running["metadata"] == {"name": "p", "namespace": "ns", "uid": "u", "creationTimestamp": None}
@@ -225,9 +225,9 @@ def test_a_log_that_cannot_be_had(node: Node, target: str, status: int, says: st
 
 def test_without_the_runtime(node: Node) -> None:
     """What it says decides the status; and before edged runs there is none to ask."""
-    node.runtime.fail("container_status", UnavailableError("ContainerStatus", "c", grpc.StatusCode.UNAVAILABLE, "away"))
+    node.runtime.fail("container_status", UnavailableError("ContainerStatus", "c", StatusCode.UNAVAILABLE, "away"))
     assert node.answer("/containerLogs/ns/p/app")[0] == 503
-    node.runtime.fail("container_status", NotFoundError("ContainerStatus", "c", grpc.StatusCode.NOT_FOUND, "gone"))
+    node.runtime.fail("container_status", NotFoundError("ContainerStatus", "c", StatusCode.NOT_FOUND, "gone"))
     assert node.answer("/containerLogs/ns/p/app")[0] == 404
     node.snapshots.runtime = None
     assert node.answer("/runningpods") == (503, "edged does not run (it starts, or was stopped)")
@@ -312,6 +312,17 @@ def test_a_command_without_streams(node: Node) -> None:
     node.runtime.on_exec = lambda _name, _command: ExecResult(b"", b"no such file", 2)
     assert node.answer("/run/ns/p/app?cmd=ls", method="POST") == (500, "the command ended with 2: no such file")
     assert node.answer("/run/ns/p/app?cmd=ls")[0] == 405
+
+
+def test_paths_with_the_uid_of_the_pod(node: Node) -> None:
+    """A kubelet has each path in both forms; the uid of another pod finds none."""
+    node.runtime.on_exec = lambda name, _command: ExecResult(name.encode(), b"", 0)
+    assert node.answer("/run/ns/p/u/app?cmd=ls", method="POST") == (200, "app")
+    assert place(node, "/exec/ns/p/u/app?command=ls&output=1")[0] == 302
+    assert place(node, "/attach/ns/p/u/app?output=1")[0] == 302
+    assert place(node, "/portForward/ns/p/u?port=80")[0] == 302
+    assert node.answer("/run/ns/p/v/app?cmd=ls", method="POST")[0] == 404
+    assert place(node, "/portForward/ns/p/v?port=80")[0] == 404
 
 
 def test_a_command_without_streams_in_our_own_form(node: Node) -> None:

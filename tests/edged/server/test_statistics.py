@@ -1,15 +1,16 @@
 """What Prometheus and the metrics server read."""
 
-from edged.api import Time
+from edged.api import Pod, Time, from_value
+from edged.server.cadvisor import cadvisor_text
 from edged.server.statistics import exposition
-from edged.stats.model import ContainerStats, CpuStats, MemoryStats, NodeStats, PodReference, PodStats, Summary
+from edged.stats.model import ContainerStats, CpuStats, FsStats, MemoryStats, NodeStats, PodReference, PodStats, Summary
 
 AT = Time("2026-11-20T01:00:00Z")
 CPU, MEMORY = CpuStats(AT, None, 2_500_000_000), MemoryStats(AT, working_set_bytes=4096)
 
 
 def test_figures_of_resources() -> None:
-    """kubelet's names and labels; what is not known is left out; each name is explained once."""
+    """They have kubelet's names and labels; unknown values are left out; each name has one help text."""
     container = ContainerStats('we"b', Time("2026-11-20T00:00:00Z"), CPU, MEMORY)
     pods = (
         PodStats(PodReference("p", "ns", "u"), containers=(container,), cpu=CPU),
@@ -27,3 +28,27 @@ def test_figures_of_resources() -> None:
     ]
     helps = [line for line in lines if line.startswith("# HELP")]
     assert len(helps) == len({line.split()[2] for line in helps}) == 8
+
+
+def test_figures_of_cadvisor() -> None:
+    """Dashboards choose by `container`, `image`, `name` and `pod`: those of pods and of the node are empty."""
+    used = MemoryStats(AT, usage_bytes=8192, working_set_bytes=4096, rss_bytes=1024, page_faults=7)
+    container = ContainerStats("web", Time("2026-11-20T00:00:00Z"), CPU, used, FsStats(AT, used_bytes=9))
+    pods = (PodStats(PodReference("p", "ns", "u"), containers=(container, ContainerStats("new")), cpu=CPU),)
+    running = {"name": "web", "image": "i:1", "containerID": "containerd://c1"}
+    pod = from_value(Pod, {"metadata": {"uid": "u"}, "status": {"containerStatuses": [running]}})
+    lines = cadvisor_text(Summary(NodeStats("n1", cpu=CPU), pods), (pod,)).splitlines()
+    own = 'container="web",id="/kubepods/podu/c1",image="i:1",name="c1",namespace="ns",pod="p"'
+    assert [line for line in lines if not line.startswith("#")] == [
+        'container_cpu_usage_seconds_total{container="",id="/",image="",name="",namespace="",pod="",cpu="total"} 2.5 '
+        "1795136400000",
+        'container_cpu_usage_seconds_total{container="",id="/kubepods/podu",image="",name="",namespace="ns",pod="p",'
+        'cpu="total"} 2.5 1795136400000',
+        f'container_cpu_usage_seconds_total{{{own},cpu="total"}} 2.5 1795136400000',
+        f'container_fs_usage_bytes{{{own},device=""}} 9 1795136400000',
+        f'container_memory_failures_total{{{own},failure_type="pgfault",scope="container"}} 7 1795136400000',
+        f"container_memory_rss{{{own}}} 1024 1795136400000",
+        f"container_memory_usage_bytes{{{own}}} 8192 1795136400000",
+        f"container_memory_working_set_bytes{{{own}}} 4096 1795136400000",
+        f"container_start_time_seconds{{{own}}} 1795132800",
+    ]

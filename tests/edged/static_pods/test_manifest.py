@@ -72,7 +72,7 @@ def test_a_mirror_is_not_static() -> None:
         ),
     ],
 )
-def test_what_is_no_static_pod_is_refused_with_file_and_reason(text: bytes, words: str) -> None:
+def test_an_invalid_manifest_is_refused_with_file_and_reason(text: bytes, words: str) -> None:
     with pytest.raises(ManifestError) as caught:
         static_pod(text, "/m/web.yaml", "n1")
     assert "/m/web.yaml" in str(caught.value)
@@ -84,7 +84,7 @@ def test_a_files_own_uid_stays(value: Any = None) -> None:
     assert static_pod(text, "/m/web.yaml", "n1")["metadata"]["uid"] == "my-uid"
 
 
-def test_one_that_no_node_could_run_is_refused() -> None:
+def test_a_manifest_of_a_pod_that_no_node_could_run_is_refused() -> None:
     """With the field: what ran before of the file goes on."""
     text = YAML.replace(b"image: busybox", b"image: busybox, ports: [{containerPort: 70000}]")
     with pytest.raises(ManifestError, match=r"spec\.containers\[0\]\.ports\[0\]\.containerPort: Invalid value: 70000"):

@@ -54,7 +54,7 @@ def mirror(bench: Bench) -> dict[str, Any]:
     return bench.meta.cloud[MIRROR]
 
 
-def test_it_runs_without_any_cloud(bench: Bench, files: Path) -> None:
+def test_a_static_pod_runs_without_any_cloud(bench: Bench, files: Path) -> None:
     bench.meta.connected = False
     put(files, manifest())
     bench.start()
@@ -71,7 +71,7 @@ def test_a_file_that_was_made_of_a_mirror_is_a_pod_like_any_other(bench: Bench, 
     assert mirror(bench)["metadata"]["annotations"][CONFIG_MIRROR] != "x"
 
 
-def test_it_has_a_mirror_that_belongs_to_the_node_and_its_status(bench: Bench, files: Path) -> None:
+def test_a_static_pod_has_a_mirror_that_the_node_owns_with_its_status(bench: Bench, files: Path) -> None:
     bench.start()
     put(files, manifest())
     bench.run(15)
@@ -162,7 +162,7 @@ def test_a_file_that_changes_is_another_pod_which_begins_when_the_first_is_gone(
     assert bench.runtime.running() == ["main"]
 
 
-def test_one_that_cannot_be_read_changes_nothing(bench: Bench, files: Path) -> None:
+def test_a_manifest_that_cannot_be_read_changes_nothing(bench: Bench, files: Path) -> None:
     put(files, manifest())
     bench.start()
     bench.run(3)

@@ -122,7 +122,7 @@ def test_a_pods_own_cgroup_knows_better(node: Node, tmp_path: Path) -> None:
     assert b'"process_stats":{"process_count":3}' in encode(pod)
 
 
-def test_what_a_pod_takes_of_the_disk(node: Node) -> None:
+def test_the_disk_usage_of_a_pod(node: Node) -> None:
     """Its containers' layers and logs, and its volumes, each by its name and claim."""
     log = node.paths.logs / "ns_p_u" / "a" / "0.log"
     volume = node.paths.root / "pods/u/volumes/kubernetes.io~empty-dir/data"
@@ -143,7 +143,7 @@ def test_what_a_pod_takes_of_the_disk(node: Node) -> None:
 
 
 def test_files_are_counted_seldom(node: Node) -> None:
-    """Once a minute, however often somebody asks."""
+    """Once a minute, however many requests there are."""
     node.pod()
     volume = node.paths.root / "pods/u/volumes/kubernetes.io~empty-dir/data"
     volume.mkdir(parents=True)
@@ -153,7 +153,7 @@ def test_files_are_counted_seldom(node: Node) -> None:
     assert len(node.pod().volume) == 1
 
 
-def test_who_asks_again_at_once_is_told_the_same(node: Node) -> None:
+def test_a_fresh_summary_is_reused(node: Node) -> None:
     """And the runtime is not asked; a little later it is."""
     first = node.provider.summary(node.runtime)
     calls = node.runtime.calls.total()

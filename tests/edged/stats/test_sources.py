@@ -53,7 +53,7 @@ def test_cgroup_v2(tmp_path: Path) -> None:
     assert (memory.available_bytes, memory.working_set_bytes) == (1300, 700)
 
 
-def test_what_is_not_there_is_not_known(tmp_path: Path) -> None:
+def test_a_missing_cgroup_or_controller_is_unknown(tmp_path: Path) -> None:
     """No cgroup, or a kernel without the controller."""
     assert CgroupUsage([Hierarchy(tmp_path, ("cpu", "memory"), unified=True)]).read(PODS, AT) is None
     assert CgroupUsage([]).read(PODS, AT) is None

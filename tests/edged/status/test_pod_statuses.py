@@ -54,7 +54,7 @@ def test_a_change_is_sent_at_once_as_the_difference(requests: MetaRequests, repo
     assert request.value["status"] == {"phase": "Running", "podIP": "10.0.0.1"}
 
 
-def test_one_is_under_way_and_the_newest_follows(requests: MetaRequests, reporter: StatusManager) -> None:
+def test_one_patch_is_under_way_and_the_newest_status_follows(requests: MetaRequests, reporter: StatusManager) -> None:
     reporter.set_pod_status(UID, RUNNING)
     reporter.set_pod_status(UID, waiting_for("ErrImagePull"))
     reporter.set_pod_status(UID, FAILED)
@@ -88,7 +88,7 @@ def test_a_pending_with_trouble_does_not_wait(requests: MetaRequests, reporter: 
 
 
 @pytest.mark.parametrize("error", [AWAY, rejected(500), LOST])
-def test_what_was_refused_is_sent_again_with_the_next_period(
+def test_a_refused_status_is_sent_again_with_the_next_period(
     requests: MetaRequests, reporter: StatusManager, error: Exception
 ) -> None:
     reporter.set_pod_status(UID, RUNNING)
@@ -173,8 +173,8 @@ def test_a_status_that_was_right_from_the_beginning_is_sent_when_the_cloud_has_l
 def test_what_the_cloud_sends_while_a_patch_is_under_way_counts_after_it(
     requests: MetaRequests, reporter: StatusManager, *, older_comes_late: bool
 ) -> None:
-    """Somebody else changed the status after our patch: ours is sent once more. A question's answer, of before the
-    change, may come after it.
+    """Another writer changed the status after our patch, so ours is sent once more. The answer to an earlier query may
+    arrive after the change.
     """
     reporter.set_pod_status(UID, RUNNING)
     reporter.add_pod(ref_of(a_pod()), a_pod(FAILED, "9"))

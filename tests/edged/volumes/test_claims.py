@@ -86,7 +86,7 @@ def test_the_volume_of_a_claim_that_may_be_used_here() -> None:
         (CLAIM, a_volume(volume_mode="Block"), "Block is not supported"),
     ],
 )
-def test_why_a_claim_cannot_be_used(
+def test_an_unusable_claim_is_an_error_with_the_reason(
     claim: PersistentVolumeClaim | None, volume: PersistentVolume | None, message: str
 ) -> None:
     with pytest.raises(VolumeError, match=message):
@@ -97,7 +97,7 @@ def plan(volume: PersistentVolume, *, read_only: bool = False) -> object:
     return persistent_plan(a_pod(), volume, PodPaths(Path("/root")), read_only=read_only)
 
 
-def test_what_becomes_of_each_kind() -> None:
+def test_each_kind_of_volume_has_its_plan() -> None:
     place = Path(f"/root/pods/{UID}/volumes/kubernetes.io~local-volume/pv1")
     assert plan(a_volume()) == LocalVolume(place, Path("/mnt/disk"))
     given = HostPathVolumeSource(path="/data", type="Directory")

@@ -82,7 +82,7 @@ def test_names_of_one_file_count_once_however_many(tmp_path: Path, monkeypatch: 
     assert disk_usage(tmp_path).size == once.size
 
 
-def test_what_is_not_there_takes_nothing(tmp_path: Path) -> None:
+def test_a_missing_directory_has_no_usage(tmp_path: Path) -> None:
     assert disk_usage(tmp_path / "missing") == DiskUsage(0, 0)
 
 

@@ -10,7 +10,7 @@ from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes import KernelMounts, MemoryMounts, PodVolumes, VolumeError
 from edged.volumes.memory import memory_size
-from edged.volumes.mounting import is_mounted
+from edged.volumes.mounting import is_mounted, points_below
 from tests.edged.pods.builders import a_container, a_pod
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.edged.volumes.test_volumes import Known
@@ -50,6 +50,23 @@ def cache_pod(limit: str = "4Mi") -> Pod:
         metadata=ObjectMeta(name="p", namespace="default", uid="u1"),
         spec=PodSpec(containers=(a_container(),), volumes=(volume,)),
     )
+
+
+@needs_mounts
+def test_mounts_below_a_directory(tmp_path: Path) -> None:
+    """The last first; with a blank and a backslash in their names, but no neighbour whose name begins alike."""
+    above, neighbour = tmp_path / "a b\\c", tmp_path / "a b\\cd"
+    inner = above / "in \\ner"
+    with nothing_mounted_at_the_end(tmp_path) as mounts:
+        for each in (above, neighbour, inner):
+            each.mkdir()
+            mounts.tmpfs(each, MIB)
+        (inner / "deep").mkdir(parents=True)
+        mounts.tmpfs(inner / "deep", MIB)
+        assert points_below(mounts, above) == [inner / "deep", inner]
+        assert points_below(mounts, tmp_path) == [inner / "deep", inner, neighbour, above]
+        for each in points_below(mounts, tmp_path):
+            mounts.unmount(each)
 
 
 @needs_mounts

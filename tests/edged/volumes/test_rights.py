@@ -34,7 +34,7 @@ from tests.edged.volumes.test_volumes import Known, needs_root, planned
 
 @needs_root
 @pytest.mark.parametrize("medium", ["", "Memory"])
-def test_what_a_container_makes_of_its_volume_stays(tmp_path: Path, medium: str) -> None:
+def test_a_container_may_change_the_mode_of_its_volume(tmp_path: Path, medium: str) -> None:
     """postgres wants its directory to be closed to others; it was opened again at each turn, while it ran."""
     plan = planned(Volume(name="e", empty_dir=EmptyDirVolumeSource(medium=medium)), tmp_path)
     path = set_up(plan, at(0), 4242, mounts := MemoryMounts())
@@ -152,7 +152,7 @@ class _Forbidden(MemoryMounts):
         raise VolumeError("mount memory", str(target), "mounting needs root") from PermissionError()
 
 
-def test_who_may_not_mount_keeps_them_on_the_disk(tmp_path: Path) -> None:
+def test_without_the_right_to_mount_secrets_are_on_the_disk(tmp_path: Path) -> None:
     mounts = _Forbidden()
     path = set_up(planned(_IN_MEMORY[0], tmp_path), at(0), None, mounts)
     assert (path / "password").read_bytes() == b"s3cr3t"

@@ -96,7 +96,7 @@ def test_a_certificate_that_will_do_is_not_fetched_again(
 
 
 @pytest.mark.parametrize(("since", "node"), [(-2 * DAY, NODE), (-60.0, "somebody-else")])
-def test_one_that_will_not_do_is_replaced(
+def test_an_unusable_certificate_is_replaced(
     server: CertificateServer, authority: Authority, tmp_path: Path, since: float, node: str
 ) -> None:
     """One that is over, and one of another node."""

@@ -317,7 +317,7 @@ def test_a_link_that_dials_while_the_disk_is_slow_does_not_fail_the_renewal(
 def test_what_is_left_of_an_interrupted_renewal_is_not_taken_for_the_next_one_s(
     server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its key is overwritten first, and who looks just then finds a certificate that waits and no key beside it."""
+    """Its key is overwritten first, so a reader may then find a waiting certificate without a key beside it."""
     settings = server.settings(tmp_path)
     join(settings, CLOCK)
     with monkeypatch.context() as patch, pytest.raises(_Crash):

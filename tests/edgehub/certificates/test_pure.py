@@ -54,7 +54,7 @@ def test_a_token_is_a_hash_and_a_jwt() -> None:
     "text", ["", "  \n", "abc", "a.b.c.d", f"{'a' * 63}.b.c.d", f"{'g' * 64}.b.c.d", f"{'a' * 64}.b.c",
              f"{'a' * 64}.b.c.d.e", f"{'a' * 64}.b..d", f"{'a' * 64}.b.c d.e", f"{'a' * 64}." + "b" * 5000 + ".c.d"],
 )  # fmt: skip
-def test_what_has_not_the_form_is_no_token_and_is_not_shown(text: str) -> None:
+def test_a_malformed_token_is_refused_and_not_quoted(text: str) -> None:
     with pytest.raises(TokenError) as caught:
         Token.parse(text)
     assert len(text) < 10 or text not in str(caught.value)
@@ -164,7 +164,7 @@ def test_the_renewal_is_within_70_and_90_percent_of_the_life(draw: float, life: 
     assert NOW + 0.699 * life <= due <= NOW + 0.901 * life
 
 
-def test_what_was_issued_is_checked() -> None:
+def test_an_issued_certificate_is_checked() -> None:
     rules.check_issued(GOOD, NODE, NOW)
     with pytest.raises(WrongNodeError, match="system:node:other"):
         rules.check_issued(GOOD._replace(common_name="system:node:other"), NODE, NOW)
@@ -205,5 +205,5 @@ def test_an_error_survives_its_way_between_processes() -> None:
         (ConnectionResetError(104, "reset by peer"), "reset by peer"),
     ],
 )
-def test_what_ended_tls_is_explained_or_shown_as_it_is(error: OSError, words: str) -> None:
+def test_a_tls_failure_is_explained_or_quoted(error: OSError, words: str) -> None:
     assert words in explain(error)

@@ -144,14 +144,14 @@ def test_a_renewal_that_fails_is_tried_again_and_the_link_stays(bed: Bed) -> Non
 
 
 def test_one_that_is_due_when_it_comes_is_renewed_ever_more_rarely(bed: Bed) -> None:
-    """This node's clock is ahead by most of a certificate's life. The link has to be of use all the same."""
+    """This node's clock is ahead by most of a certificate's life. The link must stay usable all the same."""
     bed.issuer.age = 0.95 * DAY
     bed.bee.run_for(DAY)
     assert 1 < len(bed.renewals) < 150
     assert len(bed.cloud.dialled) == len(bed.renewals) + 1
 
 
-def test_one_that_is_over_is_not_renewed(bed: Bed) -> None:
+def test_an_expired_certificate_is_not_renewed(bed: Bed) -> None:
     """The cloud would not take it; the next link joins with the token."""
     bed.issuer.failing = True
     bed.bee.run_for(1.5 * DAY)
@@ -169,7 +169,7 @@ def test_without_rotation_nothing_is_renewed(tmp_path: Path) -> None:
 
 
 def test_another_certificate_in_the_file_is_taken_up(bed: Bed) -> None:
-    """Somebody has replaced it by hand: from then on its own life counts."""
+    """After a manual replacement the validity of the new certificate counts."""
     bed.bee.run_for(0.5 * DAY)
     bed.issuer.obtain(bed.certificates._settings, renew=False, wanted=lambda: True)
     bed.bee.run_for(0.65 * DAY)

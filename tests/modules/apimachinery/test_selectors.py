@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.selectors import parse_selector
+from modules.cloud.apiserver.resources import RESOURCES
 from tests.modules.edge.metaserver.objects import obj, resource
 
 LABELLED = obj("web", labels={"app": "web", "tier": "front", "size": "7", "example.com/x": ""})
@@ -81,6 +82,68 @@ def test_what_is_not_understood_is_refused(labels: str, fields: str) -> None:
     with pytest.raises(ApiStatusError) as caught:
         parse_selector(resource(), labels, fields)
     assert caught.value.code == 400
+
+
+_LABEL_NAME = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+
+
+@pytest.mark.parametrize(
+    ("labels", "fields", "words"),
+    [
+        ("a,,=", "", "found ',', expected: identifier after ','"),
+        ("a,", "", "found '', expected: identifier after ','"),
+        (",", "", "found ',', expected: !, identifier, or 'end of string'"),
+        ("a b", "", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("!!!", "", "unable to parse requirement: found '!', expected: identifier"),
+        ("a=b=c", "", "found '=', expected: ',' or 'end of string'"),
+        ("!a=b", "", "found '=', expected: ',' or 'end of string'"),
+        ("a in b", "", "unable to parse requirement: found 'b' expected: '('"),
+        ("a in (b", "", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a in (b,=)", "", "unable to parse requirement: found '=', expected: ',', or identifier"),
+        ("a=(", "", "unable to parse requirement: found '(', expected: identifier"),
+        ("a>x", "", 'unable to parse requirement: values[0]: Invalid value: "x": for \'Gt\', \'Lt\' operators, '
+         "the value must be an integer"),
+        ("-a", "", f'unable to parse requirement: <nil>: Invalid value: "-a": {_LABEL_NAME}'),
+        ("", "metadata.name>a", "invalid selector: 'metadata.name>a'; can't understand 'metadata.name>a'"),
+        ("", "metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
+        ("", "metadata.name=a\\b", "invalid field selector: invalid escape sequence: \\b"),
+        ("", "spec.foo=1", "field label not supported: spec.foo"),
+    ],
+)  # fmt: skip
+def test_the_refusal_has_the_words_of_an_api_server(labels: str, fields: str, words: str) -> None:
+    """Those of `labels.Parse` and `fields.ParseSelector`, of which the first was recorded."""
+    with pytest.raises(ApiStatusError) as caught:
+        parse_selector(resource(), labels, fields)
+    assert caught.value.message == words
+
+
+@pytest.mark.parametrize(
+    ("labels", "selected"),
+    [("app in (web,,)", True), ("missing in ()", False), ("in", False), ("notin=a", False), ("app in (in,web)", True),
+     ("example.com/x in (,)", True), ("app=,tier", False), (" app = web , tier ", True)],
+)  # fmt: skip
+def test_unusual_selectors_that_api_servers_read(labels: str, selected: bool) -> None:
+    """`in` may be a key and a value, and a value may be empty."""
+    assert parse_selector(resource(), labels, "").selects(LABELLED) is selected
+
+
+@pytest.mark.parametrize(
+    ("plural", "fields", "selected"),
+    [("namespaces", "status.phase=Active", True), ("services", "spec.type=ClusterIP", True),
+     ("services", "spec.clusterIP!=None", True), ("certificatesigningrequests", "spec.signerName=a.b/c", True)],
+)  # fmt: skip
+def test_the_selectable_fields_of_the_embedded_api_server(plural: str, fields: str, selected: bool) -> None:
+    """Kinds with fields of their own, as in an API server."""
+    spec = {"type": "ClusterIP", "clusterIP": "10.0.0.1", "signerName": "a.b/c"}
+    shown = {"metadata": {"name": "x"}, "spec": spec, "status": {"phase": "Active"}}
+    kind = next(one for one in RESOURCES if one.plural == plural)
+    assert parse_selector(kind, "", fields).selects(shown) is selected
+    with pytest.raises(ApiStatusError, match=r"field label not supported: spec\.foo"):
+        parse_selector(kind, "", "spec.foo=1")
 
 
 @pytest.mark.parametrize("text", ["," * 10**6, "a" + ",a" * 10**6, "a in (" + "," * 10**6, "a in (b," * 10**6])

@@ -41,3 +41,8 @@ def node(name: str = "n1", **labels: str) -> dict[str, Any]:
 def in_memory() -> Database:
     """A database that nobody shares and nothing outlives."""
     return Database(IN_MEMORY, "cloudcore")
+
+
+def in_memory_states() -> Database:
+    """The same for edgecontroller, without objects."""
+    return Database(IN_MEMORY, "cloudcore", stores_objects=False)

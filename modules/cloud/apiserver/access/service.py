@@ -5,7 +5,7 @@ others nothing but learn who they are.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -15,19 +15,28 @@ from edged.server.responses import Reply, Response
 from edged.server.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.paths import parse_target
-from modules.cloud.apiserver.authentication.authenticator import Authenticator
 from modules.cloud.apiserver.authentication.users import User
+from modules.cloud.apiserver.authorization import access_reviews
+from modules.cloud.apiserver.authorization.rules import RULES
+from modules.cloud.apiserver.authorization.user_reviews import PATHS, review
+from modules.cloud.apiserver.endpoints.requests import call_of_request
 from modules.cloud.apiserver.endpoints.service import ApiCaller
+from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall, ApiResult
 
 _OPEN: Final = (("healthz",), ("livez",), ("readyz",), ("version",))
 _READS: Final = ("GET", "HEAD")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_REVIEW: Final = ("apis", "authentication.k8s.io", "v1", "selfsubjectreviews")
-_ACCESS_REVIEW: Final = ("apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+_REVIEW_GROUPS: Final = {parts[1:2] for parts in PATHS}
 _ANONYMOUS: Final = User("system:anonymous", groups=("system:unauthenticated",))
-_AUTHENTICATED: Final = "system:authenticated"
+
+
+class Authenticates(Protocol):
+    """Finds the users of requests."""
+
+    def user(self, request: Request, /) -> User | None:
+        """Return the user of a request, None for an anonymous one. Raise ApiStatusError for invalid credentials."""
 
 
 class NodeCaller:
@@ -58,14 +67,20 @@ class AccessService:
         authenticator: finds the user of a request.
         administrators: what members of `system:masters` reach.
         of_node: returns what a node reaches.
+        review: answers the access reviews of nodes; None: they are refused.
     """
 
     def __init__(
-        self, authenticator: Authenticator, administrators: HttpService, of_node: Callable[[str], HttpService]
+        self,
+        authenticator: Authenticates,
+        administrators: HttpService,
+        of_node: Callable[[str], HttpService],
+        review: Callable[[ApiCall], ApiResult] | None = None,
     ) -> None:
         self._authenticator = authenticator
         self._administrators = administrators
         self._of_node = of_node
+        self._review = review
 
     def serve(self, request: Request) -> Reply:
         """Return the reply; refusals become a metav1.Status."""
@@ -73,6 +88,8 @@ class AccessService:
             return self._reply(request)
         except ApiStatusError as error:
             return error.response()
+        except ApiError as error:
+            return ApiStatusError(int(error.status()["code"]), error.message).response()
         except RequestError as error:
             return ApiStatusError(error.status, str(error)).response()
 
@@ -82,12 +99,20 @@ class AccessService:
             return self._administrators.serve(request)
         if user is None:
             raise _forbidden(_ANONYMOUS, request)
-        if request.method == "POST" and request.parts in (_REVIEW, _ACCESS_REVIEW):
-            return _review(user, request)
+        if user.node and self._review is not None and (call := _node_review(user, request)) is not None:
+            result = self._review(call)
+            answer = result.object if result.refusal is None else result.refusal
+            status = 201 if result.refusal is None else int(result.refusal.get("code", 500))
+            return Response(status, "application/json", msgspec.json.encode(answer))
+        if request.method == "POST" and request.parts in PATHS:
+            return review(user, request.parts)
         if user.is_administrator:
             return self._administrators.serve(request)
         if user.node:
-            return self._of_node(user.node).serve(request)
+            reply = self._of_node(user.node).serve(request)
+            if isinstance(reply, Response) and reply.status == 404 and _has_no_rule(request):
+                raise _forbidden(user, request)  # whether there is such a resource is no question of theirs
+            return reply
         raise _forbidden(user, request)
 
 
@@ -138,22 +163,22 @@ def _verb(request: Request) -> str:
     return "watch" if request.flag("watch") else _VERBS.get(request.method, "get")
 
 
-def _review(user: User, request: Request) -> Response:
-    """Return the response to a SelfSubjectReview or a SelfSubjectAccessReview.
+def _has_no_rule(request: Request) -> bool:
+    """Return whether a request is about a resource to which no node has any right."""
+    try:
+        target = parse_target(request.parts)
+    except ApiStatusError:
+        return False
+    return (target.group, target.plural) not in RULES
 
-    The body is not read: kubectl sends it in protobuf, and the answer is the same for every verb and resource.
+
+def _node_review(user: User, request: Request) -> ApiCall | None:
+    """Return the call of a node that asks for a review, None for another request.
+
+    Raises:
+        ApiStatusError, ApiError: the request cannot be read.
     """
-    group = request.parts[1]
-    if request.parts == _REVIEW:
-        info = {"username": user.name, "uid": user.uid, "groups": [*user.groups, _AUTHENTICATED]}
-        return _created("SelfSubjectReview", group, {"status": {"userInfo": info}})
-    if user.node and not user.is_administrator:
-        raise ApiStatusError(403, "access reviews of nodes are not served: the node authorizer decides on each request")
-    reason = "" if user.is_administrator else "only members of system:masters may do it"
-    status = {"allowed": user.is_administrator, "reason": reason}
-    return _created("SelfSubjectAccessReview", group, {"spec": {}, "status": status})
-
-
-def _created(kind: str, group: str, fields: dict[str, Any]) -> Response:
-    body = {"kind": kind, "apiVersion": f"{group}/v1", "metadata": {}, **fields}
-    return Response(201, "application/json", msgspec.json.encode(body))
+    if request.method != "POST" or request.parts[1:2] not in _REVIEW_GROUPS:
+        return None
+    call = msgspec.structs.replace(call_of_request(request, parse_target(request.parts)), node=user.node)
+    return call if access_reviews.is_review(call) else None

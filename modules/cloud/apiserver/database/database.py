@@ -1,6 +1,8 @@
 """The cluster's database."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -8,11 +10,14 @@ import msgspec
 from sqlalchemy import Connection, Select, delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from modules.cloud.apiserver.database.beginning import Beginning
+from modules.cloud.apiserver.database.damage import prepare_and_repair
 from modules.cloud.apiserver.database.engine import make_engine, shown, url_of
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.pending import PendingWrites
-from modules.cloud.apiserver.database.rows import put_epoch, replace_rows
-from modules.cloud.apiserver.database.tables import epochs, node_states, object_syncs, objects, prepare, sessions, state
+from modules.cloud.apiserver.database.rows import RowWriter
+from modules.cloud.apiserver.database.tables import epochs, node_states, object_syncs, objects, sessions, state
+from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
 from modules.cloud.apiserver.storage import ObjectEvent
@@ -20,6 +25,10 @@ from modules.cloud.apiserver.storage import ObjectEvent
 _FORGET_AFTER = 10_000
 """Revisions after which a deletion is compacted; a cloudcore that has read nothing for so long reads everything."""
 _FORGET_EVERY = 1_000
+_PORTION = 1_000
+"""Objects after which reading reports progress."""
+_TURN_SECONDS = 60.0
+"""Timeout for the transaction of another module, which may wait for another cloudcore's."""
 CHANNEL = "cloudcore"
 """The channel of PostgreSQL's notifications."""
 
@@ -53,6 +62,8 @@ class Database:
         shared: whether other cloudcores may change the database; None: if it outlives this process.
         stores_objects: whether it has the objects, too, and not only ObjectSyncs and claims: those of the embedded API
             server, not those of a cluster.
+        turn: held during each transaction, by all that use the database in this process: who waits for SQLite's own
+            lock asks for it again and again, with pauses.
 
     Raises:
         DatabaseError: the database cannot be opened.
@@ -66,12 +77,17 @@ class Database:
         durable: bool = True,
         shared: bool | None = None,
         stores_objects: bool = True,
+        turn: Turns | None = None,
     ) -> None:
         self.cloudcore = cloudcore
+        self._turn = turn or Turns()
+        self._has_turn = False
         self._stores_objects = stores_objects
         parsed = url_of(url)
         self.where = shown(parsed)
         self.engine = make_engine(parsed, durable=durable)
+        self._beginning = Beginning(self.engine)
+        self._writer = RowWriter(self.engine, cloudcore)
         self.outlives_process = bool(parsed.database) and parsed.database != ":memory:"
         self.shared = self.outlives_process if shared is None else shared
         self.connected: dict[str, str] = {}
@@ -80,12 +96,22 @@ class Database:
         """Connected nodes whose claim is not committed yet; it is newer than any claim in the database."""
         self.changed: set[str] = set()
         """Nodes whose ObjectSyncs or states have changed, for who keeps a copy of them."""
+        self.progressed: Callable[[], None] = lambda: None
+        """Called now and then while objects are read: a hundred thousand take some time."""
         try:
             self.is_new = self._prepare()
         except DatabaseError:
             self.engine.dispose()
             raise
+        self.in_transaction = False
+        """Whether a transaction has begun."""
+        self.put_syncs = 0
+        """How often an ObjectSync was changed in the transaction."""
         self._connection: Connection | None = None
+        """Has the transaction; None as well in one that has neither read nor written, of a database in memory."""
+        self._keeps_connection = self.engine.dialect.name == "sqlite"
+        self._kept: Connection | None = None
+        """The connection between two transactions: one from the pool costs more than a transaction without a write."""
         self._seen = 0
         """The revision up to which all changes are known; negative after a rollback, when more may be known than is
         stored.
@@ -97,16 +123,11 @@ class Database:
         """Prepares the tables, in two attempts: another cloudcore may create them at the same time."""
         try:
             with suppress(SQLAlchemyError), self.engine.begin() as connection:
-                return prepare(connection, self.where)
+                return prepare_and_repair(connection, self.where)
             with self.engine.begin() as connection:
-                return prepare(connection, self.where)
+                return prepare_and_repair(connection, self.where)
         except SQLAlchemyError as error:
             raise self._error("open the database", error) from error
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction has begun."""
-        return self._connection is not None
 
     def begin(self) -> RemoteChanges:
         """Begins a transaction, and returns the changes of other cloudcores since the last one.
@@ -114,18 +135,31 @@ class Database:
         Raises:
             DatabaseError: the database is unreachable, or was locked for too long.
         """
+        if not self.outlives_process and self._seen > 0:  # nobody else can have changed it
+            self.in_transaction = True
+            return RemoteChanges([], self._seen)
+        self._has_turn = self._turn.acquire(timeout=_TURN_SECONDS)
+        if not self._has_turn:
+            raise DatabaseError("begin a transaction", self.where, "another module's transaction does not end")
         try:
-            connection = self._connection = self.engine.connect()
-            query = select(state.c.revision, state.c.compacted).with_for_update()
-            revision, compacted = connection.execute(query).one()
+            connection = self._connect()
+            self.in_transaction = True
+            revision, compacted = self._beginning.begin(connection)
             if revision == self._seen:
                 return RemoteChanges([], self._seen)
             complete = compacted > self._seen or self._seen <= 0
             pulled = self._changes(connection, revision, complete=complete)
-        except SQLAlchemyError as error:
+        except self._beginning.errors as error:
+            if self._connection is None:
+                self._end()
             raise self._error("begin a transaction", error) from error
         self._seen = pulled.version
         return pulled
+
+    def _connect(self) -> Connection:
+        connection = self._connection = self._kept or self.engine.connect()
+        self._kept = None
+        return connection
 
     def put(self, event: ObjectEvent) -> None:
         """Adds a changed object to the transaction."""
@@ -134,7 +168,8 @@ class Database:
 
     def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
         """Adds a changed ObjectSync to the transaction; None deletes it."""
-        self._message.object_syncs[node, uid] = sync
+        self._message.put_object_sync(node, uid, sync)
+        self.put_syncs += 1
 
     def object_syncs_of(self, node: str) -> dict[str, ObjectSync]:
         """Returns the ObjectSyncs of a node by uid, including the changes of this transaction.
@@ -206,6 +241,14 @@ class Database:
         self._message.clear()
         return nodes
 
+    def claims(self) -> dict[str, str]:
+        """Returns the cloudcore that has claimed each node last, without the changes of this transaction.
+
+        Raises:
+            DatabaseError: they could not be read.
+        """
+        return dict(map(tuple, self._rows(select(sessions.c.node, sessions.c.cloudcore))))
+
     def claim(self, node: str, connection: str, version: int) -> None:
         """Claims a node for this cloudcore, which it has connected to; `version` is a new resourceVersion."""
         self.connected[node] = connection
@@ -221,16 +264,17 @@ class Database:
         Raises:
             DatabaseError: the commit failed; nothing has changed.
         """
-        connection = self._current()
         self.set_savepoint()
         try:
             if self._transaction:
+                connection = self._current()
                 self._write(connection, version)
-                connection.commit()
+                driver: Any = connection.connection.driver_connection
+                driver.commit()
                 self._seen = version
                 self.changed |= self._transaction.nodes()
                 self.unclaimed -= self._transaction.sessions.keys()
-        except SQLAlchemyError as error:
+        except self._beginning.errors as error:
             raise self._error("commit", error) from error
         finally:
             self._end()
@@ -239,18 +283,24 @@ class Database:
         """Rolls back the transaction, if one has begun; the next uses a new connection."""
         self._seen = -1
         self._end()
+        self._close_kept()
         if self.outlives_process:
             self.engine.dispose()
 
     def close(self) -> None:
         """Closes all connections."""
         self._end()
+        self._close_kept()
         self.engine.dispose()
 
     def _current(self) -> Connection:
-        if self._connection is None:
+        if not self.in_transaction:
             raise DatabaseError("use the database", self.where, "no transaction has begun")
-        return self._connection
+        if self._connection is not None:
+            return self._connection
+        connection = self._connect()
+        self._beginning.lock(connection)
+        return connection
 
     def _rows(self, query: Select[Any]) -> Sequence[Any]:
         try:
@@ -260,50 +310,60 @@ class Database:
 
     def _end(self) -> None:
         connection, self._connection = self._connection, None
+        self.in_transaction, self.put_syncs = False, 0
         for pending in (self._transaction, self._message):
             pending.clear()
         if connection is not None:
             try:
-                connection.close()
-            except SQLAlchemyError:  # a broken connection has ended its transaction
+                self._give_back(connection)
+            except self._beginning.errors:  # a broken connection has ended its transaction
                 if not connection.closed:
                     connection.invalidate()
+        if self._has_turn:
+            self._has_turn = False
+            self._turn.release()
+
+    def _give_back(self, connection: Connection) -> None:
+        """End a transaction that was not committed, and keep the connection if it may be kept."""
+        if self._keeps_connection and not connection.invalidated:
+            driver: Any = connection.connection.driver_connection
+            if connection.in_transaction():
+                connection.rollback()
+            if driver.in_transaction:
+                driver.rollback()
+            self._kept = connection
+        else:
+            connection.close()
+
+    def _close_kept(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            with suppress(SQLAlchemyError):
+                kept.close()
 
     def _changes(self, connection: Connection, version: int, *, complete: bool) -> RemoteChanges:
-        query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.body)
-        query = query.where(objects.c.body.is_not(None)) if complete else query.where(objects.c.revision > self._seen)
-        rows = connection.execute(query.order_by(objects.c.revision)) if self._stores_objects else ()
+        rows = self._changed_objects(connection, complete=complete) if self._stores_objects else ()
         found = [
             (ObjectKey(kind, namespace, name), None if body is None else msgspec.json.decode(body))
-            for kind, namespace, name, body in rows
+            for kind, namespace, name, body in self._reported(rows)
         ]
-        claims = select(sessions.c.node, sessions.c.cloudcore).where(sessions.c.revision > self._seen)
-        claimed = [(node, cloudcore) for node, cloudcore in connection.execute(claims) if node not in self.unclaimed]
+        claims = self._beginning.claims(connection, self._seen)
+        claimed = [(node, cloudcore) for node, cloudcore in claims if node not in self.unclaimed]
         return RemoteChanges(found, version, complete and self._stores_objects, claimed)
 
+    def _reported(self, rows: Iterable[Any]) -> Iterator[Any]:
+        for number, row in enumerate(rows):
+            if number % _PORTION == 0:
+                self.progressed()
+            yield row
+
+    def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:
+        query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.body)
+        query = query.where(objects.c.body.is_not(None)) if complete else query.where(objects.c.revision > self._seen)
+        return connection.execute(query.order_by(objects.c.revision))
+
     def _write(self, connection: Connection, version: int) -> None:
-        """Writes the pending rows. Rows are deleted and inserted, not updated: the same SQL for every database."""
-        pending = self._transaction
-        keys = [{f"k_{name}": value for name, value in key._asdict().items()} for key in pending.objects]
-        replace_rows(connection, objects, ("kind", "namespace", "name"), keys, pending.objects.values())
-        forgotten = [{"k_node": node} for node in sorted(pending.forgotten)]
-        replace_rows(connection, object_syncs, ("node",), forgotten)
-        replace_rows(connection, node_states, ("node",), forgotten)
-        replace_rows(connection, sessions, ("node",), [{"k_node": node} for node in sorted(pending.released)])
-        keys = [{"k_node": node, "k_uid": uid} for node, uid in pending.object_syncs]
-        rows = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
-                for (node, uid), sync in pending.object_syncs.items() if sync is not None)  # fmt: skip
-        replace_rows(connection, object_syncs, ("node", "uid"), keys, rows)
-        keys = [{"k_node": node} for node in pending.node_states]
-        states = ({"node": node, "node_uid": each.uid, "epoch": each.epoch}
-                  for node, each in pending.node_states.items())  # fmt: skip
-        replace_rows(connection, node_states, ("node",), keys, states)
-        if pending.epoch is not None:
-            put_epoch(connection, pending.epoch)
-        keys = [{"k_node": node} for node in pending.sessions]
-        claims = ({"node": node, "cloudcore": self.cloudcore, "revision": at} for node, at in pending.sessions.items())
-        replace_rows(connection, sessions, ("node",), keys, claims)
-        connection.execute(update(state).values(revision=version))
+        self._writer.write(connection, self._transaction, version)
         if version // _FORGET_EVERY != self._seen // _FORGET_EVERY:
             self._forget_deletions(connection, version - _FORGET_AFTER)
         if connection.dialect.name == "postgresql":
@@ -315,6 +375,6 @@ class Database:
         connection.execute(delete(objects).where(objects.c.body.is_(None), objects.c.revision <= until))
         connection.execute(update(state).values(compacted=until))
 
-    def _error(self, attempt: str, error: SQLAlchemyError) -> DatabaseError:
+    def _error(self, attempt: str, error: Exception) -> DatabaseError:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()
         return DatabaseError(attempt, self.where, reason[0] if reason else type(error).__name__)

@@ -9,6 +9,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
 from beehive.files.advice import advice
+from modules.cloud.apiserver.database.beginning import BEGIN
 from modules.cloud.apiserver.database.errors import DatabaseError
 
 IN_MEMORY: Final = "sqlite://"
@@ -97,7 +98,8 @@ def _set_up(engine: Engine, *, durable: bool) -> None:
 
         @event.listens_for(engine, "begin")
         def begin(connection: Any) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            if not connection.connection.driver_connection.in_transaction:
+                connection.exec_driver_sql(BEGIN)
 
     elif engine.dialect.name == "postgresql":
 

@@ -7,10 +7,14 @@ import msgspec
 from sqlalchemy import Engine
 
 from beehive.actor import Actor
-from modules.cloud.apiserver.database.database import CHANNEL
+from beehive.module import Module
+from modules.cloud.apiserver.database.database import CHANNEL, Database
 
 _WAIT = 1.0
 """Seconds after which the actor checks whether it is to stop."""
+_POLL_PERIOD = 0.25
+"""Seconds between two polls for the changes of other cloudcores."""
+_POLL_PERIOD_WITH_NOTIFICATIONS = 5.0
 
 
 class Listen(msgspec.Struct, frozen=True):
@@ -22,6 +26,19 @@ def can_listen(engine: Engine) -> bool:
     return engine.dialect.name == "postgresql" and engine.dialect.driver == "psycopg"
 
 
+def poll_for_changes(module: Module, database: Database, poll: Callable[[], None]) -> None:
+    """Calls a function of a module now and then, and when another cloudcore notifies it, if there can be others."""
+    if not database.shared:
+        return
+    listens = can_listen(database.engine)
+    module.every(_POLL_PERIOD_WITH_NOTIFICATIONS if listens else _POLL_PERIOD, poll)
+    if listens:
+        started = module.start_actor(
+            DatabaseListener, database.engine, database.cloudcore, lambda: module.call_soon(poll)
+        )
+        started.tell(Listen())
+
+
 class DatabaseListener(Actor):
     """Waits for notifications of another cloudcore's changes, by PostgreSQL's LISTEN on a connection of its own.
 
@@ -30,12 +47,14 @@ class DatabaseListener(Actor):
 
     Args:
         engine: the database.
+        cloudcore: this one, whose own notifications do not count.
         notified: called after a notification, on the actor's thread.
     """
 
-    def __init__(self, engine: Engine, notified: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, cloudcore: str, notified: Callable[[], None]) -> None:
         super().__init__()
         self._engine = engine
+        self._cloudcore = cloudcore
         self._notified = notified
         self._connection: Any = None
 
@@ -51,7 +70,7 @@ class DatabaseListener(Actor):
         if not isinstance(message, Listen):
             return
         notes = list(self._connection.driver_connection.notifies(timeout=_WAIT, stop_after=1))
-        if notes:
+        if any(note.payload != self._cloudcore for note in notes):
             self._notified()
         if not self.actor_stopped.is_set():
             self.actor_ref.tell(Listen())

@@ -12,8 +12,8 @@ class PendingWrites:
 
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, dict[str, Any]] = {}
-        self.object_syncs: dict[tuple[str, str], ObjectSync | None] = {}
-        """By node and uid; None deletes the row."""
+        self.object_syncs: dict[str, dict[str, ObjectSync | None]] = {}
+        """By node, then by uid; None deletes the row."""
         self.sessions: dict[str, int] = {}
         self.forgotten: set[str] = set()
         """Nodes whose earlier ObjectSyncs and states are deleted."""
@@ -23,16 +23,21 @@ class PendingWrites:
         self.epoch: Epoch | None = None
 
     def __bool__(self) -> bool:
-        return any(self._parts()) or self.epoch is not None
+        return bool(self.objects or self.object_syncs or self.sessions or self.forgotten or self.node_states
+                    or self.released or self.epoch)  # fmt: skip
 
     def put(self, event: ObjectEvent) -> None:
         """Adds the row of a changed object."""
         self.objects[event.key] = _row(event)
 
+    def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
+        """Adds an ObjectSync of a node; None deletes it."""
+        self.object_syncs.setdefault(node, {})[uid] = sync
+
     def forget_node(self, node: str) -> None:
         """Deletes the ObjectSyncs and the state of a node."""
         self.node_states.pop(node, None)
-        self.object_syncs = {key: sync for key, sync in self.object_syncs.items() if key[0] != node}
+        self.object_syncs.pop(node, None)
         self.forgotten.add(node)
 
     def object_syncs_of(self, node: str, known: dict[str, ObjectSync]) -> dict[str, ObjectSync]:
@@ -43,7 +48,7 @@ class PendingWrites:
             known: the ObjectSyncs before these writes.
         """
         before: dict[str, ObjectSync | None] = {} if node in self.forgotten else {**known}
-        before |= {uid: sync for (whose, uid), sync in self.object_syncs.items() if whose == node}
+        before |= self.object_syncs.get(node, {})
         return {uid: sync for uid, sync in before.items() if sync is not None}
 
     def node_state_of(self, node: str, known: NodeState) -> NodeState:
@@ -62,16 +67,19 @@ class PendingWrites:
 
     def nodes(self) -> set[str]:
         """Returns the nodes whose ObjectSyncs or states are written."""
-        return {node for node, _ in self.object_syncs} | self.forgotten | self.node_states.keys()
+        return self.object_syncs.keys() | self.forgotten | self.node_states.keys()
 
     def add(self, later: "PendingWrites") -> None:
         """Adds later writes, and clears those."""
+        if not later:
+            return
         for node in later.forgotten:
             self.forget_node(node)
         for node in later.released:
             self.release(node)
         self.objects |= later.objects
-        self.object_syncs |= later.object_syncs
+        for node, syncs in later.object_syncs.items():
+            self.object_syncs.setdefault(node, {}).update(syncs)
         self.sessions |= later.sessions
         self.node_states |= later.node_states
         self.epoch = later.epoch or self.epoch

@@ -5,17 +5,36 @@ from collections.abc import Callable
 from modules.apimachinery.errors import CloudRefusalError
 from modules.apimachinery.resources import Resource
 from modules.cloud.apiserver.custom_resources.kinds import readable_kinds_of
+from modules.cloud.apiserver.kinds import uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 
 
-def custom_resources(call: Callable[[ApiCall], ApiResult]) -> list[Resource]:
-    """Return the custom resources, asked of the API server.
+class CustomResourceList:
+    """Asks the API server for its CustomResourceDefinitions, and reads those that have changed since the last time.
 
-    Raises:
-        ApiStatusError: it does not answer.
+    Args:
+        call: makes a call; on any thread.
     """
-    asked = ApiCall(verb="list", api_version="apiextensions.k8s.io/v1", plural="customresourcedefinitions")
-    result = call(asked)
-    if result.object is None:
-        raise CloudRefusalError(result.refusal or {})
-    return [kind.resource for each in result.object["items"] for kind in readable_kinds_of(each)]
+
+    def __init__(self, call: Callable[[ApiCall], ApiResult]) -> None:
+        self._call = call
+        self._read: dict[tuple[str, str], list[Resource]] = {}
+        """By uid and resourceVersion of a definition."""
+
+    def resources(self) -> list[Resource]:
+        """Return the custom resources.
+
+        Raises:
+            ApiStatusError: the API server does not answer.
+        """
+        asked = ApiCall(verb="list", api_version="apiextensions.k8s.io/v1", plural="customresourcedefinitions")
+        result = self._call(asked)
+        if result.object is None:
+            raise CloudRefusalError(result.refusal or {})
+        read = {}
+        for each in result.object["items"]:
+            key = (uid_of(each), version_of(each))
+            known = self._read.get(key)
+            read[key] = [kind.resource for kind in readable_kinds_of(each)] if known is None else known
+        self._read = read
+        return [resource for found in read.values() for resource in found]

@@ -1,44 +1,55 @@
 """The Kubernetes API without sockets, for a client in the same process."""
 
 import logging
-import select
 import threading
+from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
 
+from beehive.actor import Actor
 from beehive.http.server import RequestHead
-from beehive.runtime import Future, Runtime
+from beehive.runtime import RunningActor, Runtime
 from edged.server.errors import RequestError
 from edged.server.request import Request, request_from
 from edged.server.responses import Reply, Response, Stream
 from edged.server.router import HttpService
-from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
-from modules.cloud.client.in_process import InProcessExchange, settle, wait
+from modules.cloud.apiserver.endpoints.streaming import Streaming
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.in_process import InProcessExchange
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.client.transport_errors import KubeCutError, KubeProtocolError
 
 _SERVER: Final = "the API server in this process"
 _TEXT: Final = "text/plain; charset=utf-8"
+_IMPERSONATE: Final = "impersonate-"
+
+MakeCall = Callable[[ApiCall, Callable[[ApiResult], None]], None]
+"""Makes a call without waiting; the function is called once with the result, on any thread."""
 
 _log = logging.getLogger(__name__)
 
 
 class InProcessTransport:
-    """A `KubeTransport` to a service in the same process; each request is served by an actor of its own.
+    """A `KubeTransport` to a service in the same process.
+
+    A request with a call goes to the API server as that call. The texts of the others one actor reads, one after the
+    other: lists and the beginnings of watches. No thread waits for the changes of a watch, see `Streaming`.
 
     Args:
         service: the Kubernetes API.
-        subscriptions: those of the service: their changes wake its watches.
-        runtime: runs the requests, and sets their deadlines.
+        make: makes the calls of requests that have one.
+        runtime: runs the actor, and sets deadlines.
     """
 
-    def __init__(self, service: HttpService, subscriptions: Subscriptions, runtime: Runtime) -> None:
+    def __init__(self, service: HttpService, make: MakeCall, runtime: Runtime) -> None:
         self._service = service
-        self._subscriptions = subscriptions
+        self._make = make
         self._runtime = runtime
         self._lock = threading.Lock()
         self._open: dict[InProcessExchange, None] = {}
+        self._reader: RunningActor[_Reader] | None = None
         self._is_closed = False
 
     def start(self, request: ApiRequest, listener: ResponseListener) -> InProcessExchange:
@@ -51,18 +62,28 @@ class InProcessTransport:
                 self._open[exchange] = None
         if is_closed:
             exchange.fail(self._closed())
-            return exchange
-        serving = Serving(self._service, self._subscriptions, self._runtime, exchange)
-        self._runtime.call(serving.run, name="kube-api")
+        elif request.call is not None and not _is_impersonated(request):
+            exchange.is_sent = True
+            self._make(request.call, lambda result: _pass_on(result, exchange))
+        else:
+            self._read(Serving(self._service, self._runtime, exchange))
         return exchange
 
     def close(self) -> None:
         """End all exchanges with an error."""
         with self._lock:
             self._is_closed = True
-            exchanges = list(self._open)
+            exchanges, reader = list(self._open), self._reader
         for exchange in exchanges:
             exchange.fail(self._closed())
+        if reader is not None:
+            reader.ask_to_stop()
+
+    def _read(self, serving: "Serving") -> None:
+        with self._lock:
+            if self._reader is None:
+                self._reader = self._runtime.start(_Reader, name="kube-api")
+            self._reader.ref.tell(serving.run)
 
     def _closed(self) -> KubeCutError:
         return KubeCutError("no response of the API server", _SERVER, "the client was closed")
@@ -72,29 +93,33 @@ class InProcessTransport:
             self._open.pop(exchange, None)
 
 
+class _Reader(Actor):
+    """Calls the functions that it receives."""
+
+    def on_receive(self, message: Callable[[], None]) -> None:
+        """Call a function."""
+        message()
+
+
 class Serving:
-    """The server's end of a request.
+    """The server's end of a request that is read as text.
 
     Args:
         service: answers it.
-        subscriptions: those of the service.
-        runtime: makes the futures on which a watch waits.
+        runtime: has the clock of a watch.
         exchange: the client's end.
     """
 
-    def __init__(
-        self, service: HttpService, subscriptions: Subscriptions, runtime: Runtime, exchange: InProcessExchange
-    ) -> None:
+    def __init__(self, service: HttpService, runtime: Runtime, exchange: InProcessExchange) -> None:
         self._service = service
-        self._subscriptions = subscriptions
         self._runtime = runtime
         self._exchange = exchange
-        self._woken: Future[None] | None = None
-        exchange.woken = self._wake
 
     def run(self) -> None:
-        """Answer the request; a watch until its end."""
+        """Answer the request, or begin a watch; it may wait for the API server, but not for changes."""
         exchange = self._exchange
+        if exchange.is_done:
+            return
         try:
             request = request_of(exchange.request)
             exchange.is_sent = True
@@ -109,21 +134,11 @@ class Serving:
         else:
             self._answer(reply)
 
-    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
-        """Wait for the client's end, or a change (`Peer`)."""
-        self._exchange.wait_until_read()
-        woken = self._woken = self._runtime.future()
-        with self._subscriptions.calling(wake, lambda: settle(woken)):
-            if not self._exchange.is_done and not (wake is not None and _is_readable(wake)):
-                wait(woken, seconds)
-        self._woken = None
-        return self._exchange.is_done
-
     def _answer(self, reply: Reply) -> None:
         if isinstance(reply, Response):
             self._whole(reply)
-        elif isinstance(reply, Stream):
-            self._stream(reply)
+        elif isinstance(reply, Stream) and reply.steps is not None:
+            Streaming(reply.content_type, reply.steps, reply.done, self._exchange, self._runtime.clock).begin()
         else:
             reply.done()
             self._whole(Response(501, _TEXT, b"no connection can be taken over here\n"))
@@ -135,24 +150,6 @@ class Serving:
         if response.body and exchange.request.method != "HEAD":
             exchange.data(response.body)
         exchange.end()
-
-    def _stream(self, stream: Stream) -> None:
-        exchange = self._exchange
-        try:
-            exchange.head(ResponseHead(200, (("content-type", stream.content_type),)))
-            for piece in stream.pieces(self):
-                exchange.wait_until_read()
-                if exchange.is_done:
-                    return
-                exchange.data(piece)
-            exchange.end()
-        finally:
-            stream.done()
-
-    def _wake(self) -> None:
-        woken = self._woken
-        if woken is not None:
-            settle(woken)
 
 
 def request_of(request: ApiRequest) -> Request:
@@ -170,7 +167,16 @@ def request_of(request: ApiRequest) -> Request:
     return msgspec.structs.replace(read, body=request.body)
 
 
-def _is_readable(descriptor: int) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))
+def _is_impersonated(request: ApiRequest) -> bool:
+    return any(name.lower().startswith(_IMPERSONATE) for name, _ in request.headers)
+
+
+def _pass_on(result: ApiResult, exchange: InProcessExchange) -> None:
+    """Hand the result of a call to the client, without a text; warnings are for people, who are no such client."""
+    refusal, status = result.refusal, HTTPStatus.CREATED if result.created else HTTPStatus.OK
+    if refusal is None:
+        exchange.head(ResponseHead(status, result=ApiResult(result.object, created=result.created)))
+    else:
+        kept = {name: value for name, value in refusal.items() if name not in ("kind", "apiVersion")}
+        exchange.head(ResponseHead(refusal["code"], result=ApiResult(refusal=kept)))
+    exchange.end()

@@ -8,6 +8,11 @@ from beehive.decoding import decode_json
 from edged.server.request import Request
 from edged.yaml_reader import YamlError
 from metamanager.application import Target
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.go_json import number_error, syntax_error
+from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
+from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
+from modules.apimachinery.resources import Resource
 from modules.cloud.apiserver.errors import (
     BadRequestError,
     MethodNotAllowedError,
@@ -17,10 +22,14 @@ from modules.cloud.apiserver.errors import (
 from modules.cloud.apiserver.fields.validation import duplicate_fields
 from modules.cloud.apiserver.limits import is_too_large
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
+from modules.cloud.apiserver.unreadable_bodies import unrecognized
+from modules.cloud.apiserver.write_options import check_manager
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
+_WRITTEN: Final = (_JSON, _YAML, PROTOBUF, "")
+"""Media types of objects; those of patches follow."""
 _PATCHES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 _TEXTS: Final = ("labelSelector", "fieldSelector", "continue", "resourceVersion",
                  "resourceVersionMatch", "fieldManager", "fieldValidation",
@@ -28,6 +37,10 @@ _TEXTS: Final = ("labelSelector", "fieldSelector", "continue", "resourceVersion"
 _NUMBERS: Final = ("limit", "gracePeriodSeconds")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 _OF_COLLECTIONS: Final = {"get": "list", "delete": "deletecollection"}
+_STATUS: Final = "status"
+_UNFORCED: Final = (
+    "Apply failed: whose the fields of a status are is not known here; say force=true (--force-conflicts) to set them"
+)
 _BODY_OF_OPTIONS: Final = ("delete", "deletecollection")
 
 
@@ -52,10 +65,13 @@ def call_of_request(request: Request, target: Target) -> ApiCall:
     if verb in _BODY_OF_OPTIONS:
         options |= _delete_options(request.body, media)
     elif request.method not in ("GET", "HEAD"):
-        if media not in ((*_PATCHES,) if verb == "patch" else (_JSON, _YAML, "")):
+        if media not in ((*_PATCHES,) if verb == "patch" else _WRITTEN):
             raise _unknown_media(verb)
-        body = decoded(request.body, media)
-        duplicates = duplicate_fields(request.body)
+        if request.body or not target.subresource:  # a stream, which is not served here, begins without a body
+            body = decoded(request.body, media)
+            duplicates = duplicate_fields(request.body)
+    if verb == "patch":
+        check_manager(media, options)
     return ApiCall(
         verb=verb,
         api_version=f"{target.group}/{target.version}" if target.group else target.version,
@@ -70,6 +86,20 @@ def call_of_request(request: Request, target: Target) -> ApiCall:
     )
 
 
+def with_status_merged(call: ApiCall, resource: Resource) -> ApiCall:
+    """Return the call that applies a status: it is merged, as fields have no owners; other calls as they are.
+
+    Raises:
+        ApiStatusError: 409; the fields may be somebody else's, and it is not forced.
+    """
+    if call.patch_type != APPLY or call.subresource != _STATUS:
+        return call
+    if not call.options.get("force"):
+        raise ApiStatusError(409, _UNFORCED)
+    options = {name: value for name, value in call.options.items() if name != "force"}
+    return msgspec.structs.replace(call, patch_type=MERGE if resource.is_custom else STRATEGIC, options=options)
+
+
 def decoded(body: bytes, media: str) -> Any:
     """Return the value in a body of JSON or YAML; kubectl applies in JSON, which YAML's reader takes long for.
 
@@ -79,12 +109,34 @@ def decoded(body: bytes, media: str) -> Any:
     """
     if is_too_large(body):
         raise TooLargeError
+    if media == PROTOBUF:
+        return _from_protobuf(body)
     try:
         if media in (_YAML, APPLY) and not _is_json(body):
             return _from_yaml(body)
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, ManifestError, YamlError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise _unreadable(body, media, str(error)) from error
+    except (ManifestError, YamlError) as error:
         raise BadRequestError(f"the body of the request cannot be read: {error}") from error
+
+
+def _from_protobuf(body: bytes) -> dict[str, Any]:
+    try:
+        found = decode_protobuf(body)
+    except ProtobufError as error:
+        raise BadRequestError(str(error)) from error
+    if is_too_large(msgspec.json.encode(found)):
+        raise TooLargeError
+    return found
+
+
+def _unreadable(body: bytes, media: str, why: str) -> BadRequestError:
+    """Return the error for a body that is not JSON: an API server looks for the kind in it first."""
+    fault = syntax_error(body) or why
+    if media in (MERGE, JSON_PATCH):
+        return BadRequestError(f"error decoding patch: {fault}")
+    return BadRequestError(fault) if media in _PATCHES else unrecognized(body, fault)
 
 
 def _is_json(body: bytes) -> bool:
@@ -105,9 +157,10 @@ def _from_yaml(body: bytes) -> Any:
 
 
 def _unknown_media(verb: str) -> UnsupportedMediaTypeError:
-    known = ", ".join(_PATCHES if verb == "patch" else (_JSON, _YAML))
+    if verb == "patch":
+        return UnsupportedMediaTypeError("415: Unsupported Media Type")
     why = "the body of the request was in an unknown format - accepted media types include"
-    return UnsupportedMediaTypeError(f"{why}: {known}")
+    return UnsupportedMediaTypeError(f"{why}: {_JSON}, {_YAML}, {PROTOBUF}")
 
 
 def _options(request: Request) -> dict[str, Any]:
@@ -129,14 +182,14 @@ def number(request: Request, name: str, otherwise: int = 0) -> int:
     """
     text = request.first(name)
     if text and not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise BadRequestError(f"{name} is a number")
+        raise BadRequestError(number_error(text))
     return int(text) if text else otherwise
 
 
 def _delete_options(body: bytes, media: str) -> dict[str, Any]:
     if not body:
         return {}
-    if media not in (_JSON, _YAML, ""):
+    if media not in _WRITTEN:
         raise _unknown_media("delete")
     options = decoded(body, media)
     if not isinstance(options, dict):

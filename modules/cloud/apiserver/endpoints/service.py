@@ -11,18 +11,31 @@ from edged.server.errors import RequestError
 from edged.server.request import Request
 from edged.server.responses import Reply, Response, Stream, json, text
 from metamanager.application import Target
+from modules.apimachinery.aggregated_discovery import aggregated, aggregated_version, content_type
 from modules.apimachinery.discovery import Discovery
-from modules.apimachinery.errors import ApiStatusError, no_such_path
+from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
 from modules.apimachinery.object_encoder import ObjectEncoder
-from modules.apimachinery.options import Form, ReadOptions, read_options
+from modules.apimachinery.openapi import OpenApi
+from modules.apimachinery.openapi_v2 import PATH as OPENAPI_V2
+from modules.apimachinery.openapi_v2 import PROTOBUF, PROTOBUF_TYPE, swagger, swagger_protobuf
+from modules.apimachinery.options import Form, ReadOptions, form_of, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import Resource
-from modules.cloud.apiserver.endpoints.custom_resources import custom_resources
-from modules.cloud.apiserver.endpoints.openapi import OpenApi
-from modules.cloud.apiserver.endpoints.requests import call_of_request, number
+from modules.apimachinery.watch_errors import failed_watch
+from modules.cloud.apiserver.authentication.users import ADMINISTRATORS, User
+from modules.cloud.apiserver.authorization.user_reviews import PATHS, review
+from modules.cloud.apiserver.endpoints.custom_resources import CustomResourceList
+from modules.cloud.apiserver.endpoints.not_served import check_subresource, not_served
+from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
+from modules.cloud.apiserver.endpoints.requests import call_of_request, number, with_status_merged
+from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
+from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.apiserver.endpoints.watching import ObjectWatch
+from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wants_yaml
 from modules.cloud.apiserver.errors import ApiError
+from modules.cloud.apiserver.fields.openapi import openapi_schemas
 from modules.cloud.apiserver.kinds import JsonObject
 from modules.cloud.apiserver.resources import RESOURCES
 from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
@@ -30,7 +43,12 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _READS: Final = ("GET", "HEAD")
+_OWNER: Final = User("system:admin", groups=(ADMINISTRATORS,))
+"""Who asks for a review of his rights where clients need no credentials."""
 _STATUS: Final = "Status"
+_CORE: Final = ("api",)
+_ROOTS: Final = (_CORE, ("apis",))
+"""Paths of objects, and of discovery."""
 _LONGEST_DOCUMENT: Final = 5
 """Parts of the longest path of a document: `/openapi/v3/apis/GROUP/VERSION`."""
 
@@ -55,6 +73,7 @@ class ApiService:
         clock: for ages and the end of watches.
         unready: returns why the API server cannot serve, "" when it can.
         definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default `caller.call`.
+        nodes: reaches the servers of nodes, for logs of pods, `kubectl top` and their likes; None: for who may not.
     """
 
     def __init__(
@@ -65,9 +84,12 @@ class ApiService:
         clock: Clock,
         unready: Callable[[], str] = lambda: "",
         definitions: Callable[[ApiCall], ApiResult] | None = None,
+        nodes: NodeServer | None = None,
     ) -> None:
         self._caller = caller
-        self._definitions = definitions or caller.call
+        self._nodes = nodes
+        self._metrics = ResourceMetrics(caller, nodes, clock) if nodes is not None else None
+        self._custom = CustomResourceList(definitions or caller.call)
         self._subscriptions = subscriptions
         self._version = version
         self._clock = clock
@@ -75,7 +97,10 @@ class ApiService:
 
     def serve(self, request: Request) -> Reply:
         """Return the reply; refusals become a metav1.Status."""
+        request = without_watch_path(request)
         try:
+            if wants_yaml(request):
+                return in_yaml(self.serve(in_json(request)))
             return self._reply(request)
         except ApiStatusError as error:
             return error.response()
@@ -87,33 +112,66 @@ class ApiService:
     def _reply(self, request: Request) -> Reply:
         if request.method in _READS:
             if request.parts[:1] and request.parts[0] in _HEALTH:
-                reason = self._unready()
-                return text(503, f"{reason}\n") if reason else text(200, "ok")
+                return self._health(request)
+            if request.parts == OPENAPI_V2:
+                return self._swagger(request)
+            if request.parts in _ROOTS and (version := aggregated_version(request.header("accept"))):
+                found = aggregated(self._resources(), version, core=request.parts == _CORE)
+                return Response(HTTPStatus.OK, content_type(version), msgspec.json.encode(found))
             document = self._document(request.parts)
             if document is not None:
                 return json(msgspec.json.encode(document))
+        elif request.method == "POST" and request.parts in PATHS:
+            return review(_OWNER, request.parts)
+        if request.parts[:1] not in _ROOTS and request.parts[:1] != OPENAPI_V2[:1]:
+            return text(HTTPStatus.NOT_FOUND, "404 page not found\n")
         target = parse_target(request.parts)
+        if target.group == METRICS_GROUP and self._metrics is not None:
+            return self._metrics.serve(request, target)
         resource = self._resource(target)
+        check_subresource(target)
+        if self._nodes is not None and is_stream(target):
+            return serve_stream(request, target, self._caller, self._nodes)
         if request.method in _READS:
             return self._read(request, target, resource)
-        return self._write(request, target)
+        return self._write(request, target, resource)
+
+    def _health(self, request: Request) -> Reply:
+        """Answer `/readyz` and its likes; `?verbose` names the checks, in kube-apiserver's form."""
+        reason = self._unready()
+        status = 503 if reason else 200
+        if not request.all("verbose"):
+            return text(status, f"{reason}\n" if reason else "ok")
+        checked = f"[-]modules failed: {reason}" if reason else "[+]modules ok"
+        end = "failed" if reason else "passed"
+        return text(status, f"[+]ping ok\n{checked}\n{request.parts[0]} check {end}\n")
 
     def _document(self, parts: tuple[str, ...]) -> Any:
         """Return a document of discovery or OpenAPI, None for another path."""
         has_custom = parts[:1] in ((), ("apis",), ("openapi",)) and len(parts) <= _LONGEST_DOCUMENT
-        resources = (*RESOURCES, *(custom_resources(self._definitions) if has_custom else ()))
+        resources = self._resources() if has_custom else RESOURCES
         document = Discovery(resources, self._version).document(parts)
-        return OpenApi(resources).document(parts) if document is None else document
+        return OpenApi(resources, openapi_schemas).document(parts) if document is None else document
+
+    def _resources(self) -> tuple[Resource, ...]:
+        measured = METRICS if self._metrics is not None else ()
+        return (*RESOURCES, *self._custom.resources(), *measured)
+
+    def _swagger(self, request: Request) -> Response:
+        """Answer `/openapi/v2`."""
+        if request.header("accept").startswith(PROTOBUF):
+            return Response(HTTPStatus.OK, PROTOBUF_TYPE, swagger_protobuf())
+        return json(msgspec.json.encode(swagger(self._resources(), openapi_schemas)))
 
     def _resource(self, target: Target) -> Resource:
         """Return the resource of a path: of a kind that is not built in, out of the CustomResourceDefinitions."""
-        for resources in (lambda: RESOURCES, lambda: custom_resources(self._definitions)):
+        for resources in (lambda: RESOURCES, self._custom.resources):
             for one in resources():
                 if (one.group, one.version, one.plural) == (target.group, target.version, target.plural):
                     if target.namespace and not one.namespaced:
                         break
                     return one
-        raise no_such_path()
+        raise not_served(target)
 
     def _read(self, request: Request, target: Target, resource: Resource) -> Reply:
         options = read_options(request, resource)
@@ -130,12 +188,18 @@ class ApiService:
         texts = [msgspec.json.encode(item) for item in result.object["items"]]
         return json(encoder.encode_list(texts, result.object["metadata"]))
 
-    def _write(self, request: Request, target: Target) -> Response:
-        result = self._caller.call(call_of_request(request, target))
+    def _write(self, request: Request, target: Target, resource: Resource) -> Response:
+        form = form_of(request.header("accept"))
+        result = self._caller.call(with_status_merged(call_of_request(request, target), resource))
         if result.refusal is not None:
             return _refusal(result.refusal, result.warnings)
         status = HTTPStatus.CREATED if result.created else HTTPStatus.OK
-        return _response(status, result.object, result.warnings)
+        obj = result.object
+        if form is not Form.OBJECT and obj is not None and obj.get("kind") == resource.kind:
+            included = request.first("includeObject") or "Metadata"
+            encoder = ObjectEncoder(resource, form, included, self._clock.now())
+            return _encoded(status, encoder.encode_object(msgspec.json.encode(obj)), result.warnings)
+        return _response(status, obj, result.warnings)
 
     def _watch(self, request: Request, target: Target, resource: Resource, options: ReadOptions) -> Stream:
         if target.name:
@@ -146,22 +210,30 @@ class ApiService:
         try:
             from_present = version == 0 or options.initial_events
             start = self._caller.start_watch(WatchQuery(kind, None if from_present else version))
-            if start.refusal is not None:
-                raise ApiStatusError(int(start.refusal["code"]), str(start.refusal["message"]))
         except BaseException:
             self._subscriptions.unsubscribe(subscription)
             raise
+        if start.refusal is not None:
+            self._subscriptions.unsubscribe(subscription)
+            if start.refusal["code"] != HTTPStatus.GONE:
+                raise CloudRefusalError(start.refusal)
+            return failed_watch({"kind": _STATUS, "apiVersion": "v1", **start.refusal})
         watch = ObjectWatch(resource, target.namespace, options, self._clock)
         return Stream(
             "application/json",
             lambda peer: watch.pieces(peer, start, subscription),
             lambda: self._subscriptions.unsubscribe(subscription),
+            lambda woken: watch.steps(start, subscription, woken),
         )
 
 
 def _response(status: int, obj: Any, warnings: Sequence[str]) -> Response:
+    return _encoded(status, msgspec.json.encode(obj), warnings)
+
+
+def _encoded(status: int, body: bytes, warnings: Sequence[str]) -> Response:
     headers = tuple(("Warning", f'299 - "{_quoted(warning)}"') for warning in warnings)
-    return Response(status, "application/json", msgspec.json.encode(obj), headers=headers)
+    return Response(status, "application/json", body, headers=headers)
 
 
 def _quoted(warning: str) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from modules.cloud.apiserver.watch_history import ObjectChanged
@@ -18,14 +18,27 @@ class Subscription:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        """Readable when there are changes, or the subscription has ended."""
         self.woken: Callable[[], None] = lambda: None
-        """Called when there are changes, for a watch that waits for no descriptor; it must not wait."""
+        """Called when there are changes or it has ended, for a watch that waits for no descriptor; it must not wait."""
         self._lock = threading.Lock()
+        self._descriptor: int | None = None
         self._waiting: deque[ObjectChanged] = deque()
         self._ended = False
         self._closed = False
+
+    @property
+    def descriptor(self) -> int:
+        """Readable when there are changes, or the subscription has ended; for a watch that waits on a thread.
+
+        Raises:
+            ValueError: it is closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise ValueError("the subscription is closed")
+            if self._descriptor is None:
+                self._descriptor = os.eventfd(int(bool(self._waiting) or self._ended), os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            return self._descriptor
 
     def put(self, changed: ObjectChanged) -> None:
         """Adds a change, or ends the subscription when too many wait."""
@@ -34,20 +47,22 @@ class Subscription:
                 self._ended = True
             else:
                 self._waiting.append(changed)
-            self._wake()
+            self._signal()
+        self.woken()
 
     def end(self) -> None:
         """Ends the subscription: no more changes come."""
         with self._lock:
             self._ended = True
-            self._wake()
+            self._signal()
+        self.woken()
 
     def take(self) -> tuple[list[ObjectChanged], bool]:
         """Returns the changes that wait, and whether it has ended."""
         with self._lock:
-            if not self._closed:
+            if not self._closed and self._descriptor is not None:
                 with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self.descriptor)
+                    os.eventfd_read(self._descriptor)
             found = list(self._waiting)
             self._waiting.clear()
             return found, self._ended
@@ -55,14 +70,13 @@ class Subscription:
     def close(self) -> None:
         """Closes the descriptor; may be called twice."""
         with self._lock:
-            if not self._closed:
-                self._closed = True
-                os.close(self.descriptor)
+            if not self._closed and self._descriptor is not None:
+                os.close(self._descriptor)
+            self._closed = True
 
-    def _wake(self) -> None:
-        if not self._closed:
-            os.eventfd_write(self.descriptor, 1)
-            self.woken()
+    def _signal(self) -> None:
+        if not self._closed and self._descriptor is not None:
+            os.eventfd_write(self._descriptor, 1)
 
 
 class Subscriptions:
@@ -70,50 +84,39 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._all: set[Subscription] = set()
+        self._all: dict[Subscription, None] = {}
 
     def subscribe(self, kind: str) -> Subscription:
         """Returns a new subscription to the changes of a kind."""
         subscription = Subscription(kind)
         with self._lock:
-            self._all.add(subscription)
+            self._all[subscription] = None
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Closes a subscription."""
         with self._lock:
-            self._all.discard(subscription)
+            self._all.pop(subscription, None)
         subscription.close()
-
-    @contextlib.contextmanager
-    def calling(self, descriptor: int | None, woken: Callable[[], None]) -> Iterator[None]:
-        """Call a function when the subscription of a descriptor has changes, until the end of the block."""
-        with self._lock:
-            found = next((each for each in self._all if each.descriptor == descriptor), None)
-        if found is None:
-            yield
-            return
-        found.woken = woken
-        yield
-        found.woken = lambda: None
 
     def publish(self, changed: ObjectChanged) -> None:
         """Passes a change to the subscriptions of its kind."""
         kind = changed.kind
         with self._lock:
-            for subscription in self._all:
-                if subscription.kind == kind:
-                    subscription.put(changed)
+            concerned = [each for each in self._all if each.kind == kind]
+        for subscription in concerned:
+            subscription.put(changed)
 
     def close(self) -> None:
         """Closes all subscriptions, whoever waits for them."""
         with self._lock:
-            subscriptions, self._all = list(self._all), set()
+            subscriptions, self._all = list(self._all), {}
         for subscription in subscriptions:
             subscription.close()
 
     def end_all(self) -> None:
         """Ends all subscriptions."""
         with self._lock:
-            for subscription in self._all:
-                subscription.end()
+            subscriptions = list(self._all)
+        for subscription in subscriptions:
+            subscription.end()

@@ -1,6 +1,6 @@
 """watch: the present objects, or the changes since a version, then every change as it is committed."""
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -43,13 +43,30 @@ class ObjectWatch:
 
     def pieces(self, peer: Peer, start: WatchStart, subscription: Subscription) -> Generator[bytes, None, None]:
         """Yield events as lines of JSON until the time is over, the client goes or the subscription ends."""
+        for step in self.steps(start, subscription):
+            if isinstance(step, bytes):
+                yield step
+            elif peer.gone_within(step, subscription.descriptor):
+                return
+
+    def steps(
+        self, start: WatchStart, subscription: Subscription, woken: Callable[[], None] | None = None
+    ) -> Iterator[bytes | float]:
+        """Yield the lines, and where it is to wait for more, the seconds for which it may at most.
+
+        Args:
+            start: the beginning.
+            subscription: what follows.
+            woken: called when there is more, instead of the subscription's descriptor; it must not wait.
+        """
+        if woken is not None:
+            subscription.woken = woken
         deadline = self._clock.monotonic() + self._options.seconds
         version = start.version
         yield from self._lines(start.changes)
         if self._options.initial_events:
             yield self._bookmark(version, _INITIAL_END)
-        gone = ended = False
-        while not (gone or ended):
+        while True:
             changes, ended = subscription.take()
             later = [change for change in changes if change.version > start.version]
             version = max([version, *(change.version for change in later)])
@@ -59,7 +76,9 @@ class ObjectWatch:
             if self._options.bookmarks and (lines or self._until_bookmark() <= 0):
                 yield self._bookmark(version)
             left = deadline - self._clock.monotonic()
-            gone = left <= 0 or peer.gone_within(max(0.0, min(left, self._until_bookmark())), subscription.descriptor)
+            if ended or left <= 0:
+                return
+            yield max(0.0, min(left, self._until_bookmark()))
 
     def _until_bookmark(self) -> float:
         due = self._marked + BOOKMARK_SECONDS if self._options.bookmarks else self._clock.monotonic() + BOOKMARK_SECONDS
@@ -70,7 +89,9 @@ class ObjectWatch:
         for change in changes:
             kind = event_type(change, self._options.selector)
             if kind and self._namespace in ("", change.object["metadata"].get("namespace")):
-                yield _event(kind, encoder.encode_object(msgspec.json.encode(self._in_version(change.object))))
+                yield _event(
+                    kind, encoder.encode_object(msgspec.json.encode(self._in_version(sent_object(change, kind))))
+                )
 
     def _in_version(self, obj: JsonObject) -> JsonObject:
         return in_version(obj, self._resource.group_version) if self._resource.is_custom else obj
@@ -97,6 +118,16 @@ def event_type(change: ObjectChanged, selector: Selector) -> str:
     if was or (change.change == _DELETED and change.old is None and _selects(selector, change.object)):
         return _DELETED
     return ""
+
+
+def sent_object(change: ObjectChanged, kind: str) -> JsonObject:
+    """Return the object of an event: the one after the change; of an object that a selector no longer selects, the one
+    before it, with the new resourceVersion, as an API server sends it.
+    """
+    if kind != _DELETED or change.change == _DELETED or change.old is None:
+        return change.object
+    version = change.object["metadata"]["resourceVersion"]
+    return {**change.old, "metadata": {**change.old["metadata"], "resourceVersion": version}}
 
 
 def _selects(selector: Selector, obj: JsonObject | None) -> bool:

@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from modules.cloud.apiserver.errors import ApiError
+from modules.cloud.apiserver.errors import ApiError, InvalidError
 
 MOST: Final = 20
 """Causes of one refusal."""
@@ -48,19 +48,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-class InvalidFieldsError(ApiError):
+class InvalidFieldsError(InvalidError):
     """The object breaks rules of its kind; each is a cause."""
-
-    code = 422
-    reason = "Invalid"
 
     def __init__(self, kind: str, group: str, name: str, causes: list[Cause]) -> None:
         told = [f"{cause.field}: {cause.message}" for cause in causes]
         text = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
-        details = {
-            "name": name,
-            "group": group,
-            "kind": kind,
-            "causes": [{"reason": one.reason, "message": one.message, "field": one.field} for one in causes],
-        }
-        super().__init__("cannot accept an object", f'{kind}.{group} "{name}" is invalid: {text}', details)
+        about = {"name": name, "group": group, "kind": kind}
+        details: dict[str, Any] = {field: value for field, value in about.items() if value}
+        details["causes"] = [{"reason": one.reason, "message": one.message, "field": one.field} for one in causes]
+        qualified = f"{kind}.{group}" if group else kind
+        ApiError.__init__(self, "cannot accept an object", f'{qualified} "{name}" is invalid: {text}', details)

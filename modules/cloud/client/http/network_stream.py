@@ -17,7 +17,7 @@ from modules.cloud.client.transport_errors import KubeConnectError, KubeCutError
 
 SocketAddress: TypeAlias = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
 
-_READ: Final = 64 * 1024
+_READ: Final = 256 * 1024
 """Bytes of one `recv`."""
 _TCP_OPTIONS: Final = {
     socket.TCP_NODELAY: 1,

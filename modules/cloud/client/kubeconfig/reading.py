@@ -75,12 +75,6 @@ def load(paths: Iterable[Path]) -> Kubeconfig:
     return merged
 
 
-def paths_of(environment: Mapping[str, str], home: Path) -> list[Path]:
-    """Return the existing files that the variable KUBECONFIG lists, or ~/.kube/config."""
-    listed = [Path(each) for each in environment.get("KUBECONFIG", "").split(":") if each]
-    return [each for each in listed or [home / ".kube" / "config"] if each.exists()]
-
-
 def in_cluster(environment: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> Selected:
     """Return the configuration of a pod in its cluster, by its service account.
 

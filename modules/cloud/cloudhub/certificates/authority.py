@@ -19,6 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError
 from modules.cloud.cloudhub.certificates.node_identity import NODES_ORGANIZATION, common_name_of
+from modules.cloud.coordination.known_cloudcores import CLOUDCORES_ORGANIZATION
 
 _NAME = "KubeEdge"
 _SERIAL = 1024
@@ -26,6 +27,7 @@ _LONG = timedelta(days=364 * 100)
 """The validity of the CA's and the server's certificates: KubeEdge's hundred years have 364 days."""
 _SERVER = ExtendedKeyUsageOID.SERVER_AUTH
 _CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
+_BACKDATED = 3600
 _SIGNING = "cannot sign the certificate request"
 
 
@@ -118,6 +120,22 @@ class Authority:
         organization = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")
         subject = x509.Name([organization, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         builder = self._issue(subject, key.public_key(), now, timedelta(days=365), _CLIENT)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
+
+    def make_cloudcore_certificate(self, identity: str, now: float) -> tuple[bytes, bytes]:
+        """Returns a new client certificate of a cloudcore, valid for a day, and its key, both PEM.
+
+        It is valid from an hour ago on: the clock of the other cloudcore may be behind.
+
+        Args:
+            identity: of the process, the common name, at most 64 characters.
+            now: seconds since the epoch.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        organization = x509.NameAttribute(NameOID.ORGANIZATION_NAME, CLOUDCORES_ORGANIZATION)
+        subject = x509.Name([organization, x509.NameAttribute(NameOID.COMMON_NAME, identity)])
+        begins, life = now - _BACKDATED, timedelta(days=1, seconds=_BACKDATED)
+        builder = self._issue(subject, key.public_key(), begins, life, _CLIENT)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
 
     def sign_node(self, request: bytes, node: str, now: float, seconds: float) -> bytes:

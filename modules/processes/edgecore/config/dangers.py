@@ -26,6 +26,7 @@ CHECKS: Final = {
     "exec-on-read-only-port": "`streamingOnReadOnlyPort`: commands in containers without credentials",
     "open-metaserver": "the metaserver, which asks for no credentials, can be reached by other machines",
     "open-metaserver-secrets": "`serveSecrets`: the metaserver, which asks for no credentials, serves secrets",
+    "open-servicebus": "the servicebus, which asks for no credentials, can be reached by other machines",
     "metaserver-without-tls": "keys of KubeEdge's for its TLS and tokens are set and have no effect",
     "authorization-without-effect": "the feature gate `requireAuthorization`: an error when the metaserver is enabled",
 }
@@ -61,6 +62,7 @@ def dangers(config: EdgeCoreConfig, value: object = None, without_effect: Collec
     yield from _runtime(config)
     yield from _port(config)
     yield from _meta_server(config, {path.lower() for path in without_effect})
+    yield from _service_bus(config)
     yield from _authorization(config, value)
 
 
@@ -72,7 +74,7 @@ def is_unisolated_root(config: EdgeCoreConfig, user: int) -> bool:
         user: effective user id of the process.
     """
     plain = config.modules.edge_hub.enable and config.websocket_url.startswith("ws:")
-    return user == 0 and config.modules.edged.enable and config.uses_embedded_runtime and plain
+    return user == 0 and config.modules.edged.enable and config.uses_process_runtime and plain
 
 
 def is_loopback(host: str) -> bool:
@@ -85,19 +87,21 @@ def is_loopback(host: str) -> bool:
 
 
 def _link(config: EdgeCoreConfig) -> Iterator[Danger]:
-    hub, (scheme, host) = config.modules.edge_hub, _cloud(config)
-    if hub.enable and scheme == "ws" and not is_loopback(host):
+    far = (host for scheme, host in _clouds(config) if scheme == "ws" and not is_loopback(host))
+    host = next(far, "") if config.modules.edge_hub.enable else ""
+    if host:
         text = f"nothing proves who {host} is, and everybody on the way reads along, secrets included"
         hint = "`edgecore join` gets a certificate; then leave out ws://"
         yield Danger("plain-websocket", ("modules", "edgeHub", "websocket", "server"), text, hint)
 
 
 def _runtime(config: EdgeCoreConfig) -> Iterator[Danger]:
-    edged, (_, host) = config.modules.edged, _cloud(config)
-    embedded = edged.enable and config.uses_embedded_runtime
-    if embedded and config.modules.edge_hub.enable and not is_loopback(host):
+    edged = config.modules.edged
+    embedded = edged.enable and config.uses_process_runtime
+    is_far = not all(is_loopback(host) for _, host in _clouds(config))
+    if embedded and config.modules.edge_hub.enable and is_far:
         text = "the embedded runtime isolates nothing: each pod of this cloud can do what edgecore's user can"
-        hint = "use containerd, or a user of its own that may do nothing else"
+        hint = "use embedded://oci or containerd, or a user of its own that may do nothing else"
         yield Danger("embedded-runtime-with-cloud", (*_KUBELET, "containerRuntimeEndpoint"), text, hint)
     if edged.allow_unisolated_root and is_unisolated_root(config, user=0):
         text = "as root, whoever answers on the cloud's address runs what it likes as root"
@@ -136,6 +140,13 @@ def _meta_server(config: EdgeCoreConfig, without_effect: Collection[str]) -> Ite
             yield Danger("metaserver-without-tls", (*_META_SERVER, key), text, "listen on 127.0.0.1 only")
 
 
+def _service_bus(config: EdgeCoreConfig) -> Iterator[Danger]:
+    bus = config.modules.service_bus
+    if bus.enable and not is_loopback(bus.server):
+        text = f"everybody who reaches {bus.server} asks the cloud in the node's name: it asks for no credentials"
+        yield Danger("open-servicebus", ("modules", "serviceBus", "server"), text, "127.0.0.1")
+
+
 def _authorization(config: EdgeCoreConfig, value: object) -> Iterator[Danger]:
     """Check KubeEdge's feature gate, with which its metaserver authenticates and authorizes clients."""
     path = _demanded(value)
@@ -159,7 +170,8 @@ def _demanded(value: object) -> tuple[str, ...]:
     return ()
 
 
-def _cloud(config: EdgeCoreConfig) -> tuple[str, str]:
-    """Return scheme and host of the websocket."""
-    scheme, _, rest = config.websocket_url.partition("://")
-    return scheme, rest.partition("/")[0].rpartition(":")[0]
+def _clouds(config: EdgeCoreConfig) -> Iterator[tuple[str, str]]:
+    """Yield scheme and host of each cloudcore's websocket."""
+    for url in config.websocket_urls:
+        scheme, _, rest = url.partition("://")
+        yield scheme, rest.partition("/")[0].rpartition(":")[0]

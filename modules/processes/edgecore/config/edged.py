@@ -14,6 +14,7 @@ from modules.processes.edgecore.config.names import (
     NAMESPACE,
     NODE_NAME,
     OPTIONAL_IP_ADDRESS,
+    UNIX_SOCKET,
     host_name,
 )
 from modules.processes.edgecore.config.section import Section
@@ -28,6 +29,20 @@ class Edged(Section, frozen=True, kw_only=True):
     Ours. Any server that answers on the cloud's address is then root on this machine; without this key `edgecore run`
     refuses. For throw-away machines; the flag `--allow-unisolated-root` does the same.
     """
+
+    cni_conf_dir: Annotated[Path, AbsolutePath()] = Path("/etc/cni/net.d")
+    """Directory of the CNI configuration that embedded://oci and embedded://docker use: its first file by name. Without
+    a file, pods are on a bridge of edgecore's own. The kubelet's former flag --cni-conf-dir.
+    """
+
+    discard_unpacked_layers: Annotated[bool, Switch()] = True
+    """Whether the OCI runtime (embedded://oci) keeps layers of images only as files. Without it, it keeps them also as
+    they came, for `edgecore images export`, which takes about half as much space again. containerd's
+    `discard_unpacked_layers`.
+    """
+
+    docker_address: Annotated[str, UNIX_SOCKET] = "unix:///var/run/docker.sock"
+    """Socket of Docker Engine, with embedded://docker."""
 
     enable: Annotated[bool, Switch()] = True
     """Whether this node runs pods."""
@@ -69,7 +84,7 @@ class Edged(Section, frozen=True, kw_only=True):
     redirect_container_streaming: Annotated[bool, Switch()] = False
     """Whether clients of exec, attach and port-forward are sent to the runtime's streaming server (302) instead of
     being connected with it. Ours, after the kubelet's former flag; only for clients on the node that know the 302 of
-    KubeEdge 2019."""
+    KubeEdge 2019. Without effect while edgeStream is enabled: API servers follow no redirect."""
 
     register_node_namespace: Annotated[str, NAMESPACE] = "default"
     """Namespace in the resource name of node messages. The cloud ignores it: nodes have none."""
@@ -84,7 +99,7 @@ class Edged(Section, frozen=True, kw_only=True):
     """
 
     root_directory: Annotated[Path, AbsolutePath()] = Path("/var/lib/kubelet")
-    """Directory of the pods' volumes and, with the embedded runtime, of its containers."""
+    """Directory of the pods' volumes and, with a runtime inside edgecore, of its containers and images."""
 
     streaming_on_read_only_port: Annotated[bool, Switch()] = False
     """Whether exec, attach, port-forward and run are served on readOnlyPort too. Ours. It asks for no credentials:

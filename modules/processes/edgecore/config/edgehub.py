@@ -9,11 +9,24 @@ from msgspec import field
 
 from modules.processes.edgecore.config.names import HTTPS_URL, PROJECT_ID, WEBSOCKET_SERVER
 from modules.processes.edgecore.config.section import Section
-from modules.processes.edgecore.config.value_kinds import AbsolutePath, Secret, SecretText, Size, Switch, Whole
+from modules.processes.edgecore.config.value_kinds import (
+    AbsolutePath,
+    Secret,
+    SecretText,
+    Size,
+    Switch,
+    TextList,
+    Whole,
+)
 
 
 class WebSocket(Section, frozen=True, kw_only=True):
     """The websocket to cloudcore, the only transport of this edgecore."""
+
+    backup_servers: Annotated[tuple[str, ...], TextList(WEBSOCKET_SERVER, 16)] = ()
+    """Addresses of other cloudcores that serve the same nodes, each as in server. When the connection ends or cannot be
+    made, the next of them is tried, and after the last one server again. Ours: KubeEdge has one address, of a load
+    balancer."""
 
     enable: Annotated[bool, Switch()] = True
     """Whether the websocket is used. It must be, as long as edgeHub is enabled."""
@@ -28,8 +41,8 @@ class WebSocket(Section, frozen=True, kw_only=True):
 
     server: Annotated[str, WEBSOCKET_SERVER] = "127.0.0.1:10000"
     """Address of cloudcore's websocket. `host:port` and `wss://host:port` use TLS; `ws://host:port` does not and is for
-    the cloud stub only. The form with a scheme is ours: KubeEdge takes `host:port`. KubeEdge's default is this
-    machine's own address; ours is the cloud stub of the same machine.
+    a cloudcore on the same machine only. The form with a scheme is ours: KubeEdge takes `host:port`. KubeEdge's default
+    is this machine's own address; ours is this machine's loopback interface.
     """
 
     write_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 10
@@ -48,7 +61,7 @@ class EdgeHub(Section, frozen=True, kw_only=True):
 
     compression: Annotated[bool, Switch()] = False
     """Whether messages are compressed, if the cloud agrees (websocket's permessage-deflate). Ours: KubeEdge's cloud
-    does not agree, and nothing changes; the cloud stub does. Costs 50 KiB of memory and some processor time."""
+    does not agree, and nothing changes; our cloudcore does. Costs 50 KiB of memory and some processor time."""
 
     enable: Annotated[bool, Switch()] = True
     """Whether edgecore connects to a cloud. Without it the node runs what its store holds."""

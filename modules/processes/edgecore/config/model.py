@@ -13,12 +13,23 @@ from typing import Annotated, Final
 
 from msgspec import field
 
+from modules.processes.edgecore.config.applications import ServiceBusOptions
+from modules.processes.edgecore.config.devices import DeviceTwins, EventBusOptions
+from modules.processes.edgecore.config.edge_stream import EdgeStreamOptions
 from modules.processes.edgecore.config.edged import Edged
 from modules.processes.edgecore.config.edgehub import EdgeHub, WebSocket
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
-from modules.processes.edgecore.config.names import EMBEDDED_ENDPOINT, LISTEN_ADDRESS, host_name, node_name_from
+from modules.processes.edgecore.config.names import (
+    DOCKER_ENDPOINT,
+    EMBEDDED_ENDPOINT,
+    INSIDE,
+    LISTEN_ADDRESS,
+    OCI_ENDPOINT,
+    host_name,
+    node_name_from,
+)
 from modules.processes.edgecore.config.section import Section
-from modules.processes.edgecore.config.value_kinds import Choice, Secret, SecretText, Switch, Whole
+from modules.processes.edgecore.config.value_kinds import AbsolutePath, Choice, Secret, SecretText, Switch, Whole
 
 SOCKET_PATH_LIMIT: Final = 107
 """Longest path of a unix socket on Linux, in bytes (`sun_path` without its final zero)."""
@@ -30,9 +41,6 @@ class ApiVersion(StrEnum):
     """Accepted forms of the file."""
 
     V1ALPHA2 = "edgecore.config.kubeedge.io/v1alpha2"
-
-
-API_VERSION: Final = Choice(ApiVersion, "`edgecore config minimal` prints a file of that form")
 
 
 class ConfigKind(StrEnum):
@@ -89,17 +97,46 @@ class MetaManager(Section, frozen=True, kw_only=True):
     """Longest wait for the cloud's answer to a question that the store cannot answer."""
 
 
+class TestManagerOptions(Section, frozen=True, kw_only=True):
+    """Pods, configmaps, secrets and devices by HTTP, for tests of a node without a cloud (KubeEdge's testManager)."""
+
+    enable: Annotated[bool, Switch()] = False
+    """Whether requests are served, on 127.0.0.1 only. Whoever has the token can run any pod on the node."""
+
+    port: Annotated[int, Whole("", 1, 65535)] = 12345
+    """The port. Ours; KubeEdge's is the same."""
+
+    token_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/testmanager.token")
+    """File with the token of the requests, which only its owner may read (mode 0600). Made at the first start. Ours;
+    KubeEdge asks for no token."""
+
+
 class Modules(Section, frozen=True, kw_only=True):
     """Settings of each module."""
+
+    db_test: TestManagerOptions = TestManagerOptions()
+    """Objects by HTTP, for tests. The name is KubeEdge's, from its test of the database."""
+
+    device_twin: DeviceTwins = DeviceTwins()
+    """The devices."""
 
     edge_hub: EdgeHub = EdgeHub()
     """The link to the cloud."""
 
+    edge_stream: EdgeStreamOptions = EdgeStreamOptions()
+    """The tunnel for `kubectl logs`, `exec` and `attach`."""
+
     edged: Edged = field(default_factory=Edged)
     """The node and its pods."""
 
+    event_bus: EventBusOptions = EventBusOptions()
+    """MQTT for applications and devices, by a broker beside edgecore."""
+
     meta_manager: MetaManager = MetaManager()
     """The store."""
+
+    service_bus: ServiceBusOptions = ServiceBusOptions()
+    """HTTP of applications, by rules of the cloud."""
 
 
 class EdgeCoreConfig(Section, frozen=True, kw_only=True):
@@ -142,11 +179,19 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
         return cls(
             database=DataBase(data_source=SecretText(root / "edgecore.db")),
             modules=Modules(
+                db_test=TestManagerOptions(token_file=root / "testmanager.token"),
+                device_twin=DeviceTwins(dmi_sock_path=root),
                 edge_hub=EdgeHub(
                     websocket=WebSocket(server="ws://127.0.0.1:10000"),
                     tls_ca_file=root / "certs" / "rootCA.crt",
                     tls_cert_file=root / "certs" / "server.crt",
                     tls_private_key_file=root / "certs" / "server.key",
+                ),
+                edge_stream=EdgeStreamOptions(
+                    server="ws://127.0.0.1:10004",
+                    tls_tunnel_ca_file=root / "certs" / "rootCA.crt",
+                    tls_tunnel_cert_file=root / "certs" / "server.crt",
+                    tls_tunnel_private_key_file=root / "certs" / "server.key",
                 ),
                 edged=Edged(
                     hostname_override=node_name_from(host_name()),
@@ -164,10 +209,15 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
     @property
     def websocket_url(self) -> str:
         """URL to which edgehub connects: `wss://{server}/{projectID}/{node}/events`, as KubeEdge's does."""
+        return self.websocket_urls[0]
+
+    @property
+    def websocket_urls(self) -> tuple[str, ...]:
+        """The same, and then the URLs of the other cloudcores."""
         hub = self.modules.edge_hub
-        server = hub.websocket.server
-        base = server if "://" in server else f"wss://{server}"
-        return f"{base}/{hub.project_id}/{self.node_name}/events"
+        servers = (hub.websocket.server, *hub.websocket.backup_servers)
+        bases = (server if "://" in server else f"wss://{server}" for server in servers)
+        return tuple(f"{base}/{hub.project_id}/{self.node_name}/events" for base in bases)
 
     @property
     def database_url(self) -> SecretText:
@@ -188,18 +238,48 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
 
     @property
     def uses_embedded_runtime(self) -> bool:
-        """Whether edgecore has to start the embedded runtime before edged."""
+        """Whether edgecore has to start a container runtime of its own before edged."""
+        return self.modules.edged.tailored_kubelet_config.container_runtime_endpoint in INSIDE
+
+    @property
+    def uses_oci_runtime(self) -> bool:
+        """Whether that runtime isolates containers."""
+        return self.modules.edged.tailored_kubelet_config.container_runtime_endpoint == OCI_ENDPOINT
+
+    @property
+    def uses_docker_runtime(self) -> bool:
+        """Whether that runtime is Docker Engine."""
+        return self.modules.edged.tailored_kubelet_config.container_runtime_endpoint == DOCKER_ENDPOINT
+
+    @property
+    def uses_process_runtime(self) -> bool:
+        """Whether containers are plain processes of this machine, with no images, limits or isolation."""
         return self.modules.edged.tailored_kubelet_config.container_runtime_endpoint == EMBEDDED_ENDPOINT
 
     @property
     def embedded_runtime_root(self) -> Path:
-        """Directory of the embedded runtime's state."""
-        return self.modules.edged.root_directory / "embedded"
+        """Directory of the state of the runtime inside edgecore; each kind has its own."""
+        return self.modules.edged.root_directory / self._embedded_kind
 
     @property
     def embedded_runtime_socket(self) -> Path:
-        """Socket of the embedded runtime."""
-        return self.modules.edged.root_directory / "embedded.sock"
+        """Socket of the runtime inside edgecore."""
+        return self.modules.edged.root_directory / f"{self._embedded_kind}.sock"
+
+    @property
+    def runs_mqtt_broker(self) -> bool:
+        """Whether edgecore has to run an MQTT broker of its own (`mqttMode` 0 and 1)."""
+        return self.modules.event_bus.enable and self.modules.event_bus.mqtt_mode != 2
+
+    @property
+    def internal_broker(self) -> Path:
+        """Directory of the MQTT broker that edgecore runs."""
+        return self.modules.edged.root_directory / "mosquitto"
+
+    @property
+    def image_archives(self) -> Path:
+        """Directory of archives of images that the OCI runtime imports at its start."""
+        return self.modules.edged.root_directory / "image-archives"
 
     @property
     def runtime_endpoint(self) -> str:
@@ -212,5 +292,9 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
         endpoint = self.modules.edged.tailored_kubelet_config.image_service_endpoint
         return self._socket_of(endpoint) if endpoint else self.runtime_endpoint
 
+    @property
+    def _embedded_kind(self) -> str:
+        return "oci" if self.uses_oci_runtime else "docker" if self.uses_docker_runtime else "embedded"
+
     def _socket_of(self, endpoint: str) -> str:
-        return f"unix://{self.embedded_runtime_socket}" if endpoint == EMBEDDED_ENDPOINT else endpoint
+        return f"unix://{self.embedded_runtime_socket}" if endpoint in INSIDE else endpoint

@@ -17,7 +17,16 @@ _PORT: Final = r"(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5]
 _QUALIFIED: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
 EMBEDDED_ENDPOINT: Final = "embedded://"
-"""Endpoint that selects the container runtime inside edgecore."""
+"""Endpoint that selects the container runtime inside edgecore whose containers are processes."""
+
+OCI_ENDPOINT: Final = "embedded://oci"
+"""Endpoint that selects the container runtime inside edgecore whose containers crun isolates."""
+
+DOCKER_ENDPOINT: Final = "embedded://docker"
+"""Endpoint that selects the container runtime inside edgecore whose containers are Docker Engine's."""
+
+INSIDE: Final = (EMBEDDED_ENDPOINT, OCI_ENDPOINT, DOCKER_ENDPOINT)
+"""Endpoints of container runtimes inside edgecore."""
 
 NODE_NAME: Final = Text(
     "a node name (lower case letters, digits, hyphens, dots), or empty", rf"(?:{_SUBDOMAIN})?", most=253
@@ -68,9 +77,11 @@ WEBSOCKET_SERVER: Final = Text(
 
 HTTPS_URL: Final = Text("a URL such as https://host:10002", rf"https?://{_HOST}(?::{_PORT})?/?")
 
+MQTT_SERVER: Final = Text("a URL such as tcp://host:1883 or ssl://host:8883", rf"(?:tcp|ssl)://{_HOST}:{_PORT}")
+
 
 class _Endpoint(Text):
-    """A CRI endpoint: a unix socket, or the embedded runtime."""
+    """A CRI endpoint: a unix socket, or a runtime inside edgecore."""
 
     def read(self, value: object) -> str:
         """Read an endpoint; a bare path becomes a URL, as in the kubelet (but without its deprecation warning)."""
@@ -83,11 +94,15 @@ class _Endpoint(Text):
 
 _UNIX: Final = r"unix:///[^\x00-\x1f\x7f]{1,106}"
 
-RUNTIME_ENDPOINT: Final = _Endpoint(f"unix:///path/of/socket or {EMBEDDED_ENDPOINT}", rf"{_UNIX}|{EMBEDDED_ENDPOINT}")
+UNIX_SOCKET: Final = Text("unix:///path/of/socket", _UNIX)
 
-IMAGE_ENDPOINT: Final = _Endpoint(
-    f"unix:///path/of/socket, {EMBEDDED_ENDPOINT}, or empty", rf"(?:{_UNIX}|{EMBEDDED_ENDPOINT})?"
-)
+_ANY: Final = "|".join((_UNIX, *INSIDE))
+
+_KINDS: Final = f"unix:///path/of/socket, {OCI_ENDPOINT}, {DOCKER_ENDPOINT}"
+
+RUNTIME_ENDPOINT: Final = _Endpoint(f"{_KINDS} or {EMBEDDED_ENDPOINT}", _ANY)
+
+IMAGE_ENDPOINT: Final = _Endpoint(f"{_KINDS}, {EMBEDDED_ENDPOINT}, or empty", rf"(?:{_ANY})?")
 
 
 def host_name() -> str:

@@ -7,7 +7,6 @@ problems are reported at once.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -101,6 +100,8 @@ class _Reader:
         folded = {name.lower(): name for name in names}
         name = folded.get(written.lower())
         if name is None:
+            from difflib import get_close_matches  # noqa: PLC0415 - most files have no such key
+
             near = get_close_matches(written.lower(), folded, n=1)
             hint = f"did you mean {folded[near[0]]}?" if near else ""
             self.findings.warnings.append(self._remark(path, "unknown key, ignored", hint))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edged.eviction_api.thresholds import ThresholdError, parse_thresholds
+from modules.edge.eventbus.internal_broker import SOCKET
+from modules.processes.edgecore.config.dangers import is_loopback
 from modules.processes.edgecore.config.model import SOCKET_PATH_LIMIT, EdgeCoreConfig
-from modules.processes.edgecore.config.names import EMBEDDED_ENDPOINT, NODE_NAME
+from modules.processes.edgecore.config.names import INSIDE, NODE_NAME
 from modules.processes.edgecore.config.value_kinds import UnfitError
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ def broken_rules(config: EdgeCoreConfig) -> Iterator[Broken]:
     yield from _transport(config)
     yield from _certificates(config)
     yield from _embedded_runtime(config)
+    yield from _event_bus(config)
+    yield from _service_bus(config)
     yield from _kubelet_settings(config)
 
 
@@ -43,6 +47,10 @@ def _transport(config: EdgeCoreConfig) -> Iterator[Broken]:
     if hub.enable and not hub.websocket.enable:
         hint = "to run without a cloud set modules.edgeHub.enable: false"
         yield ("modules", "edgeHub", "websocket", "enable"), "got false, want true", hint
+    schemes = {url.partition("://")[0] for url in config.websocket_urls}
+    if hub.enable and len(schemes) > 1:
+        path = ("modules", "edgeHub", "websocket", "backupServers")
+        yield path, "some servers have TLS and others not", "write ws:// before all of them, or before none"
 
 
 def _certificates(config: EdgeCoreConfig) -> Iterator[Broken]:
@@ -60,10 +68,51 @@ def _embedded_runtime(config: EdgeCoreConfig) -> Iterator[Broken]:
         if length > SOCKET_PATH_LIMIT:
             text = f"too long by {length - SOCKET_PATH_LIMIT} bytes for a socket in it"
             yield ("modules", "edged", "rootDirectory"), text, "choose a shorter path"
-    elif kubelet.image_service_endpoint == EMBEDDED_ENDPOINT:
+    image, runtime = kubelet.image_service_endpoint, kubelet.container_runtime_endpoint
+    if image in INSIDE and image != runtime:
         path = ("modules", "edged", "tailoredKubeletConfig", "imageServiceEndpoint")
-        text = f"got {EMBEDDED_ENDPOINT}, but containerRuntimeEndpoint names another runtime"
+        text = f"got {image}, but containerRuntimeEndpoint names another runtime"
         yield path, text, "remove this key"
+
+
+def _event_bus(config: EdgeCoreConfig) -> Iterator[Broken]:
+    """Check that the URLs of the brokers say whether they have TLS, and whom the internal one lets in."""
+    bus, section = config.modules.event_bus, ("modules", "eventBus")
+    if not bus.enable:
+        return
+    scheme = "ssl" if bus.event_bus_tls.enable else "tcp"
+    if bus.mqtt_mode != 0 and not bus.mqtt_server_external.startswith(f"{scheme}:"):
+        text = f"got {bus.mqtt_server_external}, but eventBusTLS.enable is {str(bus.event_bus_tls.enable).lower()}"
+        yield (*section, "mqttServerExternal"), text, f"change one of the two: it is {scheme}://host:port then"
+    if bus.mqtt_mode != 2:
+        yield from _internal_broker(config)
+
+
+def _internal_broker(config: EdgeCoreConfig) -> Iterator[Broken]:
+    bus, section = config.modules.event_bus, ("modules", "eventBus")
+    scheme, _, where = bus.mqtt_server_internal.partition("://")
+    if scheme != "tcp":
+        hint = "the internal broker has no TLS: use tcp://127.0.0.1:1884, or an external broker"
+        yield (*section, "mqttServerInternal"), f"got {bus.mqtt_server_internal}, want tcp", hint
+    if not is_loopback(where.rpartition(":")[0]) and not bus.mqtt_username:
+        hint = "set it and mqttPassword, or listen on 127.0.0.1"
+        yield (*section, "mqttUsername"), f"empty, and {bus.mqtt_server_internal} is open to the network", hint
+    if bus.mqtt_username and (":" in bus.mqtt_username or not bus.mqtt_username.isprintable()):
+        yield (*section, "mqttUsername"), "has a colon or a control character", "the internal broker takes none"
+    if bus.mqtt_username and not bus.mqtt_password:
+        yield (*section, "mqttPassword"), "empty, but mqttUsername is set", "set a password"
+    length = len(bytes(config.internal_broker / SOCKET))
+    if length > SOCKET_PATH_LIMIT:
+        text = f"too long by {length - SOCKET_PATH_LIMIT} bytes for the internal broker's socket in it"
+        yield ("modules", "edged", "rootDirectory"), text, "choose a shorter path"
+
+
+def _service_bus(config: EdgeCoreConfig) -> Iterator[Broken]:
+    """Check that a certificate has a key: there is no way back to plain HTTP."""
+    bus, section = config.modules.service_bus, ("modules", "serviceBus")
+    if bus.enable and bool(bus.tls_cert_file) != bool(bus.tls_private_key_file):
+        missing = "tlsPrivateKeyFile" if bus.tls_cert_file else "tlsCertFile"
+        yield (*section, missing), "is empty, but its counterpart is set", "set both, or none for plain HTTP"
 
 
 def _kubelet_settings(config: EdgeCoreConfig) -> Iterator[Broken]:

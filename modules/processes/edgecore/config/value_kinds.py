@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -160,12 +161,17 @@ class Text(ValueKind[str]):
 
     def __init__(self, want: str = "text", pattern: str = r"[^\x00-\x1f\x7f]*", *, most: int = 4096) -> None:
         """`pattern` must match the whole text; `most` is the largest length in characters."""
-        self._want, self.pattern, self.most = want, re.compile(pattern, re.ASCII), most
+        self._want, self._expression, self.most = want, pattern, most
 
     @property
     def expected(self) -> str:
         """The given description."""
         return self._want
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern, compiled with the first text of this kind: a file has few of the keys."""
+        return re.compile(self._expression, re.ASCII)
 
     def read(self, value: object) -> str:
         """Read text; numbers and booleans need quotes."""

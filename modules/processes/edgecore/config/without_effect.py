@@ -136,26 +136,7 @@ _EDGE_HUB: Final[Known] = {
     "quic": _accepted(handshakeTimeout=30, readDeadline=15, writeDeadline=15) | {"server": AcceptedAny()}
 }
 
-_EVENT_BUS: Final = _accepted(
-    "mqttPassword",
-    "mqttPubClientID",
-    "mqttSubClientID",
-    "mqttUsername",
-    enable=True,
-    mqttMode=2,
-    mqttQOS=0,
-    mqttRetain=False,
-    mqttServerExternal="tcp://127.0.0.1:1883",
-    mqttServerInternal="tcp://127.0.0.1:1884",
-    mqttSessionQueueSize=100,
-) | {
-    "eventBusTLS": _accepted(
-        enable=False,
-        tlsMqttCAFile="/etc/kubeedge/ca/rootCA.crt",
-        tlsMqttCertFile="/etc/kubeedge/certs/server.crt",
-        tlsMqttPrivateKeyFile="/etc/kubeedge/certs/server.key",
-    )
-}
+_EVENT_BUS: Final = _accepted("mqttPubClientID")
 
 _META_MANAGER: Final = _accepted(contextSendGroup="hub", contextSendModule="websocket") | {
     "metaServer": _accepted(
@@ -172,16 +153,10 @@ _META_MANAGER: Final = _accepted(contextSendGroup="hub", contextSendModule="webs
 KNOWN: Final[Known] = _accepted("edgecoreVersion", "featureGates") | {
     "database": _accepted(aliasName="default"),
     "modules": {
-        "dbTest": _accepted(enable=False),
-        "deviceTwin": _accepted(enable=True, dmiSockPath="/etc/kubeedge/"),
         "edgeHub": _EDGE_HUB,
-        "edgeStream": _TUNNEL,
         "edged": _EDGED,
         "eventBus": _EVENT_BUS,
         "metaManager": _META_MANAGER,
-        "serviceBus": _accepted(
-            "tlsCertFile", "tlsPrivateKeyFile", enable=False, port=9060, server="127.0.0.1", timeout=60
-        ),
         "streamRuleEndpoint": _TUNNEL,
         "taskManager": _accepted(enable=False),
     },

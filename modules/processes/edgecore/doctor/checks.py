@@ -3,15 +3,21 @@
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
+from edged.oci.programs import INSTALL as OCI_PROGRAMS
 from edgehub.certificates.times import format_duration
+from modules.edge.eventbus.internal_broker import INSTALL
 from modules.processes.edgecore.doctor.check_result import CheckResult, failed, ok, unknown, warning
 from modules.processes.edgecore.doctor.facts import (
+    BrokerNeeds,
     Configured,
     DatabaseFile,
     Directory,
+    DockerNeeds,
     Facts,
     Kernel,
     Listening,
+    MapperSocket,
+    OciNeeds,
     Running,
     Runtime,
 )
@@ -39,6 +45,14 @@ def check_all(facts: Facts) -> list[CheckResult]:
     found += _each("directories", facts.directories, check_directories)
     found += check_ports(facts.ports, facts.running) if facts.ports is not None else [unknown("ports", _LATE)]
     found += _each("kernel", facts.kernel, lambda kernel: check_kernel(kernel, facts.configured))
+    if facts.oci is not None:
+        found += check_oci(facts.oci)
+    if facts.docker is not None:
+        found += check_docker(facts.docker)
+    if facts.mappers is not None and facts.running is not None and facts.running.pid:
+        found += check_mappers(facts.mappers)
+    if facts.broker is not None:
+        found += check_broker(facts.broker)
     if facts.runtime is None:
         found.append(unknown("runtime", _LATE, "does its socket hang?"))
     else:
@@ -64,7 +78,7 @@ def check_configuration(configured: Configured) -> Iterator[CheckResult]:
         yield warning(name or "configuration", text, f"`edgecore config check {configured.source}` says more")
     if configured.unisolated_root:
         text = "as root with the embedded runtime and without TLS, whoever answers as the cloud would be root here"
-        hint = "run as another user, use containerd, or `edgecore join` a cloud with TLS"
+        hint = "run as another user, use containerd or embedded://oci, or `edgecore join` a cloud with TLS"
         yield failed("unisolated-root", text, hint)
     if configured.without_effect:
         text = f"{configured.source}: {configured.without_effect} keys are set that have no effect"
@@ -94,6 +108,12 @@ def check_running(running: Running, options: str) -> Iterator[CheckResult]:
             if running.connected
             else failed("link", f"not connected to the cloud, {running.waiting} messages wait for it", "see below")
         )
+    if running.tunnel is not None:
+        hint = (
+            "edgecore's log says why; is modules.cloudStream of the cloud enabled, is modules.edgeStream.server right?"
+        )
+        missing = warning("stream tunnel", "there is none: `kubectl logs` and `exec` do not reach this node", hint)
+        yield ok("stream tunnel", "connected to the cloud") if running.tunnel else missing
 
 
 def check_directories(directories: tuple[Directory, ...]) -> Iterator[CheckResult]:
@@ -137,7 +157,7 @@ def check_ports(ports: tuple[Listening, ...], running: Running | None) -> Iterat
 
 def check_kernel(kernel: Kernel, configured: Configured) -> Iterator[CheckResult]:
     """Check the kernel's features for pods."""
-    if configured.embedded:
+    if not configured.isolated:
         yield ok("kernel", "the embedded runtime needs nothing of it")
         return
     if not kernel.root:
@@ -153,6 +173,56 @@ def check_kernel(kernel: Kernel, configured: Configured) -> Iterator[CheckResult
         yield warning(
             "swap", "swap is on: limits of memory do not hold as they say", "`swapoff -a`, unless it is wanted"
         )
+
+
+def check_mappers(mappers: MapperSocket) -> Iterator[CheckResult]:
+    """Check that mappers of devices can register at the running node."""
+    if not mappers.problem:
+        yield ok("mappers", f"{mappers.path} answers; root and the group {mappers.group} may connect")
+        return
+    text = f"mappers cannot register on {mappers.path}: {mappers.problem}"
+    hint = "its log says why; modules.deviceTwin.dmiSockPath chooses another directory"
+    yield warning("mappers", text, "ask as root, or as a member of its group" if mappers.denied else hint)
+
+
+def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:
+    """Check what the OCI runtime needs."""
+    if needs.missing:
+        hint = f"`{OCI_PROGRAMS}` (Debian, Ubuntu)"
+        yield failed("programs", f"not installed: {', '.join(needs.missing)}", hint)
+    else:
+        yield ok("programs", "crun or runc, iptables and CNI plug-ins are installed")
+    if needs.conmon:
+        yield ok("conmon", "it is the parent of containers")
+    else:
+        what = "it is not installed: a shim of edgecore's own is the parent of containers, with ten times its memory"
+        yield warning("conmon", what, "`apt-get install conmon`; containers that run keep their parents")
+    if not needs.overlay:
+        what = "the kernel has no overlayfs: each container copies its image, and hostUsers: false is refused"
+        yield warning("overlayfs", what, "`modprobe overlay`, or a kernel with it")
+    if needs.old:
+        yield warning("crun", needs.old, "a newer one is among its releases on GitHub, as one static file")
+
+
+def check_docker(needs: DockerNeeds) -> Iterator[CheckResult]:
+    """Check what embedded://docker needs."""
+    if needs.problem:
+        hint = "`apt-get install docker.io` (Debian, Ubuntu), `systemctl start docker`; dockerAddress names its socket"
+        yield failed("docker", needs.problem, hint)
+    else:
+        yield ok("docker", f"Docker Engine answers, version {needs.api} of its API")
+    if needs.missing:
+        hint = "`apt-get install containernetworking-plugins iptables` (Debian, Ubuntu): pods' networks need them"
+        yield failed("programs", f"not installed: {', '.join(needs.missing)}", hint)
+
+
+def check_broker(needs: BrokerNeeds) -> Iterator[CheckResult]:
+    """Check what the internal MQTT broker needs."""
+    if needs.program:
+        yield ok("MQTT broker", f"{needs.program} is installed")
+    else:
+        hint = f"`{INSTALL}` (Debian, Ubuntu), or name a broker in mqttServerExternal and set mqttMode: 2"
+        yield failed("MQTT broker", "mosquitto is not installed, and edgecore is to run it", hint)
 
 
 def check_runtime(runtime: Runtime, configured: Configured, *, is_down: bool) -> Iterator[CheckResult]:

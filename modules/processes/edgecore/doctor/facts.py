@@ -46,6 +46,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     """Why it does not answer."""
     connected: bool | None = None
     """Whether it is connected to the cloud; None if that is unknown."""
+    tunnel: bool | None = None
+    """Whether it has a stream tunnel to the cloud; None if edgestream is not enabled, or that is unknown."""
     waiting: int = 0
     """Messages that it holds for the cloud."""
     has_unit: bool = False
@@ -106,6 +108,8 @@ class CloudReach(msgspec.Struct, frozen=True, kw_only=True):
 
     secure: bool
     link: Reach
+    backups: tuple[Reach, ...] = ()
+    """Of the other servers of the link, which are dialled in turn."""
     certificates: Reach | None = None
     """The server of certificates; None without TLS."""
     other_authority: bool = False
@@ -137,6 +141,49 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     swap: bool
 
 
+class OciNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """What the OCI runtime inside edgecore needs of the machine."""
+
+    missing: tuple[str, ...] = ()
+    """Programs that are not installed."""
+    conmon: bool = True
+    """Whether conmon is installed; otherwise edgecore's own shim is the parent of containers."""
+    overlay: bool = True
+    """Whether the kernel has overlayfs, or can load it."""
+    old: str = ""
+    """Why the OCI runtime's release is not good enough; empty if it is."""
+
+
+class DockerNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """What embedded://docker needs of the machine."""
+
+    missing: tuple[str, ...] = ()
+    """Programs that are not installed."""
+    problem: str = ""
+    """Why Docker Engine does not answer; empty if it does."""
+    api: str = ""
+    """Version of its API."""
+
+
+class MapperSocket(msgspec.Struct, frozen=True, kw_only=True):
+    """The socket on which mappers of devices register."""
+
+    path: str
+    problem: str = ""
+    """Why this user cannot connect; empty if they can."""
+    denied: bool = False
+    """Whether that is for a lack of permission."""
+    group: str = ""
+    """The group that may connect."""
+
+
+class BrokerNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """What the MQTT broker that edgecore runs needs of the machine."""
+
+    program: str = ""
+    """Path of mosquitto; empty if it is not installed."""
+
+
 class Configured(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the configuration that checks need."""
 
@@ -145,6 +192,9 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
     """Options that lead any command to this node."""
     node: str
     embedded: bool
+    """Whether the container runtime is inside edgecore."""
+    isolated: bool = True
+    """Whether containers are isolated."""
     cgroup_driver: str = "cgroupfs"
     own_cgroups: bool = False
     warnings: tuple[tuple[str, str], ...] = ()
@@ -165,6 +215,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     ports: tuple[Listening, ...] | None = None
     runtime: Runtime | None = None
     kernel: Kernel | None = None
+    oci: OciNeeds | None = None
+    """None also where another runtime is configured."""
+    docker: DockerNeeds | None = None
+    """The same."""
+    mappers: MapperSocket | None = None
+    """None also where mappers cannot register, by the configuration."""
+    broker: BrokerNeeds | None = None
+    """None also where edgecore runs no broker."""
     identity: Identity | None = None
     cloud: CloudReach | None = None
     database: DatabaseFile | None = None

@@ -7,16 +7,18 @@ are left out.
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Final
 
 from beehive import Clock
+from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.damaged import damaged_paths
-from modules.processes.edgecore.doctor import databases, machine, network, node
-from modules.processes.edgecore.doctor.facts import Configured, Facts
+from modules.processes.edgecore.doctor import databases, machine, network, node, oci
+from modules.processes.edgecore.doctor.facts import Configured, DockerNeeds, Facts
 from modules.processes.edgecore.settings import edged_settings
 
 SECONDS: Final = 6.0
@@ -41,7 +43,22 @@ def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
         "damaged": lambda: damaged_paths(config),
         "others": lambda: machine.other_agents(loaded.source),
     }
+    if config.uses_oci_runtime:
+        parts["oci"] = oci.needs
+    if config.uses_docker_runtime:
+        parts["docker"] = lambda: _docker(config, clock)
+    twin = config.modules.device_twin
+    if twin.enable and twin.enable_mappers and config.modules.meta_manager.enable:
+        parts["mappers"] = lambda: machine.mapper_socket(twin.dmi_socket)
+    if config.runs_mqtt_broker:
+        parts["broker"] = machine.broker
     return Facts(now=clock.now(), configured=_configured(loaded, options), **at_once(parts, SECONDS, clock))
+
+
+def _docker(config: EdgeCoreConfig, clock: Clock) -> DockerNeeds:
+    from modules.processes.edgecore.doctor import docker  # noqa: PLC0415 - other nodes have none
+
+    return docker.needs(Path(config.modules.edged.docker_address.removeprefix("unix://")), clock)
 
 
 def at_once(parts: Parts, seconds: float, clock: Clock) -> dict[str, Any]:
@@ -78,6 +95,7 @@ def _configured(loaded: LoadResult, options: str) -> Configured:
         options=options,
         node=config.node_name,
         embedded=config.uses_embedded_runtime,
+        isolated=not config.uses_process_runtime,
         cgroup_driver=str(cgroups.driver),
         own_cgroups=cgroups.per_qos,
         warnings=tuple((each.check, each.render(loaded.source)) for each in loaded.warnings),

@@ -3,12 +3,12 @@
 Only the first failure on the way to the cloud is reported, without its consequences.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from edgehub.certificates.rules import CLOCK_TOLERANCE, common_name
 from edgehub.certificates.times import format_duration, format_time
-from modules.processes.edgecore.doctor.check_result import CheckResult, failed, ok, warning
+from modules.processes.edgecore.doctor.check_result import CheckResult, Level, failed, ok, warning
 from modules.processes.edgecore.doctor.facts import CloudReach, Identity, Reach
 
 SOON: Final = 7 * 24 * 3600.0
@@ -67,7 +67,7 @@ def _token(identity: Identity) -> Iterator[CheckResult]:
 
 def check_cloud(cloud: CloudReach, now: float) -> Iterator[CheckResult]:
     """Check the ways to the cloud's servers, and the clocks."""
-    yield from _reach(cloud.link, secure=cloud.secure)
+    yield from _links((cloud.link, *cloud.backups), secure=cloud.secure)
     if cloud.certificates is not None:
         yield from _reach(cloud.certificates, secure=True)
     if cloud.other_authority:
@@ -76,6 +76,15 @@ def check_cloud(cloud: CloudReach, now: float) -> Iterator[CheckResult]:
     aheads = [each.ahead for each in (cloud.link, cloud.certificates) if each is not None and each.ahead is not None]
     if aheads:
         yield _clock(min(aheads, key=abs), now)
+
+
+def _links(links: Sequence[Reach], *, secure: bool) -> Iterator[CheckResult]:
+    """Check the servers of the link; what one of them lacks is a warning when another one answers."""
+    results = [result for each in links for result in _reach(each, secure=secure)]
+    one_answers = any(result.level is Level.OK for result in results)
+    for result in results:
+        is_harmless = one_answers and result.level is Level.FAILED
+        yield warning(result.check, result.text, result.hint) if is_harmless else result
 
 
 def _reach(reach: Reach, *, secure: bool) -> Iterator[CheckResult]:

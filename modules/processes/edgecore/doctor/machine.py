@@ -4,6 +4,7 @@ A port is looked up in the kernel's tables instead of being bound, and the node'
 taken: an edgecore that starts at the same moment must not fail because of this.
 """
 
+import grp
 import os
 import socket
 from collections.abc import Iterable, Iterator
@@ -11,8 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.advice import advice
+from edged.server.listening import short_name
+from modules.edge.eventbus.mosquitto_files import SEARCHED, find_mosquitto
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.doctor.facts import Directory, Kernel, Listening
+from modules.processes.edgecore.doctor.facts import BrokerNeeds, Directory, Kernel, Listening, MapperSocket
 from modules.processes.edgecore.location import KUBEEDGE_FILE
 from modules.processes.edgecore.ownership import LOCK_FILE
 
@@ -25,6 +29,7 @@ UNIT_DIRECTORIES: Final = tuple(
 )
 
 _LISTEN: Final = "0A"
+_SOCKET_SECONDS: Final = 1.0
 _LONGEST: Final = 4 * 1024 * 1024
 """Bytes that are read of a file in /proc."""
 
@@ -40,6 +45,26 @@ def directories(config: EdgeCoreConfig) -> tuple[Directory, ...]:
         "of the database": config.outbox_path.parent,
     }
     return tuple(directory(purpose, path) for purpose, path in wanted.items())
+
+
+def mapper_socket(path: Path) -> MapperSocket:
+    """Return the socket of mappers; it is connected to, and nothing is said."""
+    try:
+        group = _group_name(path.stat().st_gid)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(_SOCKET_SECONDS)
+            with short_name(path) as name:
+                probe.connect(name)
+    except OSError as error:
+        return MapperSocket(path=str(path), problem=advice(error), denied=isinstance(error, PermissionError))
+    return MapperSocket(path=str(path), group=group)
+
+
+def _group_name(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
 
 
 def directory(purpose: str, path: Path) -> Directory:
@@ -69,11 +94,24 @@ def has_unit(directories: Iterable[Path] = UNIT_DIRECTORIES) -> bool:
 
 def ports(config: EdgeCoreConfig, proc: Path = PROC) -> tuple[Listening, ...]:
     """Return the ports that the node listens on."""
+    return tuple(
+        Listening(purpose=purpose, address=address, port=port, taken=_taker(address, port, proc))
+        for purpose, address, port in _wanted_ports(config)
+    )
+
+
+def _wanted_ports(config: EdgeCoreConfig) -> Iterator[tuple[str, str, int]]:
     kubelet = config.modules.edged.tailored_kubelet_config
-    if not kubelet.read_only_port:
-        return ()
-    taken = _taker(kubelet.address, kubelet.read_only_port, proc)
-    return (Listening(purpose="readOnlyPort", address=kubelet.address, port=kubelet.read_only_port, taken=taken),)
+    if kubelet.read_only_port:
+        yield "readOnlyPort", kubelet.address, kubelet.read_only_port
+    if config.runs_mqtt_broker:
+        host, _, port = config.modules.event_bus.mqtt_server_internal.partition("://")[2].rpartition(":")
+        yield "mqttServerInternal", "127.0.0.1" if host == "localhost" else host.strip("[]"), int(port)
+
+
+def broker(searched: str = SEARCHED) -> BrokerNeeds:
+    """Return what the MQTT broker that edgecore runs needs."""
+    return BrokerNeeds(program=str(find_mosquitto(searched) or ""))
 
 
 def lock_holder(root: Path, proc: Path = PROC) -> str:

@@ -62,10 +62,10 @@ def identity(config: EdgeCoreConfig, clock: Clock) -> Identity:
 
 def cloud(config: EdgeCoreConfig, clock: Clock) -> CloudReach:
     """Return the facts of the cloud's servers; the server of certificates only with TLS."""
-    target = Target.parse(config.websocket_url)
     settings = certificate_settings(config)
     if settings is None:
-        return CloudReach(secure=False, link=_ask("link", target.host, target.port, "/", None, clock).reach)
+        link, *backups = _links(config, None, clock)
+        return CloudReach(secure=False, link=link, backups=tuple(backups))
     # the unverified server first: its date tells a wrong clock from a wrong certificate
     parts = urlsplit(settings.server)
     unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -76,12 +76,20 @@ def cloud(config: EdgeCoreConfig, clock: Clock) -> CloudReach:
         context = client_context(paths.authority, paths.certificate, paths.key)
     except OSError as error:
         problem = _unreadable(paths) or explain(error)
-        link = Reach(purpose="link", host=target.host, port=target.port, tls_problem=problem)
+        target = Target.parse(config.websocket_url)
+        links = [Reach(purpose="link", host=target.host, port=target.port, tls_problem=problem)]
     else:
-        link = _ask("link", target.host, target.port, "/", context, clock).reach
+        links = _links(config, context, clock)
+    is_other = _is_other(said.body, paths.authority)
     return CloudReach(
-        secure=True, link=link, certificates=said.reach, other_authority=_is_other(said.body, paths.authority)
+        secure=True, link=links[0], backups=tuple(links[1:]), certificates=said.reach, other_authority=is_other
     )
+
+
+def _links(config: EdgeCoreConfig, context: ssl.SSLContext | None, clock: Clock) -> list[Reach]:
+    """Test the websocket of each cloudcore."""
+    targets = [Target.parse(url) for url in config.websocket_urls]
+    return [_ask("link", target.host, target.port, "/", context, clock).reach for target in targets]
 
 
 def _unreadable(paths: CertificatePaths) -> str:

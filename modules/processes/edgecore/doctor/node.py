@@ -18,7 +18,9 @@ from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.socket_path import socket_path
 
 SECONDS: Final = 2.5
-_METRIC: Final = re.compile(rb"^(edgehub_connected|edgehub_waiting_messages)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+_METRIC: Final = re.compile(
+    rb"^(edgehub_connected|edgestream_connected|edgehub_waiting_messages)(?:\{[^}]*\})? (\S+)$", re.MULTILINE
+)
 
 
 def running(config: EdgeCoreConfig, proc: Path = machine.PROC) -> Running:
@@ -34,14 +36,16 @@ def running(config: EdgeCoreConfig, proc: Path = machine.PROC) -> Running:
         if not error.status:
             return Running(pid=pid, problem=str(error))
         health = "; ".join(str(error).split("\n"))
-    connected, waiting = None, 0.0
+    connected, tunnel, waiting = None, None, 0.0
     with suppress(NodeError):
         for name, value in _METRIC.findall(node.get("/metrics")):
             if name == b"edgehub_connected":
                 connected = float(value) > 0
+            elif name == b"edgestream_connected":
+                tunnel = float(value) > 0
             else:
                 waiting += float(value)
-    return Running(pid=pid, health=health, connected=connected, waiting=round(waiting))
+    return Running(pid=pid, health=health, connected=connected, tunnel=tunnel, waiting=round(waiting))
 
 
 def runtime(config: EdgeCoreConfig) -> Runtime:

@@ -24,10 +24,9 @@ ANSWERS: Final[dict[str, str]] = {
     "ctl": "its verbs are commands of edgecore itself: `edgecore get pods`",
     "ps": "`edgecore pods` lists the pods",
     "list": "`edgecore pods` lists the pods, `edgecore store list` all stored objects",
-    "images": "`edgecore get node -o yaml` lists the images under status.images",
     "inspect": "`edgecore describe pod POD`, or `edgecore get pod POD -o yaml`",
     "stats": "`edgecore top pods`",
-    "pull": "an image is pulled when a pod needs it; imagePullPolicy of its container says when",
+    "pull": "an image is pulled when a pod needs it, as its imagePullPolicy says, or by `edgecore images pull IMAGE`",
     "play": _STATIC,
     "stop": _ASK_THE_CLOUD,
     "rm": _ASK_THE_CLOUD,
@@ -41,7 +40,6 @@ ANSWERS: Final[dict[str, str]] = {
     "system": "`edgecore doctor` checks the node; images and dead containers are removed by themselves",
     "server": "the cloud is another program: `cloudcore run`",
     "agent": "`edgecore run`",
-    "reset": "`edgecore uninstall` removes what running left",
     "upgrade": "`pip install --upgrade`, then a restart; containers run on meanwhile",
 }
 """For commands of kubectl, podman, k3s, keadm and iotedge that are not here."""

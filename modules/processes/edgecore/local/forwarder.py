@@ -8,10 +8,10 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from beehive.http.spdy import ConnectionEnd, StreamData, StreamEnd
 from beehive.printable import clipped
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.node import say
-from modules.processes.edgecore.local.spdy import ConnectionEnd, StreamData, StreamEnd
 from modules.processes.edgecore.local.spdy_link import PORT_FORWARD, SpdyLink
 from modules.tools.printing.terminal import print_lines
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from modules.processes.edgecore.local.spdy import SpdyEvent
+    from beehive.http.spdy import SpdyEvent
 
 _READ_BYTES: Final = 32 * 1024
 _LONGEST_ERROR: Final = 4096

@@ -77,7 +77,13 @@ class NodeClient:
         return ExecResult(run.stdout, run.stderr, run.exit_code)
 
     def stream(
-        self, path: str, *, patient: bool = False, method: str = "GET", headers: Mapping[str, str] = _NONE
+        self,
+        path: str,
+        *,
+        patient: bool = False,
+        method: str = "GET",
+        headers: Mapping[str, str] = _NONE,
+        body: bytes | None = None,
     ) -> Iterator[bytes]:
         """Yield the answer as it arrives; `patient` waits without a time limit."""
         connection = _Connection(self.path)
@@ -85,7 +91,7 @@ class NodeClient:
             connection.connect()
             if patient:
                 connection.sock.settimeout(None)
-            connection.request(method, path, headers=dict(headers))
+            connection.request(method, path, body, dict(headers))
             answer = connection.getresponse()
             if answer.status != 200:
                 text = answer.read(_READ_BYTES).decode(errors="replace").strip()

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
-from modules.processes.edgecore.local.channels import Channel, CommandExit, result_of
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import SECONDS, dial
-from modules.processes.edgecore.local.spdy import (
+from beehive.http.spdy import (
     ConnectionEnd,
     SpdyConnection,
     SpdyError,
@@ -19,6 +16,9 @@ from modules.processes.edgecore.local.spdy import (
     StreamData,
     StreamEnd,
 )
+from modules.processes.edgecore.local.channels import Channel, CommandExit, result_of
+from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.local.node import SECONDS, dial
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,46 +5,20 @@ Secrets are shown as marks, also inside other objects; equal values have equal m
 
 import argparse
 import difflib
-from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
-from time import gmtime, strftime
+from collections.abc import Sequence
 
 import msgspec
 import yaml
 
-from beehive.errors import BeehiveError
 from beehive.names import Operation
-from beehive.printable import printable
 from beehive.trace.redact import Redactor
 from metamanager.history import MARK_KEY
-from modules.processes.edgecore.config import ConfigError
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.store_commands.database import StoredChange, StoredObject, StoreReadError, opened
-from modules.tools.printing.terminal import print_error, print_json, print_lines, print_yaml
-
-_Command = Callable[[argparse.Namespace], None]
-
-
-def _command(function: _Command) -> Callable[[argparse.Namespace], int]:
-    """Turn errors of a command into a line on standard error and an exit status."""
-
-    @wraps(function)
-    def called(chosen: argparse.Namespace) -> int:
-        try:
-            function(chosen)
-        except ConfigError as error:
-            for problem in error.problems:
-                _say(f"error: {problem.render(error.source)}")
-            return ExitCode.CONFIGURATION
-        except BeehiveError as error:
-            _say(f"error: {error}")
-            return ExitCode.START_FAILED
-        return ExitCode.OK
-
-    return called
+from modules.processes.edgecore.store_commands.shared import database_command, print_table, seconds_of
+from modules.tools.printing.terminal import print_json, print_lines, print_yaml
 
 
-@_command
+@database_command
 def list_objects(chosen: argparse.Namespace) -> None:
     """List the stored objects."""
     with opened(chosen) as database:
@@ -54,10 +28,10 @@ def list_objects(chosen: argparse.Namespace) -> None:
         _print_json([_described(each) for each in objects])
         return
     rows = [(each.key, _version(each.resource_version), str(len(each.value)), _time(each.updated)) for each in objects]
-    _print_table(("KEY", "VERSION", "SIZE", "UPDATED"), rows)
+    print_table(("KEY", "VERSION", "SIZE", "UPDATED"), rows)
 
 
-@_command
+@database_command
 def get(chosen: argparse.Namespace) -> None:
     """Print one object."""
     with opened(chosen) as database:
@@ -69,7 +43,7 @@ def get(chosen: argparse.Namespace) -> None:
         print_yaml(msgspec.json.decode(_as_json(text)), width=120)
 
 
-@_command
+@database_command
 def history(chosen: argparse.Namespace) -> None:
     """Print the last changes."""
     with opened(chosen) as database:
@@ -80,10 +54,10 @@ def history(chosen: argparse.Namespace) -> None:
         _print_json([_told(each) for each in changes])
         return
     rows = [(str(each.id), _time(each.at), each.key, _what(each), each.cause, each.message or "-") for each in changes]
-    _print_table(("CHANGE", "TIME", "KEY", "STATE", "CAUSE", "MESSAGE"), rows)
+    print_table(("CHANGE", "TIME", "KEY", "STATE", "CAUSE", "MESSAGE"), rows)
 
 
-@_command
+@database_command
 def diff(chosen: argparse.Namespace) -> None:
     """Print the difference between two states."""
     with opened(chosen) as database:
@@ -153,7 +127,7 @@ def _version(number: int) -> str:
 def _time(milliseconds: int) -> str:
     if not milliseconds:
         return "-"
-    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(milliseconds / 1000))}.{milliseconds % 1000:03d}Z"
+    return f"{seconds_of(milliseconds)}.{milliseconds % 1000:03d}Z"
 
 
 def _described(stored: StoredObject) -> dict[str, object]:
@@ -183,15 +157,3 @@ def _told(change: StoredChange) -> dict[str, object]:
 
 def _print_json(value: object) -> None:
     print_json(value, indent=2)
-
-
-def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    lines = [heads, *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
-    for line in lines:
-        padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print_lines([padded.rstrip()])
-
-
-def _say(text: str) -> None:
-    print_error("edgecore", text)

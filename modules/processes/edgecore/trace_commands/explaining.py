@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
+from modules.processes.edgecore.location import add_location
+
 COMMANDS: Final = "modules.tools.trace_tools.commands"
 """Module of the commands."""
 
@@ -18,15 +20,21 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help=_FILE)
+    parser.add_argument("file", type=Path, metavar="FILE", help=f"{_FILE}; a device of this node needs none")
     parser.add_argument(
-        "kind", metavar="KIND", help="for example pod, configmap, node; also KIND/NAME, as in pod/nginx"
+        "kind",
+        metavar="KIND",
+        nargs="?",
+        default="",
+        help="for example pod, configmap, node, device; also KIND/NAME, as in pod/nginx",
     )
     parser.add_argument(
         "name", metavar="NAME", nargs="?", default="", help="NAMESPACE/NAME, or NAME of a pod in the namespace default"
     )
     parser.add_argument("--all", action="store_true", help="also steps that repeat others")
     parser.add_argument("--json", action="store_true", help="for programs")
+    where = add_location(parser)
+    where.add_argument("--database", type=Path, metavar="FILE", help="of a device: an SQLite file")
     parser.set_defaults(command=f"{COMMANDS}:explain")
 
 

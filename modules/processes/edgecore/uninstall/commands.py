@@ -10,8 +10,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from beehive import RealClock
+from edged.embedded.errors import EmbeddedRuntimeError
 from modules.processes.edgecore.backup.commands import reporting
 from modules.processes.edgecore.backup.errors import BackupError
+from modules.processes.edgecore.embedded_runtime import purge_embedded_runtime
 from modules.processes.edgecore.location import NodeLocation, node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryTakenError, take_root_directory
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
@@ -55,6 +58,8 @@ def uninstall(chosen: argparse.Namespace) -> None:
             end_pods(config, uids, _say)
             unmount_below(root, _say)
             remove_cgroups(config, uids, _say)
+            if (config.uses_oci_runtime or config.uses_docker_runtime) and not chosen.keep_data:
+                _purge_runtime(config)
         left = [] if chosen.keep_data else _remove(found, units)
     _tell_rest(config, left, kept=chosen.keep_data)
 
@@ -106,6 +111,17 @@ def _stop(root: Path) -> None:
                 raise BackupError("edgecore does not stop", f"process {process}", f"waited {STOP_SECONDS:.0f} s")
         finally:
             os.close(descriptor)
+
+
+def _purge_runtime(config: EdgeCoreConfig) -> None:
+    """Remove images, mounts and the pod network of the OCI runtime."""
+    clock = RealClock()
+    try:
+        purge_embedded_runtime(config, clock)
+    except EmbeddedRuntimeError as error:
+        raise BackupError(error.attempt, error.reason, error.hint) from error
+    finally:
+        clock.close()
 
 
 def _remove(found: Leftovers, units: list[Path]) -> list[Path]:

@@ -17,10 +17,20 @@ from modules.processes.edgecore.ownership import LOCK_FILE
 from modules.processes.edgecore.socket_path import SOCKET
 from modules.processes.edgecore.trace_socket import SOCKET as TRACE_SOCKET
 
-_TREES: Final = ("embedded", "plugins/kubernetes.io", "pods", "pod-resources", "traces", DAMAGED)
+_TREES: Final = (
+    "embedded",
+    "oci",
+    "image-archives",
+    "plugins/kubernetes.io",
+    "pods",
+    "pod-resources",
+    "traces",
+    DAMAGED,
+)
 _FILES: Final = (
     SOCKET,
     "embedded.sock",
+    "oci.sock",
     TRACE_SOCKET,
     "device-plugins/kubelet.sock",
     "device-plugins/kubelet_internal_checkpoint",
@@ -65,7 +75,7 @@ def leftovers(config: EdgeCoreConfig, location: NodeLocation) -> Leftovers:
     if not (edged / LOCK_FILE).exists():
         trees: list[Path] = []
     else:
-        trees = [edged / name for name in (*_TREES, *_FILES)]
+        trees = [*(edged / name for name in (*_TREES, *_FILES)), config.modules.device_twin.dmi_socket]
     manifests = config.modules.edged.tailored_kubelet_config.static_pod_path
     files = [
         *trees,

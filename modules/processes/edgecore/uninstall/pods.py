@@ -93,9 +93,9 @@ def _runtime(config: EdgeCoreConfig) -> Iterator[CriClient]:
         finally:
             client.close()
         return
-    from edged.embedded import EmbeddedRuntime  # noqa: PLC0415 - a node with containerd does not need it
+    from modules.processes.edgecore.embedded_runtime import embedded_runtime  # noqa: PLC0415 - not with containerd
 
-    embedded = EmbeddedRuntime(config.embedded_runtime_root, config.embedded_runtime_socket, RealClock())
+    embedded = embedded_runtime(config, RealClock())
     embedded.start()
     try:
         client = CriClient(config.runtime_endpoint, config.image_endpoint, request_timeout=_REQUEST_SECONDS)

@@ -116,7 +116,7 @@ def policy(**spec: Any) -> CSIDriver:
 @pytest.mark.parametrize(
     ("driver", "attached"), [(None, True), (policy(), True), (policy(attach_required=False), False)]
 )
-def test_what_has_to_be_attached(driver: CSIDriver | None, attached: bool) -> None:
+def test_volumes_that_must_be_attached(driver: CSIDriver | None, attached: bool) -> None:
     assert rules.must_be_attached(driver) is attached
 
 

@@ -137,7 +137,7 @@ def test_where_things_are_is_a_kubelets_layout(node: Node) -> None:
     assert staged.endswith("/globalmount")
 
 
-def test_what_the_driver_is_told(node: Node) -> None:
+def test_the_driver_gets_the_volume_and_its_parameters(node: Node) -> None:
     volume = CsiVolume(
         "pv1", NAME, "disk-1", ("ReadWriteMany",), {"tier": "fast"}, "ext4", ("noatime",), read_only=True,
         stage_secret=SecretReference("s", "ns"),

@@ -96,8 +96,8 @@ def nested(levels: int) -> JsonObject:
         ({"verb": "get", "plural": "deployments", "api_version": "apps/v1", "name": "d"}, 404),
         ({"verb": "get"}, 405),
         ({"verb": "walk", "name": "c"}, 405),
-        ({"verb": "get", "name": "c", "subresource": "scale"}, 400),
-        ({"verb": "delete", "name": "c", "options": {"dryRun": ["Some"]}}, 400),
+        ({"verb": "get", "name": "c", "subresource": "scale"}, 404),
+        ({"verb": "delete", "name": "c", "options": {"dryRun": ["Some"]}}, 422),
         ({"verb": "delete", "name": "c", "options": {"gracePeriodSeconds": -1}}, 400),
         ({"verb": "delete", "name": "c", "options": {"preconditions": [1]}}, 400),
         ({"verb": "update", "name": "c", "body": {"metadata": {"name": "c"}, "x": nested(495)}}, 400),
@@ -141,3 +141,43 @@ def test_a_pod_for_a_node_that_nobody_has_seen_gets_a_warning() -> None:
     )
     cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n9"}})
     assert serve(cluster, msgspec.structs.replace(create, body={**pod, "metadata": {"name": "q"}})).warnings == ()
+
+
+def test_an_older_state_of_a_status_is_a_conflict(api: Api) -> None:
+    """The status subresource has optimistic concurrency, and takes labels (recorded); the spec stays."""
+    made = api("create", body=POD, plural="pods")
+    put = {**made, "status": {"phase": "Running"}, "spec": {}}
+    put["metadata"] = {**made["metadata"], "labels": {"a": "b"}}
+    stored = api("update", "p", put, "pods", subresource="status")
+    assert (stored["status"]["phase"], stored["metadata"]["labels"]) == ("Running", {"a": "b"})
+    assert stored["spec"] == made["spec"]
+    assert api("update", "p", put, "pods", subresource="status")["reason"] == "Conflict"
+
+
+def test_kubectl_debug_adds_ephemeral_containers(api: Api) -> None:
+    """By their subresource, which changes nothing else, and is not for nodes."""
+    made = api("create", body=POD, plural="pods")
+    debugger = {"name": "debugger-x", "image": "busybox:1.36", "targetContainerName": "app"}
+    patch = {"spec": {"ephemeralContainers": [debugger], "hostNetwork": True}}
+    asked = {"plural": "pods", "subresource": "ephemeralcontainers"}
+    patched = api("patch", "p", patch, patch_type=STRATEGIC, **asked)
+    assert [each["name"] for each in patched["spec"]["ephemeralContainers"]] == ["debugger-x"]
+    assert "hostNetwork" not in patched["spec"]
+    assert api("get", "p", **asked)["spec"]["ephemeralContainers"]
+    assert api("update", "p", {**patched, "metadata": made["metadata"]}, **asked)["reason"] == "Conflict"
+    removed = {**patched, "spec": {**patched["spec"], "ephemeralContainers": []}}
+    assert api("update", "p", removed, **asked)["code"] == 422
+    assert api("patch", "p", patch, patch_type=STRATEGIC, node="n1", **asked)["code"] == 404
+
+
+def test_a_deleted_namespace_takes_its_objects_along(api: Api) -> None:
+    """Pods end in their grace periods; what is elsewhere stays."""
+    made = api("create", body={"metadata": {"name": "ns"}}, plural="namespaces", namespace="")
+    assert (made["metadata"]["labels"], made["status"]) == ({"kubernetes.io/metadata.name": "ns"}, {"phase": "Active"})
+    assert made["spec"] == {"finalizers": ["kubernetes"]}
+    api("create", body=POD, plural="pods")
+    api("create", body={"metadata": {"name": "c"}}, namespace="other")
+    api("delete", "ns", plural="namespaces", namespace="")
+    assert api("get", "c")["code"] == 404
+    assert api("get", "p", plural="pods")["metadata"]["deletionTimestamp"]
+    assert api("get", "c", namespace="other")["kind"] == "ConfigMap"

@@ -269,6 +269,21 @@ def test_a_pod_without_a_node_waits_for_the_only_node(cluster: Cluster) -> None:
     assert other["spec"]["nodeName"] == "second", "it has fewer pods"
 
 
+def test_the_pods_that_wait_are_those_without_a_node_after_a_roll_back_too(cluster: Cluster) -> None:
+    """They are counted as they come and go: nobody goes through ten thousand pods for one that has ended."""
+    storage = cluster.storage
+    cluster.apply(pod("first", nodeName=""))
+    storage.take_events()
+    storage.set_savepoint()
+    cluster.apply(pod("second", nodeName=""))
+    cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
+    assert not cluster.waiting_pods()
+    storage.roll_back()
+    assert [each["metadata"]["name"] for each in cluster.waiting_pods()] == ["first"]
+    storage.remove(ObjectKey("Pod", "default", "first"))
+    assert not cluster.waiting_pods()
+
+
 def test_a_pod_that_no_node_fits_says_so_until_one_does(cluster: Cluster) -> None:
     """A condition and one Event for each reason, as kube-scheduler's."""
     made, _ = cluster.apply(pod(nodeName="", nodeSelector={"kind": "fast"}))

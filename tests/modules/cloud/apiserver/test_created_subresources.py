@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from beehive.clock import RealClock
-from modules.cloud.apiserver.api_calls import serve
+from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
 from tests.modules.cloud.objects import pod
@@ -86,4 +86,31 @@ def test_a_token_is_for_an_existing_account_and_for_ten_minutes_at_least(cluster
 
 @pytest.mark.parametrize(("plural", "subresource"), [("pods", "binding"), ("serviceaccounts", "token")])
 def test_a_node_gets_neither(cluster: Cluster, plural: str, subresource: str) -> None:
-    assert refused(create(cluster, plural, "web", subresource, {}, node="n1"))[0] == 400
+    assert refused(create(cluster, plural, "web", subresource, {}, node="n1"))[0] == 404
+
+
+def eviction(**options: Any) -> dict[str, Any]:
+    """Return an Eviction."""
+    return {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": "web"}, "deleteOptions": options}
+
+
+def test_an_evicted_pod_ends_in_its_grace_period(cluster: Cluster) -> None:
+    """`kubectl drain` creates this subresource where discovery has it; a dry run changes nothing."""
+    cluster.create(pod(nodeName="n1"))
+    with pytest.raises(DryRunError):
+        create(cluster, "pods", "web", "eviction", eviction(dryRun=["All"]))
+    result = create(cluster, "pods", "web", "eviction", eviction(gracePeriodSeconds=7))
+    assert (result.created, (result.object or {})["status"]) == (True, "Success")
+    (ending,) = cluster.shown(cluster.storage.kinds.named("Pod"))
+    assert ending["metadata"]["deletionGracePeriodSeconds"] == 7
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [(eviction(gracePeriodSeconds="x"), 400), (eviction(preconditions={"uid": "other"}), 409),
+     ({"deleteOptions": 1}, 400)],
+)  # fmt: skip
+def test_an_eviction_that_is_refused(cluster: Cluster, body: dict[str, Any], code: int) -> None:
+    cluster.create(pod(nodeName="n1"))
+    assert refused(create(cluster, "pods", "web", "eviction", body))[0] == code
+    assert refused(create(cluster, "pods", "web", "eviction", eviction(), node="n1"))[0] == 404, "nodes may not"

@@ -11,10 +11,12 @@ from sqlalchemy import delete
 
 from beehive.simulation import Simulation
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.database import engine
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.engine import make_engine, url_of
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.tables import tables
+from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.kinds import ObjectKey, kind_named
 from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
 from modules.cloud.apiserver.storage import ObjectEvent
@@ -350,11 +352,10 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
     assert path.read_text().startswith("these are")
 
 
-def test_another_process_that_holds_the_file_is_waited_for(tmp_path: Path) -> None:
+def test_another_process_that_holds_the_file_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (_, *others) = engine._SQLITE_PRAGMAS
+    monkeypatch.setattr(engine, "_SQLITE_PRAGMAS", ("PRAGMA busy_timeout=1", *others))
     with Cloud(str(tmp_path / "cloud.db")) as cloud, closing(sqlite3.connect(tmp_path / "cloud.db")) as other:
-        cloud.database.engine.dispose()
-        with cloud.database.engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA busy_timeout=1")
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseError, match="database is locked"):
             cloud.transactions.begin()
@@ -370,3 +371,27 @@ def test_a_password_is_in_no_error(url: str) -> None:
     with pytest.raises(DatabaseError) as refused:
         Database(url, "a")
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_turn_of_a_database_in_memory_begins_with_its_first_use() -> None:
+    """It waits for no other module's turn, reads what it has written, and what is abandoned is not there."""
+    turn = Turns()
+    database = Database("sqlite://", "a", turn=turn)
+    kept, dropped = ObjectSync(WEB, 7), ObjectSync(SETTINGS, 8)
+    database.begin()
+    database.put_object_sync("n1", "kept", kept)
+    database.commit(1)
+    assert turn.acquire()  # for another module's transaction
+    assert database.begin().objects == []
+    assert database.in_transaction
+    database.commit(1)
+    database.begin()
+    assert database.object_syncs_of("n1") == {"kept": kept}
+    database.put_object_sync("n1", "dropped", dropped)
+    database.abandon()
+    turn.release()
+    database.begin()
+    assert database.object_syncs_of("n1") == {"kept": kept}
+    database.close()
+    with pytest.raises(DatabaseError, match="no transaction has begun"):
+        database.object_syncs_of("n1")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.errors import BadRequestError, UnprocessableError
+from modules.cloud.apiserver.errors import BadRequestError, TooLargeError, UnprocessableError
 from modules.cloud.apiserver.json_patch import OPERATIONS, apply_json_patch
 
 
@@ -53,6 +53,10 @@ def test_an_operation(document: Any, operations: Any, result: Any) -> None:
         {"op": "copy", "from": "/nothing", "path": "/x"},
         {"op": "test", "path": "/list/0", "value": True},
         {"op": "add", "path": "/text/0", "value": "x"},
+        {"op": "walk", "path": "/a"},
+        {"op": ["add"], "path": "/a"},
+        {"op": "add", "path": "a", "value": 1},
+        {"op": "add", "path": "/a"},
     ],
 )
 def test_an_operation_that_does_not_fit(operation: Any) -> None:
@@ -66,18 +70,12 @@ def test_copies_of_copies_do_not_fill_the_memory() -> None:
         apply_json_patch({"a": ["x" * 1000]}, copies)
 
 
-@pytest.mark.parametrize(
-    "patch",
-    [
-        {},
-        [1],
-        [{"op": "walk", "path": "/a"}],
-        [{"op": ["add"], "path": "/a"}],
-        [{"op": "add", "path": "a", "value": 1}],
-        [{"op": "add", "path": "/a"}],
-        [{"op": "test", "path": "", "value": {}}] * (OPERATIONS + 1),
-    ],
-)
+@pytest.mark.parametrize("patch", [{}, [1], "x", None])
 def test_what_is_no_json_patch(patch: Any) -> None:
     with pytest.raises(BadRequestError):
         apply_json_patch({}, patch)
+
+
+def test_a_patch_of_too_many_operations() -> None:
+    with pytest.raises(TooLargeError, match="maximum operations in a JSON patch is 10000, got 10001"):
+        apply_json_patch({}, [{"op": "test", "path": "", "value": {}}] * (OPERATIONS + 1))

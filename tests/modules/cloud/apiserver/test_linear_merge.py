@@ -114,5 +114,5 @@ def test_a_pod_of_many_containers_is_checked_in_linear_time() -> None:
     names = [*counted(3000, "c"), Counted("c0")]
     containers = [{"name": name, "image": "i"} for name in names]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
-    with pytest.raises(InvalidError, match="Duplicate value: c0"):
+    with pytest.raises(InvalidError, match='Duplicate value: "c0"'):
         validate_object(pod)

@@ -1,9 +1,15 @@
 """Lists in parts: in order, each part as long as was asked for, while objects come and go."""
 
+import random
+from typing import Any
+
+import pytest
+
 from beehive.simulation import Simulation
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
+from modules.cloud.apiserver.past_states import BYTES, CHANGES
 from modules.cloud.apiserver.storage import Storage
 from modules.cloud.client.calls import ApiCall
 from tests.modules.cloud.objects import configmap
@@ -16,6 +22,13 @@ def _listed(cluster: Cluster, namespace: str = "", **options: object) -> JsonObj
     listed = serve(cluster, call).object
     assert listed is not None
     return listed
+
+
+def _refused(cluster: Cluster, **options: object) -> JsonObject:
+    call = ApiCall(verb="list", api_version="v1", plural="configmaps", options=options)
+    refusal = serve(cluster, call).refusal
+    assert refusal is not None
+    return refusal
 
 
 def _names(objects: list[JsonObject]) -> list[str]:
@@ -39,15 +52,99 @@ def test_parts_of_a_list_are_in_order_and_say_how_many_objects_follow() -> None:
     assert second["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"]}
 
 
-def test_a_part_begins_after_the_last_object_of_the_one_before_although_that_is_gone() -> None:
-    """What was made meanwhile, and belongs there, is in it."""
-    cluster = _cluster("a", "b", "d")
+def test_all_parts_of_a_list_are_of_one_version() -> None:
+    """What is made, changed and removed meanwhile is not in the later parts; a new list has it."""
+    cluster = _cluster("a", "b", "d", "e")
     first = _listed(cluster, limit=2)
-    cluster.storage.remove(ObjectKey("ConfigMap", "default", "b"))
+    for name in ("b", "e"):
+        cluster.storage.remove(ObjectKey("ConfigMap", "default", name))
     for name in ("aa", "c"):
         cluster.storage.create(configmap(name))
+    cluster.storage.replace({**configmap("d"), "data": {"new": "1"}})
     second = _listed(cluster, limit=2, **{"continue": first["metadata"]["continue"]})
-    assert _names(second["items"]) == ["c", "d"]
+    assert _names(second["items"]) == ["d", "e"]
+    assert second["items"][0]["data"] == configmap("d")["data"]
+    assert second["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"]}
+    assert _names(_listed(cluster)["items"]) == ["a", "aa", "c", "d"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_earlier_state_is_read_as_it_was(seed: int) -> None:
+    """After any changes and rollbacks, by an exact list, whole and in parts."""
+    source, storage = Simulation(seed).clock.random, Storage(Simulation(seed).clock)
+    cluster = Cluster(Simulation(seed).clock, storage=storage)
+    states: dict[int, list[JsonObject]] = {}
+    for _ in range(60):
+        storage.take_events()
+        storage.set_savepoint()
+        for _ in range(source.randint(1, 3)):
+            _change(storage, f"m{source.randrange(8)}", source)
+        if source.random() < 0.3:
+            storage.roll_back()
+        states[storage.version] = storage.list(_MAP)
+    for version, objects in states.items():
+        exact: dict[str, Any] = {"resourceVersion": str(version), "resourceVersionMatch": "Exact"}
+        whole = _listed(cluster, **exact)
+        assert (whole["items"], whole["metadata"]) == (objects, {"resourceVersion": str(version)})
+        part = _listed(cluster, limit=3, **exact)
+        read = part["items"]
+        while "continue" in part["metadata"]:
+            part = _listed(cluster, limit=3, **{"continue": part["metadata"]["continue"]})
+            read += part["items"]
+        assert read == objects
+
+
+def _change(storage: Storage, name: str, source: random.Random) -> None:
+    if storage.find(ObjectKey("ConfigMap", "default", name)) is None:
+        storage.create(configmap(name))
+    elif source.random() < 0.5:
+        storage.replace({**configmap(name), "data": {"value": str(source.random())}})
+    else:
+        storage.remove(ObjectKey("ConfigMap", "default", name))
+
+
+def test_a_list_whose_state_is_forgotten_has_expired() -> None:
+    """A token comes with the refusal of a part, and goes on with the present objects; an exact list has none."""
+    cluster = _cluster("a", "b", "d")
+    first = _listed(cluster, limit=2)
+    cluster.storage.create(configmap("c"))
+    cluster.storage.forget_past()
+    refusal = _refused(cluster, limit=2, **{"continue": first["metadata"]["continue"]})
+    assert (refusal["code"], refusal["reason"]) == (410, "Expired")
+    rest = _listed(cluster, limit=2, **{"continue": refusal["metadata"]["continue"]})
+    assert _names(rest["items"]) == ["c", "d"]
+    assert rest["metadata"]["resourceVersion"] == str(cluster.storage.version)
+    version = first["metadata"]["resourceVersion"]
+    assert _refused(cluster, limit=2, resourceVersion=version)["metadata"] == {}
+
+
+def test_the_past_is_bounded() -> None:
+    """By the number of changes and by their bytes, for each kind; other kinds keep theirs."""
+    cluster = _cluster("a", "b")
+    token = _listed(cluster, limit=1)["metadata"]["continue"]
+    for number in range(CHANGES):
+        cluster.storage.replace({**configmap("a"), "data": {"value": str(number)}})
+    assert _names(_listed(cluster, **{"continue": token})["items"]) == ["b"]
+    cluster.storage.create(configmap("c"))
+    assert _refused(cluster, **{"continue": token})["code"] == 410
+    token = _listed(cluster, limit=1)["metadata"]["continue"]
+    for number in range(4):
+        cluster.storage.replace({**configmap("b"), "data": {"value": f"{number}" * (BYTES // 4)}})
+    assert _refused(cluster, **{"continue": token})["code"] == 410
+
+
+def test_of_the_changes_of_another_cloudcore_only_the_last_state_is_known() -> None:
+    """A list of a version in between has expired; one of the version before is read."""
+    cluster = _cluster("a", "b")
+    storage = cluster.storage
+    before, other = storage.version, storage.get(ObjectKey("ConfigMap", "default", "b"))
+    changed = {**other, "metadata": {**other["metadata"], "resourceVersion": str(before + 3)}, "data": {"new": "1"}}
+    storage.take_events()
+    storage.adopt([(ObjectKey("ConfigMap", "default", "b"), changed)], before + 3, complete=False)
+    exact = {"resourceVersionMatch": "Exact"}
+    assert _listed(cluster, resourceVersion=str(before), **exact)["items"][1] == other
+    assert _listed(cluster, resourceVersion=str(before + 3), **exact)["items"][1] == changed
+    assert _refused(cluster, resourceVersion=str(before + 1), **exact)["code"] == 410
 
 
 def test_a_selected_list_has_full_parts_and_no_count() -> None:

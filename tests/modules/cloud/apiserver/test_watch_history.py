@@ -5,7 +5,7 @@ from __future__ import annotations
 from beehive.simulation import Simulation
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.kinds import ObjectKey
-from modules.cloud.apiserver.watch_history import CHANGES, WatchHistory, WatchQuery
+from modules.cloud.apiserver.watch_history import BYTES, CHANGES, WatchHistory, WatchQuery
 from tests.modules.cloud.objects import configmap, pod
 
 
@@ -62,3 +62,16 @@ def test_a_change_that_is_not_noted_yet_comes_after_the_start() -> None:
     first = watched.apply(configmap("a"))
     watched.cluster.apply(configmap("b"))
     assert watched.history.start(WatchQuery("ConfigMap", first)).version == first
+
+
+def test_deleted_objects_count_with_their_size() -> None:
+    """The history holds them; a few hundred large configmaps would stay in memory after their deletion."""
+    watched = Watched()
+    first = watched.apply(*(configmap(name, a="x" * (BYTES // 3)) for name in "abcd"))
+    for name in "abcd":
+        watched.cluster.delete(ObjectKey("ConfigMap", "default", name))
+        last = watched.noted()
+    refusal = watched.history.start(WatchQuery("ConfigMap", first)).refusal
+    assert refusal is not None
+    assert refusal["code"] == 410
+    assert watched.since(last - 1) == [("DELETED", "d")]

@@ -134,9 +134,9 @@ def test_an_object_is_the_result() -> None:
 
 
 def test_a_status_is_the_refusal() -> None:
-    """Its code is the response's."""
-    status = {"kind": "Status", "reason": "NotFound", "message": 'pods "web" not found', "details": {"name": "web"}}
-    refusal = result(404, json.dumps(status).encode()).refusal
+    """Its code is the response's, and it has no kind: so KubeEdge's cloudcore passes it on to a node."""
+    status = {"reason": "NotFound", "message": 'pods "web" not found', "details": {"name": "web"}}
+    refusal = result(404, json.dumps({"kind": "Status", "apiVersion": "v1", **status}).encode()).refusal
     assert refusal == {**status, "code": 404}
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from modules.cloud.client.http import network_stream
+from modules.cloud.client.http.tls import TlsStream
 from modules.cloud.client.kubeconfig.model import UserEntry
 from modules.cloud.client.transport import ApiRequest
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
@@ -28,13 +31,41 @@ def core(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     tokens.chmod(0o600)
     tls = TlsConfig(directory=tmp_path / "tls", https_port=0)
     with Stub(tmp_path, tls=tls, secure_port=0, token_auth_file=tokens) as stub:
-        yield f"https://127.0.0.1:{stub.core.secure_port}", AuthorityFiles(tmp_path / "tls").authority
+        yield f"https://127.0.0.1:{stub.core.api_port}", AuthorityFiles(tmp_path / "tls").authority
 
 
 def pod(name: str) -> bytes:
     """A manifest."""
     spec = {"containers": [{"name": "main", "image": "busybox:1.35"}]}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}).encode()
+
+
+def test_requests_share_a_connection(core: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads, writes and refusals, one after the other, need one TLS handshake in all; with a watch two."""
+    handshakes: list[str] = []
+
+    class Counted(TlsStream):
+        def __init__(self, context: ssl.SSLContext, name: str) -> None:
+            super().__init__(context, name)
+            handshakes.append(name)
+
+    monkeypatch.setattr(network_stream, "TlsStream", Counted)
+    url, authority = core
+    token = tmp_path / "token"
+    token.write_text("admins-token\n")
+    with client(url, UserEntry(token_file=str(token)), certificate_authority=str(authority)) as api:
+        for name in ("a", "b"):
+            assert api.ask(PODS, "POST", body=pod(name), headers=JSON)[0] == 201
+            assert api.ask(PODS, "POST", body=pod(name), headers=JSON)[0] == 409
+            version = _list(api)["metadata"]["resourceVersion"]
+        assert len(handshakes) == 1
+        watch = Lines()
+        path = f"{PODS}?watch=1&resourceVersion={version}"
+        exchange = api.transport.start(ApiRequest(method="GET", path=path, stream=True, silence=600.0), watch)
+        assert watch.next().status == 200
+        assert api.ask(f"{PODS}/a")[0] == 200
+        exchange.cancel()
+    assert len(handshakes) == 2, "a stream takes the idle connection, so that the next request opens another"
 
 
 def test_pods_are_created_watched_and_deleted(core: tuple[str, Path], tmp_path: Path) -> None:

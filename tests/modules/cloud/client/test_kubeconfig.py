@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from modules.cloud.client.kubeconfig.errors import KubeconfigError
-from modules.cloud.client.kubeconfig.reading import MAX_BYTES, in_cluster, load, paths_of
+from modules.cloud.client.kubeconfig.reading import MAX_BYTES, in_cluster, load
 
 CONFIG = """\
 apiVersion: v1
@@ -58,13 +58,6 @@ def test_the_first_file_decides(tmp_path: Path) -> None:
     assert merged.select().cluster.server == "https://a:6443"
     assert merged.select("home").cluster.server == "https://a:6443"
     assert merged.current == "work"
-
-
-def test_files_of_the_environment(tmp_path: Path) -> None:
-    """KUBECONFIG lists files of which missing ones are skipped; without it the file in the home counts."""
-    first = _written(tmp_path / "a", CONFIG)
-    assert paths_of({"KUBECONFIG": f"{first}::{tmp_path}/missing"}, tmp_path) == [first]
-    assert paths_of({}, tmp_path) == []
 
 
 @pytest.mark.parametrize(

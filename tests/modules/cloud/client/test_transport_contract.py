@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive.runtime import Threads
@@ -19,9 +20,11 @@ from edged.server.responses import Peer, Reply, Response, Stream
 from modules.cloud.apiserver.endpoints.in_process import InProcessTransport
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
 from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.cloud.client.call_requests import request_of, result_of
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.http.factory import http_transport
 from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
-from modules.cloud.client.transport import ApiRequest, KubeTransport
+from modules.cloud.client.transport import ApiRequest, ApiResponse, KubeTransport, ResponseHead
 from modules.cloud.client.transport_errors import (
     KubeCutError,
     KubeDeadlineError,
@@ -50,18 +53,36 @@ class Service:
         if request.path == "/watch":
             subscription = self.subscriptions.subscribe("Pod")
             return Stream(
-                "application/json", lambda peer: self._pieces(peer, subscription), lambda: self._done(subscription)
+                "application/json",
+                lambda peer: self._pieces(peer, subscription),
+                lambda: self._done(subscription),
+                lambda woken: self._steps(subscription, woken),
             )
         status = 404 if request.path == "/missing" else 200
         text = f"{request.method} {request.path} {request.first('limit')} {request.header('accept')}".encode()
         return Response(status, "application/json", text + b" " + request.body, headers=(("Warning", "w"),))
 
+    def make(self, call: ApiCall, then: Callable[[ApiResult], None]) -> None:
+        """Answer a call within the process, by its name."""
+        self.begun.put(call.name)
+        refusal = {"code": 404, "message": "missing"} if call.name == "missing" else None
+        then(ApiResult(None if refusal else {"body": call.body}, refusal, created=call.verb == "create"))
+
     def _pieces(self, peer: Peer, subscription: Subscription) -> Generator[bytes, None, None]:
+        for step in self._steps(subscription, lambda: None):
+            if isinstance(step, bytes):
+                yield step
+            elif peer.gone_within(step, subscription.descriptor):
+                return
+
+    def _steps(self, subscription: Subscription, woken: Callable[[], None]) -> Iterator[bytes | float]:
+        subscription.woken = woken
         while True:
             changes, ended = subscription.take()
             yield from (f"{change.change}\n".encode() for change in changes)
-            if ended or peer.gone_within(TIMEOUT, subscription.descriptor):
+            if ended:
                 return
+            yield TIMEOUT
 
     def _done(self, subscription: Subscription) -> None:
         self.subscriptions.unsubscribe(subscription)
@@ -106,7 +127,7 @@ def _over_http() -> Iterator[Api]:
 def _in_process() -> Iterator[Api]:
     service, clock = Service(), ManualClock()
     runtime = Threads(clock)
-    transport = InProcessTransport(service, service.subscriptions, runtime)
+    transport = InProcessTransport(service, service.make, runtime)
     try:
         yield Api(transport, service, clock)
     finally:
@@ -225,8 +246,9 @@ def test_a_request_that_is_not_http_is_an_error(api: Api) -> None:
 
 def test_closing_ends_everything(api: Api) -> None:
     """What is under way, and what comes later, hears an error."""
-    waits, watch = api.start("/wait", "POST"), api.start("/watch", stream=True)
+    watch = api.start("/watch", stream=True)
     assert watch.next().status == 200
+    waits = api.start("/wait", "POST")
     assert {api.service.begun.get(timeout=TIMEOUT) for _ in range(2)} == {"/wait", "/watch"}
     api.service.go_on.clear()
     api.transport.close()
@@ -249,10 +271,39 @@ def test_a_paused_response_in_a_process_waits_for_its_reader() -> None:
         assert [heard.next() for _ in range(5)] == [b"ADDED\n"] * 5
 
 
+def test_a_call_in_a_process_needs_no_text() -> None:
+    """Its result comes as it is, with the status; in another user's name the text counts."""
+    with _in_process() as api:
+        call = ApiCall(verb="create", api_version="v1", plural="pods", namespace="n", name="ignored", body={"a": 1})
+        head, body = _answer(api, request_of(call))
+        assert (head.status, result_of(ApiResponse(head, body))) == (201, ApiResult({"body": {"a": 1}}, created=True))
+        missing = request_of(ApiCall(verb="get", api_version="v1", plural="pods", namespace="n", name="missing"))
+        head, body = _answer(api, missing)
+        assert (head.status, result_of(ApiResponse(head, body)).refusal) == (404, {"code": 404, "message": "missing"})
+        other = msgspec.structs.replace(missing, headers=(("Impersonate-User", "n1"),))
+        head, body = _answer(api, other)
+        assert (head.status, body) == (200, b"GET /api/v1/namespaces/n/pods/missing   ")
+        begun = [api.service.begun.get_nowait() for _ in range(3)]
+        assert begun == ["", "missing", "/api/v1/namespaces/n/pods/missing"]
+
+
+def _answer(api: Api, request: ApiRequest) -> tuple[ResponseHead, bytes]:
+    heard = Heard()
+    api.transport.start(request, heard)
+    head, body = heard.next(), b""
+    assert isinstance(head, ResponseHead), head
+    while (event := heard.next()) != "end":
+        body += event
+    return head, body
+
+
 def test_subscriptions_are_closed_with_their_server() -> None:
     """A killed server's watches leave no descriptor."""
     subscriptions = Subscriptions()
-    descriptor = subscriptions.subscribe("Pod").descriptor
+    subscription = subscriptions.subscribe("Pod")
+    descriptor = subscription.descriptor
     subscriptions.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
+    with pytest.raises(ValueError, match="closed"):
+        _ = subscription.descriptor

@@ -36,6 +36,16 @@ def message(resource: str, operation: str, source: str = "edgecontroller", group
     return Message(Header(msg_id="m"), route, content)
 
 
+def test_a_failed_call_of_kubeedges_servicebus_is_an_answer() -> None:
+    """Its message has no operation and no resource; it must end the caller's wait, which KubeEdge's cloud lets last."""
+    said = message("", "", source="servicebus", group="user", content={"status_code": 404})
+    answer = said.with_header(parent_msg_id="asked")
+    assert destination_of(answer) is Destination.ROUTER
+    assert on_node(answer, "n1").route.operation == "upload"
+    assert destination_of(said) is Destination.REFUSED
+    assert destination_of(answer.with_route(source="bus")) is Destination.REFUSED
+
+
 @pytest.mark.parametrize(
     ("sent", "needed"),
     [

@@ -204,8 +204,7 @@ class Served:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr("modules.cloud.cloudhub.incoming_frames.FULL_SECONDS", 3600.0)
+def served() -> Iterator[Served]:
     started = Served()
     yield started
     started.server.stop()
@@ -217,8 +216,8 @@ def frame(number: int, operation: str = "insert", size: int = 0) -> bytes:
 
 
 def test_the_hundredth_frame_of_one_node_does_not_wait_before_the_first_of_another(served: Served) -> None:
-    served.full.set()
     with served.node("greedy") as greedy, served.node("modest") as modest:
+        served.full.set()
         for number in range(60):
             greedy.send(frame(number))
         modest.send(frame(0))
@@ -284,8 +283,8 @@ def test_what_only_speaks_of_keepalives_keeps_its_place(served: Served) -> None:
 
 def test_what_was_read_is_handed_on_although_its_connection_has_ended(served: Served) -> None:
     """The node knows from the answered ping that it has been read, and will not send it again."""
-    served.full.set()
     with served.node("n1") as node:
+        served.full.set()
         for number in range(20):
             node.send(frame(number))
         assert node.ping().wait(DEADLINE)

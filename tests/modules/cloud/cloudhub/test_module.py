@@ -30,7 +30,7 @@ class ListLink:
     def __init__(self) -> None:
         self.frames: list[Message] = []
         self.closed = False
-        self.is_behind = False
+        self.is_behind = self.is_held_back = False
         self.handled_bytes: list[int] = []
 
     def handled(self, size: int) -> None:

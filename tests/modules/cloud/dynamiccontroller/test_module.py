@@ -11,7 +11,7 @@ import pytest
 
 from beehive import Message, ModuleName
 from beehive.testing import Harness
-from modules.cloud.client.calls import MOST_WATCHES, ApiCall, ApiResult
+from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, ApiCall, ApiResult
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.messages import HANDLED
 
@@ -160,3 +160,39 @@ def test_what_is_no_application_is_dropped(bee: Harness) -> None:
     bee.send(ModuleName.DYNAMICCONTROLLER, bee.message("node/n1/null", "null", [1]))
     (told,) = bee.sent
     assert (told.message.route.operation, told.message.content) == (HANDLED, {"n1": 1}), "and another may come"
+
+
+@pytest.mark.parametrize(
+    "path", ["/version", "/api", "/apis", "/api/v1", "/apis/devices.kubeedge.io/v1beta1", "/openapi/v3"]
+)
+def test_kubeedges_metaserver_passes_paths_of_discovery_through(bee: Harness, path: str) -> None:
+    """The key is the path then; kubectl at a node of KubeEdge's asks for these first. Everybody may read them."""
+    asked = answering(bee, ApiResult({"kind": "APIVersions"}))
+    content = content_of(ask(bee, app(Key=path)))
+    assert (content["Status"], base64.b64decode(content["RespBody"])) == ("Approved", b'{"kind":"APIVersions"}')
+    assert asked == [ApiCall(verb=DOCUMENT, api_version="", plural="", name=path, node="n1")]
+
+
+def test_an_application_without_an_error_is_read(bee: Harness) -> None:
+    answering(bee, ApiResult(FOUND))
+    assert content_of(ask(bee, app(Error=None, Option=None)))["Status"] == "Approved"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez"])
+def test_the_health_of_the_cloud_is_that_it_answers(bee: Harness, path: str) -> None:
+    assert base64.b64decode(content_of(ask(bee, app(Key=path)))["RespBody"]) == b"ok"
+
+
+@pytest.mark.parametrize("key", ["/metrics", "/apis/a/b/c/d/e/f", "/logs/x", "/openapi/v4", "/version/"])
+def test_no_other_path_is_passed_through(bee: Harness, key: str) -> None:
+    asked = answering(bee, ApiResult({}))
+    assert content_of(ask(bee, app(Key=key)))["Status"] == "Rejected"
+    assert content_of(ask(bee, app(Key="/version", Verb="delete")))["Status"] == "Rejected"
+    assert asked == []
+
+
+@pytest.mark.parametrize(("key", "namespace"), [("/core/v1/pods", ""), ("/core/v1/pods/default", "default")])
+def test_keys_of_earlier_kubeedges_lack_the_last_parts(bee: Harness, key: str, namespace: str) -> None:
+    asked = answering(bee, ApiResult({"kind": "PodList", "metadata": {}, "items": []}))
+    assert content_of(ask(bee, app(Key=key, Verb="list")))["Status"] == "Approved"
+    assert [(call.plural, call.namespace, call.name) for call in asked] == [("pods", namespace, "")]

@@ -15,11 +15,14 @@ from modules.cloud.apiserver.database.engine import IN_MEMORY
 from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, version_of
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
+from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.controller import Controller
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+DISCOVERY = "discovery"
+"""Verb of a request for the resources of a version."""
 _GONE = {"kind": "Status", "status": "Failure", "reason": "Expired", "message": "too old", "code": 410}
 
 
@@ -28,6 +31,8 @@ def call_of(request: ApiRequest) -> tuple[ApiCall, dict[str, str]]:
     url = urlsplit(request.path)
     parts = url.path.split("/")[2:]
     api_version, rest = ("v1", parts[1:]) if url.path.startswith("/api/") else ("/".join(parts[:2]), parts[2:])
+    if not rest:
+        return ApiCall(verb=DISCOVERY, api_version=api_version, plural=""), {}
     namespace, rest = (rest[1], rest[2:]) if rest[0] == "namespaces" and len(rest) > 2 else ("", rest)
     plural, name, subresource = (*rest, "", "")[:3]
     verb, query = _VERBS[request.method], dict(parse_qsl(url.query))
@@ -99,7 +104,7 @@ class FakeExchange:
 
     def tell(self, type_: str, obj: JsonObject) -> None:
         """Sends a change, if the watch selects the object."""
-        kind = kind_called(self.call.plural)
+        kind = self._server.cluster.storage.kinds.at(self.call.api_version, self.call.plural)
         is_selected = obj["kind"] == kind.name and (kind.name != "Pod" or obj["spec"].get("nodeName"))
         if is_selected and int(version_of(obj)) > int(self.query["resourceVersion"]):
             self.data(json.dumps({"type": type_, "object": obj}).encode() + b"\n")
@@ -187,14 +192,16 @@ class ClusterServer:
     def apply(self, *documents: JsonObject) -> None:
         """Writes objects as kubectl does."""
         for document in documents:
-            kind = kind_called(document["kind"])
+            kind = self.cluster.storage.kinds.of_object(document)
             meta = document["metadata"]
             result = self.call(self.call_for("patch", kind, meta["name"], patch_type=APPLY, body=document))
             assert result.refusal is None, result.refusal
 
     def remove(self, word: str, name: str) -> None:
         """Deletes an object at once."""
-        self.call(self.call_for("delete", kind_called(word), name, options={"gracePeriodSeconds": 0}))
+        custom = (one.kind for (_, plural), one in self.cluster.storage.kinds.custom().items() if plural == word)
+        kind = next(custom, None) or kind_called(word)
+        self.call(self.call_for("delete", kind, name, options={"gracePeriodSeconds": 0}))
 
     def call_for(self, verb: str, kind: Kind, name: str, **fields: Any) -> ApiCall:
         """A call for an object in the namespace `default`."""
@@ -228,6 +235,16 @@ class ClusterServer:
         else:
             self._answer(exchange)
 
+    def _discover(self, exchange: FakeExchange) -> None:
+        version = exchange.call.api_version
+        found = [one.kind for one in self.cluster.storage.kinds.custom().values() if one.kind.api_version == version]
+        resources = [
+            {"name": kind.plural, "kind": kind.name, "namespaced": kind.namespaced, "verbs": ["get", "list", "watch"]}
+            for kind in found
+        ]
+        status = {"kind": "Status", "code": 404, "message": "the server could not find the requested resource"}
+        exchange.answer(200 if found else 404, {"resources": resources} if found else status)
+
     def _watch(self, exchange: FakeExchange) -> None:
         if int(exchange.query["resourceVersion"]) > self.cluster.storage.version:
             exchange.answer(410, _GONE)
@@ -238,6 +255,9 @@ class ClusterServer:
         self._watches.append(exchange)
 
     def _answer(self, exchange: FakeExchange) -> None:
+        if exchange.call.verb == DISCOVERY:
+            self._discover(exchange)
+            return
         result = self.call(exchange.call)
         if result.object is None:
             assert result.refusal is not None
@@ -258,6 +278,7 @@ class ClusterController(Controller):
         database: of ObjectSyncs; None for one in memory.
         nodes: those that connect at once.
         keeps_state: whether what nodes have acknowledged is kept in the cluster.
+        lease: of this cloudcore.
     """
 
     def __init__(
@@ -268,11 +289,12 @@ class ClusterController(Controller):
         nodes: tuple[str, ...] = ("n1",),
         *,
         keeps_state: bool = False,
+        lease: LeaseSettings | None = None,
     ) -> None:
         self.bee = bee
         self.server = server or ClusterServer(bee.clock)
         self.database = database or Database(IN_MEMORY, "cloudcore", stores_objects=False)
-        bee.add(EdgeController, RemoteCluster(self.server.connect, keeps_state), self.database)
+        bee.add(EdgeController, RemoteCluster(self.server.connect, keeps_state), self.database, None, lease)
         bee.start()
         self.links = 0
         for each in nodes:

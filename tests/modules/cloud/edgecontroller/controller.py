@@ -1,18 +1,36 @@
-"""edgecontroller alone on a hive, in virtual time, for tests."""
+"""edgecontroller with the embedded API server on a hive, in virtual time, for tests."""
 
 from pathlib import Path
 from typing import Any
 
 from beehive.message import Message
 from beehive.testing import Harness
+from modules.cloud.apiserver.access.in_process import InProcessAccess
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.engine import IN_MEMORY
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.kinds import ObjectKey, kind_called
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
+from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.devicecontroller.definitions import definitions as device_definitions
+from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.messages import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, HANDLED, Acknowledged, ConnectEvent
+from modules.cloud.messages import (
+    ACKNOWLEDGED,
+    ACKNOWLEDGED_RESOURCE,
+    CLOUDCORES,
+    CLOUDCORES_RESOURCE,
+    HANDLED,
+    Acknowledged,
+    Cloudcores,
+    ConnectEvent,
+)
+from modules.cloud.refusals import Refusals
+from modules.cloud.router.definitions import definitions as rule_definitions
 from tests.modules.cloud.objects import in_memory
 
 WEB = ObjectKey("Pod", "default", "web")
@@ -22,21 +40,46 @@ USES: dict[str, Any] = {
 }
 
 
+def add_api_server(
+    bee: Harness, cluster: Cluster, database: Database | None = None, manifests: Path | None = None
+) -> RemoteCluster:
+    """Add the embedded API server to a hive, and return it as its clients there reach it."""
+    directory = ManifestDirectory(manifests, cluster) if manifests else None
+    database = database or in_memory()
+    completeness = Completeness(database, directory)
+    access = InProcessAccess(bee.hive, bee.clock, "v1.32.10")
+    kinds = [*device_definitions(), *rule_definitions()]
+    bee.add(ApiServer, cluster, database, directory, kinds, Refusals(bee.clock), access.subscriptions)
+    return RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all)
+
+
 class Controller:
-    """edgecontroller and what a test does to it."""
+    """edgecontroller and what a test does to it.
+
+    Args:
+        bee: the harness.
+        manifests: a directory for the API server.
+        database: the path of the common database, with the cloudcore's name; None for two in memory.
+        nodes: those that connect at once.
+        lease: of this cloudcore.
+    """
 
     def __init__(
         self,
         bee: Harness,
         manifests: Path | None = None,
-        database: Database | None = None,
+        database: tuple[Path, str] | None = None,
         nodes: tuple[str, ...] = ("n1", "n2"),
+        lease: LeaseSettings | None = None,
     ) -> None:
         self.bee = bee
         self.cluster = Cluster(bee.clock)
-        directory = ManifestDirectory(manifests, self.cluster) if manifests else None
-        self.database = database or in_memory()
-        bee.add(EdgeController, self.cluster, self.database, directory)
+        path, name = (IN_MEMORY, "cloudcore") if database is None else (str(database[0]), database[1])
+        self.objects = Database(path, name)
+        """The API server's."""
+        self.database = Database(path, name, stores_objects=False)
+        """edgecontroller's."""
+        bee.add(EdgeController, add_api_server(bee, self.cluster, self.objects, manifests), self.database, None, lease)
         bee.start()
         self.links = 0
         for each in nodes:
@@ -50,7 +93,9 @@ class Controller:
             verb=verb, api_version=kind.api_version, plural=kind.plural, namespace=place, name=name, **fields
         )
         message = self.bee.message("cloudcore/objects", "call", call, source="control")
-        return self.bee.ask(EdgeController.name, message).content_as(ApiResult)
+        result = self.bee.ask(ApiServer.name, message).content_as(ApiResult)
+        self.bee.settle()
+        return result
 
     def remove(self, word: str, name: str, grace: int | None = None) -> ApiResult:
         return self.call("delete", word, name, options={} if grace is None else {"gracePeriodSeconds": grace})
@@ -100,14 +145,25 @@ class Controller:
         event = ConnectEvent(what, 0, node_name, f"link {link}")
         self.bee.hive.send(EdgeController.name, self.bee.message(f"node/{node_name}", what, event, source="cloudhub"))
 
-    def database_fails(self) -> None:
-        """The next transaction that commits is lost."""
+    def cloudcores(self) -> Cloudcores:
+        """The cloudcores that it knows to be alive, as module `control` asks."""
+        asked = self.bee.message(CLOUDCORES_RESOURCE, CLOUDCORES, source="control")
+        return self.bee.ask(EdgeController.name, asked).content_as(Cloudcores)
+
+    def database_fails(self, database: Database | None = None) -> None:
+        """The next transaction that commits is lost: edgecontroller's, or one of another database."""
+        target = database or self.database
 
         def fail(version: int) -> None:
-            del self.database.commit
+            del target.commit
             raise DatabaseError("commit", f"version {version}", "the disk is full")
 
-        self.database.commit = fail  # type: ignore[method-assign]
+        target.commit = fail  # type: ignore[method-assign]
+
+    def close(self) -> None:
+        """Close the databases."""
+        self.objects.close()
+        self.database.close()
 
     def acknowledged(self, uid: str, version: int, *, is_delete: bool = False) -> None:
         """The node has acknowledged; edgecontroller gets to it with the next message, or as time passes."""

@@ -12,7 +12,9 @@ from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.engine import IN_MEMORY
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller import node_state_objects
+from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.node_state_objects import API_VERSION, NAMESPACE, PLURAL, StoredState, object_of, read
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import WEB
@@ -240,6 +242,26 @@ def test_a_node_that_registers_while_it_is_claimed_gets_everything(site: Site) -
         site.states.serve(exchange)
     core.bee.run_for(1.0)
     assert {INSERT, "update node/n1/null/node/n1"} <= set(core.down())
+
+
+def test_a_node_that_is_being_claimed_gets_its_list_of_pods_after_that(site: Site) -> None:
+    """A pod that its former cloudcore has not noted may be deleted meanwhile: nobody would ever tell the node."""
+    core = site.core()
+    held: list[FakeExchange] = []
+    core.server.answers[PLURAL] = held.append
+    core.connected()
+    options = {"fieldSelector": "spec.nodeName=n1"}
+    call = ApiCall(verb="list", api_version="v1", plural="pods", options=options, node="n1")
+    asked = core.bee.message("cloudcore/objects", "call", call, source="dynamiccontroller")
+    answer = core.bee.future(EdgeController.name, asked)
+    core.bee.run_for(1.0)
+    core.server.remove("pod", "web")
+    core.server.answers[PLURAL] = site.states.serve
+    for exchange in held:
+        site.states.serve(exchange)
+    listed = answer.get().content_as(ApiResult).object
+    assert listed is not None
+    assert listed["items"] == []
 
 
 def test_after_a_restore_while_cloudcore_was_away_no_version_counts(site: Site) -> None:

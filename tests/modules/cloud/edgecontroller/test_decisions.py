@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from beehive.message import Message, Route
 from beehive.names import Operation
 from modules.cloud.apiserver.graceful_deletion import is_deletion_complete
 from modules.cloud.apiserver.kinds import ObjectKey
@@ -12,6 +13,9 @@ from modules.cloud.apiserver.pod_references import references_of
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.edgecontroller.downstream_messages import messages_for_event
 from modules.cloud.edgecontroller.status_merge import merged_node, merged_pod_status
+from modules.cloud.edgecontroller.upstream import HANDLERS
+from modules.cloud.edgecontroller.upstream_attributes import attributes_of
+from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
 from tests.modules.cloud.objects import configmap, pod, secret
 
 NOW = 1_795_139_690.0
@@ -202,3 +206,11 @@ def test_an_old_heartbeat_of_a_node_is_stamped_and_extended_resources_are_annota
         "nvidia.com/gpu": '[{"name":"gpu0"}]',
         "huawei.com/gpu-status": '[{"id":"gpu0","healthy":true}]',
     }
+
+
+@pytest.mark.parametrize(("resource_type", "operation"), sorted((str(kind), str(verb)) for kind, verb in HANDLERS))
+def test_each_request_of_a_node_has_attributes_for_the_authorizer(resource_type: str, operation: str) -> None:
+    """A type without them is an internal error, and the node waits for an answer."""
+    message = Message(route=Route(resource=f"node/n1/default/{resource_type}/x", operation=operation), content={})
+    request = UpstreamRequest(node="n1", namespace="default", name="x", message=message)
+    assert attributes_of(resource_type, operation, request).verb

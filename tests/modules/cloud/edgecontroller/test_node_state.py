@@ -157,6 +157,49 @@ def test_state_of_before_the_uids_belongs_to_the_present_node(site: Site) -> Non
         assert pods_in(core.down()) == []
 
 
+@pytest.mark.parametrize("has_started", [False, True])
+def test_a_pod_of_which_the_watch_is_still_to_tell_is_not_deleted(site: Site, *, has_started: bool) -> None:
+    """Another cloudcore has sent it, and then the node came here (simulation, state, seeds 31026 and 31070), or has
+    started here with an empty store, and registers (seed 32026).
+    """
+    key = ObjectKey("Pod", "default", "later")
+    with site.core() as core:
+        watches = core.server.hold_watches()
+        core.server.apply(pod("later"))
+        later, database = site.live(key), core.database
+        database.begin()
+        database.put_object_sync("n1", uid_of(later), ObjectSync(key, int(version_of(later))))
+        database.commit(1)
+        core.connected()
+        if has_started:
+            core.asks("null/node/n1", "insert", node())
+        core.bee.run_for(30.0)
+        assert set(pods_in(core.down())) == ({INSERT} if has_started else set())
+        core.server.go_on(watches)
+        core.bee.run_for(30.0)
+        assert "delete node/n1/default/pod/later" not in core.down()
+        core.server.remove("pod", "later")
+        core.bee.run_for(30.0)
+        assert "delete node/n1/default/pod/later" in core.down()
+
+
+def test_a_pod_that_came_and_went_while_the_watch_was_behind_is_deleted(site: Site) -> None:
+    """As soon as the watch has told that."""
+    key = ObjectKey("Pod", "default", "later")
+    with site.core() as core:
+        watches = core.server.hold_watches()
+        core.server.apply(pod("later"))
+        later, database = site.live(key), core.database
+        core.server.remove("pod", "later")
+        database.begin()
+        database.put_object_sync("n1", uid_of(later), ObjectSync(key, int(version_of(later))))
+        database.commit(1)
+        core.connected()
+        core.server.go_on(watches)
+        core.bee.run_for(30.0)
+        assert "delete node/n1/default/pod/later" in core.down()
+
+
 def test_an_equal_version_of_another_epoch_is_not_held(site: Site) -> None:
     """etcd was restored while cloudcore was away: its versions went back, and this one was given a second time."""
     with site.core("n1") as core:

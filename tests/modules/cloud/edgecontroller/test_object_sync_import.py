@@ -1,18 +1,23 @@
 """cloudcore in the place of KubeEdge's: what nodes have acknowledged to that one is not sent again."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from beehive.testing import Harness
+from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.kinds import ObjectKey, uid_of, version_of
 from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.cloud.devicecontroller.definitions import definitions
+from modules.cloud.devices import API_VERSION, DEVICE
 from modules.cloud.edgecontroller import object_sync_import
 from modules.cloud.edgecontroller.object_sync_import import entry_of
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import USES, WEB
 from tests.modules.cloud.objects import configmap, node, pod
+from tests.modules.processes.cloudcore.devices import device, model
 
 LATER = "2999-01-01T00:00:00Z"
 SETTINGS = ObjectKey("ConfigMap", "default", "settings")
@@ -68,7 +73,7 @@ def test_at_the_move_nothing_is_sent_again_and_what_was_deleted_is(server: tuple
         cluster,
         object_sync(f"n1.{uid_of(web)}", version=version_of(web)),
         object_sync(f"n1.{uid_of(settings)}", "ConfigMap", "settings", version="1"),
-        object_sync("n1.gone-uid", of="gone"),
+        object_sync("n1.gone-uid", of="gone", version="1"),
     )
     core = ClusterController(bee, cluster)
     bee.run_for(1.0)
@@ -77,6 +82,27 @@ def test_at_the_move_nothing_is_sent_again_and_what_was_deleted_is(server: tuple
     assert "update node/n1/default/configmap/settings" in sent
     assert "default/pod/web" not in str(sent)
     assert [each.get("continue") for each in edge.asked] == [None, "1", "2"]
+
+
+def test_devices_are_sent_as_updates_and_the_deletions_of_those_that_are_gone(
+    server: tuple[Harness, ClusterServer],
+) -> None:
+    """KubeEdge's edge may have acknowledged a device of which it has told no mapper; mappers ignore an insert."""
+    bee, cluster = server
+    made = {**device(), "apiVersion": API_VERSION}
+    cluster.apply(*definitions(), {**model(), "apiVersion": API_VERSION}, made)
+    uid = uid_of(live(cluster, ObjectKey(DEVICE.key_name, "default", "thermo")))
+    syncs = [object_sync(f"n1.{each}", "Device", of) for each, of in ((uid, "thermo"), ("gone-uid", "gone"))]
+    for each in syncs:
+        each["spec"]["objectAPIVersion"] = API_VERSION
+    KubeEdge(cluster, *syncs)
+    core = ClusterController(bee, cluster)
+    bee.run_for(1.0)
+    sent = [each for each in core.down() if "/device" in each]
+    assert sorted(set(sent)) == [
+        "delete node/n1/default/device/gone", "insert node/n1/default/devicemodel/thermo-model",
+        "update node/n1/default/device/thermo",
+    ]  # fmt: skip
 
 
 def test_it_is_read_once_only(server: tuple[Harness, ClusterServer]) -> None:
@@ -89,6 +115,30 @@ def test_it_is_read_once_only(server: tuple[Harness, ClusterServer]) -> None:
     bee.run_for(9.0)
     assert bee.hive.restarts()["edgecontroller"] == 1
     assert len(edge.asked) == 1
+
+
+def test_what_another_cloudcore_has_noted_meanwhile_is_not_overwritten(
+    server: tuple[Harness, ClusterServer], tmp_path: Path
+) -> None:
+    """Both have found nothing when they started; the other one was faster, and a node has acknowledged more to it."""
+    bee, cluster = server
+    web, path = live(cluster), str(tmp_path / "shared.db")
+    edge = KubeEdge(cluster, object_sync(f"n1.{uid_of(web)}", version="1"))
+    cluster.hold("objectsyncs")
+    one, other = (Database(path, name, stores_objects=False) for name in "ab")
+    ClusterController(bee, cluster, one, nodes=())
+    bee.run_for(1.0)
+    other.begin()
+    newer = ObjectSync(WEB, int(version_of(web)))
+    other.put_object_sync("n1", uid_of(web), newer)
+    other.commit(1)
+    for exchange in cluster.held:
+        edge.answer(exchange)
+    bee.run_for(1.0)
+    other.begin()
+    assert other.object_syncs_of("n1") == {uid_of(web): newer}
+    for database in (one, other):
+        database.close()
 
 
 BAD: list[Any] = [7, None, {}, {"metadata": 7}, {"metadata": {"name": 7}, "spec": 7}, object_sync("no-dot")]

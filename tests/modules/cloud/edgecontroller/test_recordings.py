@@ -17,11 +17,13 @@ from beehive.names import Operation
 from beehive.testing import Harness
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.kinds import key_of, kind_named
+from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.messages import ConnectEvent
 from tests.interop.forms import form_of
-from tests.modules.cloud.objects import in_memory
+from tests.modules.cloud.edgecontroller.controller import add_api_server
+from tests.modules.cloud.objects import in_memory_states
 from tests.modules.traces import Step, needs_traces, recordings, steps_of
 
 NODE = "lab-edge"
@@ -66,7 +68,7 @@ def test_every_request_is_answered_as_the_real_cloudcore_did(path: Path) -> None
     compared = 0
     with Harness() as bee:
         cluster = Cluster(bee.clock)
-        bee.add(EdgeController, cluster, in_memory())
+        bee.add(EdgeController, add_api_server(bee, cluster), in_memory_states())
         bee.start()
         for step in steps:
             if not step.from_edge and not step.parent:
@@ -107,7 +109,7 @@ def test_a_pod_from_the_same_manifest_is_sent_in_the_same_form(recorded: Step) -
     annotations = recorded.content["metadata"]["annotations"]
     manifest = json.loads(annotations["kubectl.kubernetes.io/last-applied-configuration"])
     with Harness() as bee:
-        bee.add(EdgeController, Cluster(bee.clock), in_memory())
+        bee.add(EdgeController, add_api_server(bee, Cluster(bee.clock)), in_memory_states())
         bee.start()
         event = ConnectEvent("connected", 0, NODE, "link")
         bee.send(EdgeController.name, bee.message(f"node/{NODE}", "connected", event, source="cloudhub"))
@@ -115,7 +117,8 @@ def test_a_pod_from_the_same_manifest_is_sent_in_the_same_form(recorded: Step) -
         call = ApiCall(
             verb="patch", api_version="v1", plural="pods", namespace=place, name=name, patch_type=APPLY, body=manifest
         )
-        bee.ask(EdgeController.name, bee.message("cloudcore/objects", "call", call, source="control"))
+        bee.ask(ApiServer.name, bee.message("cloudcore/objects", "call", call, source="control"))
+        bee.settle()
         (sent,) = [as_json(message) for message in bee.sent_to("cloudhub")]
     compare(sent, recorded)
     assert sent["route"]["operation"] == Operation.INSERT

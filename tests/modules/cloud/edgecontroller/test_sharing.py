@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import node, pod
@@ -23,9 +22,9 @@ def two(tmp_path: Path) -> Iterator[Two]:
     with ExitStack() as stack:
         made = []
         for number, name in enumerate("ab"):
-            database = Database(str(tmp_path / "cloud.db"), name)
-            stack.callback(database.close)
-            made.append(Controller(stack.enter_context(Harness(number)), database=database, nodes=()))
+            bee = Harness(number)
+            made.append(Controller(stack.enter_context(bee), database=(tmp_path / "cloud.db", name), nodes=()))
+            stack.callback(made[-1].close)
         yield made[0], made[1]
 
 
@@ -55,6 +54,7 @@ def test_what_a_node_has_had_since_it_was_made_again_the_others_do_not_forget(tw
     leaves(one)
     one.remove("pod", "web", grace=0)
     other.connected()
+    looks(other)
     assert "delete node/n1/default/pod/web" in other.down()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from metamanager.application import Application, PatchInfo, StatusError
 from modules.edge.metaserver.resources import RESOURCES
+from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP
 from tests.modules.edge.metaserver.conftest import Served
 from tests.modules.edge.metaserver.objects import drop, key, obj
 from tests.support.kubectl import TABLE, wait_for
@@ -30,12 +31,20 @@ def test_discovery_names_every_kind_in_its_group(served: Served) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/openapi/v2", "/openapi/v3?timeout=32s", "/apis/none", "/apis/apps/v1", "/api/v2", "/metrics",
+    ["/openapi/v2", "/openapi/v3/apis/apps/v1", "/apis/none", "/apis/apps/v1", "/api/v2", "/metrics",
      "/api/v1/namespaces/default/nodes", f"{PODS}/web/scale", "/apis/metrics.k8s.io/v1beta1"],
 )  # fmt: skip
 def test_a_path_that_is_not_served_is_a_status(served: Served, path: str) -> None:
     status, body = served.kubectl.ask(path)
     assert (status, body["kind"], body["reason"], body["code"]) == (404, "Status", "NotFound", 404)
+
+
+def test_kubectl_learns_that_fields_are_validated(served: Served) -> None:
+    """Without it, `kubectl create` and `apply` want `--validate=false`; the cloud validates the fields."""
+    url = served.kubectl.ask("/openapi/v3?timeout=32s").body["paths"]["api/v1"]["serverRelativeURL"]
+    patch = served.kubectl.ask(url).body["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
+    assert patch["x-kubernetes-group-version-kind"] == {"group": "", "version": "v1", "kind": "Pod"}
+    assert "fieldValidation" in [each["name"] for each in patch["parameters"]]
 
 
 def test_get(served: Served) -> None:
@@ -103,8 +112,6 @@ def test_a_list_in_parts(served: Served) -> None:
         (f"{PODS}?includeObject=All", "application/json", 400),
         (PODS, "application/vnd.kubernetes.protobuf", 406),
         (PODS, "application/yaml", 406),
-        (f"{PODS}?watch=true&resourceVersion=17", "application/json", 410),
-        (f"{PODS}?watch=true&resourceVersion=x", "application/json", 410),
         ("/api/v1/namespaces/default/secrets", "application/json", 403),
         ("/api/v1/namespaces/default/secrets/pass", "application/json", 403),
         (f"{PODS}/web/log", "application/json", 503),
@@ -118,6 +125,13 @@ def test_what_is_refused_says_why(served: Served, path: str, accept: str, code: 
     assert "aGVsbG8" not in json.dumps(body)
 
 
+@pytest.mark.parametrize("revision", ["17", "x"])
+def test_a_watch_of_a_revision_that_is_not_known_ends_with_an_error(served: Served, revision: str) -> None:
+    """In the stream, where all clients look for it."""
+    status, body = served.kubectl.ask(f"{PODS}?watch=true&resourceVersion={revision}")
+    assert (status, body["type"], body["object"]["code"]) == (200, "ERROR", 410)
+
+
 def test_before_the_store_was_read_nothing_is_said_to_be_missing(served: Served) -> None:
     """An empty list would have an informer forget what it knows."""
     served.cache.loaded = False
@@ -127,10 +141,11 @@ def test_before_the_store_was_read_nothing_is_said_to_be_missing(served: Served)
 @pytest.mark.parametrize(
     ("headers", "served_"),
     [({"Host": "127.0.0.1:10550"}, True), ({"Host": "localhost"}, True), ({"Host": "[::1]:1"}, True),
-     ({"Host": "evil.example"}, False), ({"Host": "evil.example:10550"}, False), ({"Origin": "http://x"}, False)],
+     ({"Host": "evil.example"}, False), ({"Host": "evil.example:10550"}, False), ({"Origin": "http://x"}, False),
+     ({"Sec-Fetch-Site": "cross-site"}, False), ({"Sec-Fetch-Site": "none"}, True)],
 )  # fmt: skip
 def test_pages_of_browsers_are_refused(served: Served, headers: dict[str, str], served_: bool) -> None:
-    """Also one to whose name somebody's DNS gave the loopback address."""
+    """Also a page whose own DNS name resolves to the loopback address."""
     assert served.kubectl.ask(PODS, **headers).status == (200 if served_ else 403)
 
 
@@ -211,6 +226,19 @@ def test_a_change_goes_to_the_cloud(
     assert (app.verb, app.key, app.nodename, len(app.id)) == (verb, application, "n1", 64)
     assert json.loads(app.option or b"") == {"fieldManager": "kubectl", "dryRun": ["All"]}
     assert (None if app.req_body is None else json.loads(app.req_body)) == carried
+
+
+def test_a_body_in_protobuf_travels_as_json(served: Served) -> None:
+    """kubectl's typed clients send it: `create configmap`, `auth can-i`."""
+    served.cloud_answers(status="Approved", resp_body=b"{}")
+    media = "application/vnd.kubernetes.protobuf"
+    asked: dict[str, Any] = {"method": "POST", "body": bytes.fromhex(CONFIG_MAP), "Content_Type": media}
+    path = "/api/v1/namespaces/default/configmaps"
+    assert served.kubectl.ask(path, f"{media},application/json", **asked).status == 201
+    body = json.loads(served.asked[0][1].req_body or b"")
+    assert (body["kind"], body["data"]) == ("ConfigMap", {"a": "b"})
+    asked["body"] = b"k8s"
+    assert served.kubectl.ask(path, **asked).status == 400
 
 
 def test_a_patch_travels_with_its_type(served: Served) -> None:

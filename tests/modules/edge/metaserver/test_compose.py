@@ -44,7 +44,7 @@ def test_without_a_row_there_is_only_what_edged_has_itself() -> None:
 @pytest.mark.parametrize(
     "value", ["", "7", "[]", "not json", '"text"', '{"spec":{}}', '{"metadata":7}', '{"metadata":null}', "\ud800"]
 )
-def test_what_is_no_object_is_not_served(value: str) -> None:
+def test_text_that_is_not_an_object_is_not_served(value: str) -> None:
     assert normalize(resource(), value.encode("utf-8", "surrogatepass")) is None
 
 

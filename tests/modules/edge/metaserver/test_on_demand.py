@@ -46,6 +46,14 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     made.close()
 
 
+class Gone:
+    """A client that goes at once."""
+
+    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+        """Return True."""
+        return True
+
+
 class Owner:
     """Asks, as the owner of the node does."""
 
@@ -178,8 +186,11 @@ def test_revisions_grow_over_a_dropped_cache(owner: Owner, store: SqliteStore) -
     before = int(owner.ask("/api/v1/pods")[1]["metadata"]["resourceVersion"])
     owner.service.close()
     assert int(owner.ask("/api/v1/pods")[1]["metadata"]["resourceVersion"]) > before
-    status, body = owner.ask("/api/v1/pods", ("watch", "1"), ("resourceVersion", str(before)))
-    assert (status, body["reason"]) == (410, "Expired")
+    watch = owner.service.serve(request("/api/v1/pods", ("watch", "1"), ("resourceVersion", str(before))))
+    assert isinstance(watch, Stream)
+    (line,) = watch.pieces(Gone())
+    watch.done()
+    assert json.loads(line)["object"]["reason"] == "Expired"
 
 
 def test_a_store_that_cannot_be_read_is_said(owner: Owner, tmp_path: Path) -> None:

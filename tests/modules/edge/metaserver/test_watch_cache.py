@@ -101,7 +101,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 2
 
 @given(CHANGES, st.integers(0, 30))
 def test_a_list_and_the_changes_after_it_are_the_present(changes: list[tuple[CacheKey, int | None]], at: int) -> None:
-    """The law that clients rely on: whoever has a list and follows it misses nothing."""
+    """The guarantee that clients rely on: a client that lists and then watches misses nothing."""
     cache = WatchCache(FIRST)
     cache.load({})
     known: dict[CacheKey, bytes] = {}

@@ -26,7 +26,7 @@ def put(store: Store, resource: str, value: object, version: str = "1") -> bool:
     return store.put(row_of(resource, content, 0))
 
 
-def test_it_is_told_at_the_commit(tmp_path: Path) -> None:
+def test_the_cache_is_updated_at_the_commit(tmp_path: Path) -> None:
     cache = WatchCache(FIRST)
     store = opened(tmp_path / "db", cache)
     assert cache.loaded
@@ -44,7 +44,7 @@ def test_it_is_told_at_the_commit(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_is_stored_from_before_is_there_at_once(tmp_path: Path) -> None:
+def test_stored_objects_are_in_the_cache_at_once(tmp_path: Path) -> None:
     first = open_store(str(tmp_path / "db"))
     put(first, POD, obj("a"))
     put(first, "null/node/n1", {"metadata": {"name": "n1"}})
@@ -112,7 +112,7 @@ class Failing:
         self._store.commit()
 
 
-def test_what_could_not_be_committed_is_never_told(tmp_path: Path) -> None:
+def test_changes_that_were_not_committed_never_reach_the_cache(tmp_path: Path) -> None:
     cache = WatchCache(FIRST)
     broken = Failing(open_store(str(tmp_path / "db")))
     store = WatchCacheStore(broken, cache)

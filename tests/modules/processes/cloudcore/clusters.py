@@ -1,6 +1,6 @@
 """A cluster, and the cloudcore that works with it."""
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,20 +8,24 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply, Get
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 
 
 class Cluster:
     """A cluster, and the cloudcore that works with it. The cluster is another cloudcore's embedded one, over HTTPS, as
     kubectl sees it.
+
+    Args:
+        directory: of both.
+        options: returns further settings of the cloudcore, when the cluster is there.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, options: Callable[[], dict[str, Any]] = dict) -> None:
+        self._options = options
         self._directory = directory
         (directory / "cluster").mkdir()
         (directory / "core").mkdir()
-        tokens = directory / "tokens.csv"
-        tokens.write_text('admins-token,cloudcore,1,"system:masters"\n')
-        tokens.chmod(0o600)
+        write_token_file(directory / "tokens.csv")
         self._tls = TlsConfig(directory=directory / "tls", https_port=0)
         self._port = 0
         self.cluster = self.start_cluster()
@@ -33,7 +37,7 @@ class Cluster:
         tokens = self._directory / "tokens.csv"
         stub = Stub(directory, tls=self._tls, secure_port=self._port, token_auth_file=tokens, database=self._database)
         self.cluster = stub.__enter__()
-        self._port = stub.core.secure_port
+        self._port = stub.core.api_port
         return stub
 
     @property
@@ -43,7 +47,8 @@ class Cluster:
     def start_core(self) -> Stub:
         """Starts cloudcore; its database outlives it."""
         directory = self._directory / "core"
-        self.core = Stub(directory, kubeconfig=self.kubeconfig(), database=self.core_database).__enter__()
+        self.core = Stub(directory, kubeconfig=self.kubeconfig(), database=self.core_database, **self._options())
+        self.core.__enter__()
         return self.core
 
     @property
@@ -52,19 +57,8 @@ class Cluster:
 
     def kubeconfig(self) -> Path:
         """Writes the kubeconfig of an administrator."""
-        authority = str(AuthorityFiles(self._directory / "tls").authority)
-        server = {"server": f"https://127.0.0.1:{self._port}", "certificate-authority": authority}
-        content = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": server}],
-            "users": [{"name": "u", "user": {"token": "admins-token"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        path = self._directory / "kubeconfig"
-        path.write_text(json.dumps(content))
-        return path
+        authority = AuthorityFiles(self._directory / "tls").authority
+        return write_kubeconfig(self._directory / "kubeconfig", self._port, authority)
 
     def close(self) -> None:
         """Stops both."""

@@ -40,6 +40,17 @@ def test_a_cluster_that_is_well_has_good_results_only() -> None:
         ({"denied": [Right("storage.k8s.io", "csidrivers", "list")]}, Level.FAILED, "list csidrivers.storage.k8s.io"),
         ({"denied": [Right("", "pods", "get")] * 12}, Level.FAILED, "and 2 more"),
         ({"edge_nodes": 0}, Level.WARNING, "none has registered"),
+        (
+            {"device_kinds": {"devicemodels": 200, "devices": 403, "devicestatuses": 200}},
+            Level.WARNING,
+            "devices may not",
+        ),
+        (
+            {"device_kinds": {"devicemodels": 200, "devices": 200, "devicestatuses": 404}},
+            Level.WARNING,
+            "is not stored",
+        ),
+        ({"device_kinds": {"devicemodels": 404, "devices": 404, "devicestatuses": 404}}, None, ""),
     ],
 )
 def test_what_is_wrong_is_told_with_a_remedy(changes: dict[str, Any], level: Level | None, text: str) -> None:
@@ -56,6 +67,7 @@ def test_a_cluster_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[str
     found = {each["check"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["cluster"]["text"].endswith(f"Kubernetes {KUBELET_VERSION}")
     assert (found["rights"]["level"], found["edge nodes"]["level"]) == ("ok", "warning")
+    assert found["devices"]["text"] == "their kinds are defined"
     path = both.kubeconfig()
     path.write_text(path.read_text().replace("admins-token", "wrong-token"))
     main([*arguments[:-1], str(path)])

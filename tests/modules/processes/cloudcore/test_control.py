@@ -7,6 +7,7 @@ from beehive.hive import Hive
 from beehive.runtime import Threads
 from modules.cloud.apiserver.endpoints.subscriptions import WAITING
 from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.control import Control
 
@@ -15,7 +16,7 @@ def test_who_watches_and_does_not_read_does_not_keep_it_from_stopping(tmp_path: 
     """All that such a client may have waiting for it waits already."""
     runtime = Threads()
     hive = Hive(runtime)
-    hive.add(Control, tmp_path / "control", Refusals(hive.clock))
+    hive.add(Control, tmp_path / "control", Refusals(hive.clock), KnownCloudcores())
     hive.start()
     running = hive.slot(Control.name).running
     assert running is not None

@@ -5,9 +5,10 @@ from typing import Any, Final
 
 import pytest
 
+from modules.cloud.devicecontroller.definitions import definitions
 from modules.processes.edgecore.version import VERSION
 from modules.tools.site.commands import parser_of
-from tests.modules.processes.cloudcore.deployment import DEPLOY, manifests, of_kind
+from tests.modules.processes.cloudcore.deployment import DEPLOY, device_definitions, manifests, of_kind
 
 _OF_LIST: Final = re.compile(r"list\[(.*)\]")
 _OF_MAP: Final = re.compile(r"dict\(str, (.*)\)")
@@ -57,6 +58,14 @@ def container() -> dict[str, Any]:
 def test_a_document_has_the_fields_of_its_kind(document: dict[str, Any]) -> None:
     models = pytest.importorskip("kubernetes.client.models")
     assert faults(models, f"V1{document['kind']}", document, document["kind"]) == []
+
+
+def test_the_kinds_of_devices_are_those_of_the_embedded_api_server() -> None:
+    """With the form of their kind."""
+    assert device_definitions() == definitions()
+    models = pytest.importorskip("kubernetes.client.models")
+    for each in device_definitions():
+        assert faults(models, "V1CustomResourceDefinition", each, each["metadata"]["name"]) == []
 
 
 def test_a_wrong_document_has_faults() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from modules.cloud.messages import NodeConnection
+from modules.cloud.messages import Cloudcores, NodeConnection
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply
@@ -87,6 +87,13 @@ def test_without_a_process_only_what_can_be_known_is_checked() -> None:
 def test_each_problem_is_told_once_with_a_remedy(changes: dict[str, Any], level: Level, text: str) -> None:
     (found,) = problems(**changes)
     assert (found.level, text in found.text, bool(found.hint)) == (level, True, True), found
+
+
+def test_several_cloudcores_are_named_and_a_node_of_another_one_is_no_problem() -> None:
+    several = Cloudcores("a", ("a", "b"), {"n1": "b"})
+    assert problems(connections=[], cloudcores=several) == []
+    results = check_cloud(msgspec.structs.replace(WELL, cloudcores=several))
+    assert [each.text for each in results if each.check == "cloudcores"] == ["2 are alive: a, b; this is a"]
 
 
 def test_an_old_error_is_no_problem() -> None:

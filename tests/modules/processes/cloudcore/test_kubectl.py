@@ -46,14 +46,14 @@ class Kubectl:
 
     def __init__(self, port: int, home: Path) -> None:
         self._command = [str(_KUBECTL), "--server", f"http://127.0.0.1:{port}"]
-        self._environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
+        self.environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
         self.manifest = home / "manifest.yaml"
         self.manifest.write_text(MANIFEST)
 
     def run(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
         """What a command comes to."""
         return subprocess.run(
-            [*self._command, *arguments], input=text, env=self._environment, capture_output=True, text=True,
+            [*self._command, *arguments], input=text, env=self.environment, capture_output=True, text=True,
             timeout=_DEADLINE, check=False,
         )  # fmt: skip
 
@@ -66,7 +66,7 @@ class Kubectl:
     def begin(self, *arguments: str, output: Path) -> subprocess.Popen[bytes]:
         """Starts a command that goes on."""
         with output.open("wb") as stream:
-            return subprocess.Popen([*self._command, *arguments], stdout=stream, env=self._environment)
+            return subprocess.Popen([*self._command, *arguments], stdout=stream, env=self.environment)
 
 
 @pytest.fixture
@@ -104,6 +104,22 @@ def test_it_applies_shows_changes_and_deletes(kubectl: Kubectl) -> None:
     assert missing.stderr == 'Error from server (NotFound): configmaps "settings" not found\n'
 
 
+def test_it_creates_without_manifests(kubectl: Kubectl) -> None:
+    """In protobuf: what is created, a token, reviews of rights, and an ephemeral container."""
+    assert kubectl("create", "configmap", "two", "--from-literal=a=b") == "configmap/two created\n"
+    assert json.loads(kubectl("get", "cm", "two", "-o", "jsonpath={.data}")) == {"a": "b"}
+    kubectl("create", "secret", "generic", "s", "--from-literal=a=b")
+    assert json.loads(kubectl("get", "secret", "s", "-o", "jsonpath={.data}")) == {"a": "Yg=="}
+    for words in (("namespace", "blue"), ("serviceaccount", "robot"), ("service", "clusterip", "web", "--tcp=80")):
+        assert "created" in kubectl("create", *words)
+    assert kubectl("create", "token", "robot").count(".") == 2
+    assert kubectl("auth", "can-i", "delete", "pods") == "yes\n"
+    assert "system:masters" in kubectl("auth", "whoami")
+    kubectl("apply", "-f", str(kubectl.manifest))
+    kubectl("debug", "web", "--image=busybox", "-c", "look", "--attach=false")
+    assert kubectl("get", "pod", "web", "-o", "jsonpath={.spec.ephemeralContainers[0].name}") == "look"
+
+
 def test_server_side_apply_takes_away_what_the_manifest_has_no_more(kubectl: Kubectl) -> None:
     def applied(data: str) -> str:
         text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata: {data}\n"
@@ -113,6 +129,24 @@ def test_server_side_apply_takes_away_what_the_manifest_has_no_more(kubectl: Kub
     assert json.loads(applied("{a: '1', b: '2'}")) == {"a": "1", "b": "2"}
     kubectl("patch", "cm", "c", "-p", '{"data":{"other":"x"}}')
     assert json.loads(applied("{b: '3'}")) == {"b": "3", "other": "x"}
+
+
+def test_apply_prunes_what_the_manifest_has_no_more(kubectl: Kubectl) -> None:
+    """By an apply set, or by labels and the named kinds; without names kubectl demands kinds that are not here."""
+    maps = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {}, labels: {{a: b}}}}\n"
+
+    def pruned(names: str, *words: str) -> str:
+        """Apply configmaps of these names."""
+        return kubectl("apply", "-n", "default", "-f", "-", "--prune", *words, text="".join(map(maps.format, names)))
+
+    kubectl.environment["KUBECTL_APPLYSET"] = "true"
+    pruned("cd", "--applyset=mine")
+    assert pruned("c", "--applyset=mine").splitlines() == ["configmap/c unchanged", "configmap/d pruned"]
+    del kubectl.environment["KUBECTL_APPLYSET"]
+    pruned("ce", *(by_label := ("-l", "a=b", "--prune-allowlist=core/v1/ConfigMap")))
+    assert pruned("c", *by_label).splitlines() == ["configmap/c unchanged", "configmap/e pruned"]
+    refused = kubectl.run("apply", "--prune", "-l", "a=b", "-f", "-", text=maps.format("c"))
+    assert 'no matches for kind "ReplicationController"' in refused.stderr
 
 
 def test_a_misspelt_field_is_an_error_or_a_warning(kubectl: Kubectl) -> None:

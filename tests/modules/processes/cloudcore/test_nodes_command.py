@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.messages import NodeConnection
+from modules.cloud.messages import Cloudcores, NodeConnection
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.nodes_command import table
 from modules.processes.edgecore.exit_codes import ExitCode
@@ -26,29 +26,35 @@ def cells(line: str) -> list[str]:
 
 def test_a_connected_node_shows_lag_what_waits_and_its_last_error() -> None:
     connection = NodeConnection("n1", 3700.0, 7.0, 3, 2, 12.0, is_behind=True, last_error="bad", last_error_seconds=60)
-    _, line = table([node("n1")], [connection])
+    _, line = table([node("n1")], [connection], {})
     assert cells(line) == ["n1", "Ready", "61m", "7s", "3 (slow)", "2", "12s", "v1.32.10", "60s ago: bad"]
 
 
 def test_a_node_without_a_connection_here_says_no() -> None:
-    _, line = table([node("n1", "Unknown")], [])
+    _, line = table([node("n1", "Unknown")], [], {})
     assert cells(line)[:3] == ["n1", "NotReady", "no"]
 
 
+def test_a_node_that_is_connected_to_another_cloudcore_says_to_which() -> None:
+    known = Cloudcores("a", ("a", "b"), {"n1": "b", "n2": "dead", "n3": "a"})
+    lines = table([node(name) for name in ("n1", "n2", "n3")], [], known.elsewhere())[1:]
+    assert [cells(line)[2] for line in lines] == ["at b", "no", "no"]
+
+
 def test_a_connected_node_that_has_not_registered_is_listed() -> None:
-    _, line = table([], [NodeConnection("n2", 1.0, 1.0)])
+    _, line = table([], [NodeConnection("n2", 1.0, 1.0)], {})
     assert cells(line)[:3] == ["n2", "Unregistered", "1s"]
 
 
 def test_what_a_node_says_cannot_control_the_terminal() -> None:
     error = NodeConnection("n1", 1.0, 1.0, last_error="\x1b[2J" + "x" * 500)
-    _, line = table([node("n1")], [error])
+    _, line = table([node("n1")], [error], {})
     assert "\x1b" not in line
     assert len(line) < 300
 
 
 def test_without_nodes_it_says_so() -> None:
-    assert table([], []) == ["No nodes: none has registered, and none is connected."]
+    assert table([], [], {}) == ["No nodes: none has registered, and none is connected."]
 
 
 def test_the_command_shows_the_connections_of_a_running_cloudcore(

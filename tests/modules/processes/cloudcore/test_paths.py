@@ -44,6 +44,20 @@ def test_each_can_be_elsewhere(tmp_path: Path) -> None:
     assert paths_of(chosen("--root", "a", "--socket", "/s/x.sock")).database == str(tmp_path / "a" / "cloudcore.db")
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(("--state", "cluster"), "kubeconfig"), (("--state", "cluster", "--database", "x.db"), "exclude each other")],
+)
+def test_with_the_state_in_the_cluster_there_is_no_database_unless_one_is_named(
+    options: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first fails later, for want of the kubeconfig."""
+    status = main(["run", "--kubeconfig", "absent", *options])
+    error = capsys.readouterr().err
+    assert words in error
+    assert status == (ExitCode.START_FAILED if words == "kubeconfig" else ExitCode.USAGE)
+
+
 def test_a_socket_alone_takes_the_others_along() -> None:
     """So two cloudcores with two sockets in a directory have two databases."""
     assert paths_of(chosen("--socket", "/s/x.sock")) == CloudPaths(

@@ -20,6 +20,7 @@ from modules.processes.cloudcore.cluster_rights import needed
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.deployment import of_kind
+from tests.modules.processes.cloudcore.devices import People, device, model, reports, twins
 from tests.modules.processes.cloudcore.node_requests import ask_as_metaserver, pod_that_refers, upstream
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge
 
@@ -96,11 +97,11 @@ def used_in(requests: Iterable[ApiRequest]) -> set[Right]:
 
 
 def granted(*roles: str) -> set[Right]:
-    """What these roles of deploy/cloudcore.yaml allow; without names, what all of them allow."""
+    """What these roles of deploy/cloudcore.yaml allow; without names, all but the one for `--state cluster`."""
     return {
         Right(verb, group, resource, name)
-        for role in of_kind("ClusterRole")
-        if not roles or role["metadata"]["name"] in roles
+        for role in (*of_kind("ClusterRole"), *of_kind("Role"))
+        if role["metadata"]["name"] in roles or (not roles and role["metadata"]["name"] != "cloudcore-state")
         for rule in role["rules"]
         for verb in rule["verbs"]
         for group in rule["apiGroups"]
@@ -127,6 +128,20 @@ def send_all(edge: Edge, cluster: Cluster) -> None:
     wait_until(lambda: len(cluster.objects("events")) == 3, "the events are there")
 
 
+def report_devices(edge: Edge, cluster: Cluster) -> None:
+    """A device reports twice: before it has a DeviceStatus, and then."""
+    people = People(cluster.cluster.client)
+    people.wait()
+    people.apply(model())
+    people.apply(device())
+    while edge.next().route.resource != "default/device/thermo":
+        pass
+    people.delete("devicestatuses", "thermo")
+    for at, value in enumerate(("20", "21")):
+        assert reports(edge, "twin/edge_updated", twins({"temperature": value}, at + 1)) == "OK"
+    assert people.reported("thermo") == {"temperature": "21"}
+
+
 def ask_for(edge: Edge, uid: str, key: tuple[str, str]) -> None:
     """Sends one message, and waits for its answer."""
     resource, content = upstream(uid)[key]
@@ -148,6 +163,7 @@ def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: 
     """A node that sends every message and asks for everything that the node authorizer allows."""
     with both.core.edge() as edge:
         send_all(edge, both)
+        report_devices(edge, both)
         uid = stored(both, "web")["metadata"]["uid"]
         for (group, resource), verbs in RULES.items():
             for verb in (*verbs, *(["watch"] if "list" in verbs else [])):
@@ -166,7 +182,9 @@ def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: 
 
 
 def test_the_doctor_asks_for_the_rights_of_the_role_that_every_cloudcore_has() -> None:
-    assert {Right(right.verb, right.group, right.resource) for right in needed()} == granted("cloudcore")
+    assert {Right(right.verb, right.group, right.resource) for right in needed()} == granted(
+        "cloudcore", "cloudcore-leases"
+    )
 
 
 def test_only_nodes_are_impersonated(both: Cluster, requests: list[ApiRequest]) -> None:

@@ -22,6 +22,7 @@ from modules.processes.cloudcore.config import TlsConfig
 from tests.modules.cloud.cloudhub.certificates.made import csr, new_key
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
 
+_CURL = shutil.which("curl")
 _KUBECTL = shutil.which("kubectl")
 _TOKENS = 'admins-token,alice,1,"system:masters"\nplain-token,bob,2\n'
 _POD = """\
@@ -39,7 +40,7 @@ class Secure:
 
     def __init__(self, stub: Stub, directory: Path) -> None:
         self.directory = directory
-        self.port = stub.core.secure_port
+        self.port = stub.core.api_port
         self.url = f"https://127.0.0.1:{self.port}"
         self.files = AuthorityFiles(directory / "tls")
 
@@ -138,6 +139,23 @@ def test_a_kubeconfig_needs_an_authority(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["kubeconfig", "--root", str(tmp_path)]) != 0
     assert "cloudcore run --tls" in capsys.readouterr().err
     assert not (tmp_path / "tls").exists()
+
+
+@pytest.mark.skipif(_CURL is None, reason="curl is not installed")
+def test_curl_keeps_its_connection(secure: Secure) -> None:
+    """Several requests of one curl, refusals among them, are made on one connection."""
+    urls = [f"{secure.url}{path}" for path in ("/livez", "/api/v1/nodes", "/api/v1/nodes/none", "/version")]
+    options = ["--silent", "--output", "/dev/null", "--cacert", str(secure.files.authority)]
+    request = [
+        *options,
+        "--header",
+        "Authorization: Bearer admins-token",
+        "--write-out",
+        "%{http_code} %{num_connects}\n",
+    ]
+    arguments = [word for number, url in enumerate(urls) for word in (*(["--next"] if number else []), *request, url)]
+    made = subprocess.run([str(_CURL), *arguments], capture_output=True, text=True, timeout=DEADLINE, check=True)
+    assert made.stdout.splitlines() == ["200 1", "200 0", "404 0", "200 0"]
 
 
 def test_a_client_without_a_handshake_holds_up_nobody(secure: Secure) -> None:

@@ -84,6 +84,7 @@ def test_a_big_object_passes(stub: Stub) -> None:
     with stub.edge() as edge:
         volume = {"name": "v", "configMap": {"name": "settings"}}
         stub.client.run(Apply([configmap(big="x" * 1_000_000), pod(volumes=[volume])]))
+        assert edge.next().route.resource == "default/configmap/settings"
         answer = edge.ask("default/configmap/settings", "query")
         assert len(answer.content_as(dict)["data"]["big"]) == 1_000_000
 

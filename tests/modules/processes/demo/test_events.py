@@ -1,28 +1,52 @@
-"""Signals, changes and the passing of time, in one queue."""
+"""Signals, changes and the passing of time, in one queue.
 
-import signal
+What a signal does is tried in a process of its own: those that end a process must never reach the one that runs the
+tests with a handler that is not there yet, or no more.
+"""
+
+import subprocess
+import sys
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
 
 from beehive.clock import RealClock
-from modules.processes.demo.events import SIGNALS, Deadline, Ended, Events, PodChanged, Tick
+from modules.processes.demo.events import Deadline, Events, PodChanged, Tick
+from tests.end_to_end.processes import PATIENCE, REPOSITORY
+
+_BEGIN = """
+import signal
+from beehive.clock import RealClock
+from modules.processes.demo.events import SIGNALS, Deadline, Ended, Events
+events = Events(RealClock())
+"""
 
 
 @pytest.fixture
 def events() -> Iterator[Events]:
-    """Events that have the signals, which are given back."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    yield Events(RealClock())
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    """Events without handlers of signals."""
+    with patch("modules.processes.demo.events.SIGNALS", ()):
+        yield Events(RealClock())
 
 
-def test_a_signal_is_an_event(events: Events) -> None:
+def _alone(script: str) -> None:
+    """Run the lines with events in a process of their own, which has to reach their end."""
+    command = [sys.executable, "-c", f"{_BEGIN}{script}\nprint('end')"]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=PATIENCE, check=False, start_new_session=True
+    )
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+
+
+def test_a_signal_is_an_event() -> None:
     """Nothing is raised; the event says which signal it was, and it is counted."""
-    signal.raise_signal(signal.SIGTERM)
-    assert events.next(5) == Ended(signal.SIGTERM)
-    assert events.asked_to_end == 1
+    _alone("""
+for count, number in enumerate(SIGNALS, 1):
+    signal.raise_signal(number)
+    assert events.next(5) == Ended(number)
+    assert events.asked_to_end == count
+""")
 
 
 def test_order_and_silence(events: Events) -> None:
@@ -45,10 +69,12 @@ def test_a_deadline_passes(events: Events) -> None:
     assert events.clock.monotonic() - started >= 0.1
 
 
-def test_a_deadline_passes_when_asked_once_more(events: Events) -> None:
+def test_a_deadline_passes_when_asked_once_more() -> None:
     """The request that is known when it begins does not count, the next one does."""
-    signal.raise_signal(signal.SIGINT)
-    deadline = Deadline(events, 600)
-    assert deadline.is_open()
-    signal.raise_signal(signal.SIGINT)
-    assert not deadline.is_open()
+    _alone("""
+signal.raise_signal(signal.SIGINT)
+deadline = Deadline(events, 600)
+assert deadline.is_open()
+signal.raise_signal(signal.SIGINT)
+assert not deadline.is_open()
+""")

@@ -68,7 +68,9 @@ def test_not_arrived(expectation: Expectation, other: Json, reason: str) -> None
     ],
 )
 def test_last_message(of: Json, message: str) -> None:
-    """What waits comes before what is said of the pod, and that before what has ended; what is well is silent."""
+    """Waiting containers come before the pod's own message, and that before ended containers; a healthy pod has no
+    message.
+    """
     assert last_message(of) == message
 
 

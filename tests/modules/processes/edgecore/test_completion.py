@@ -113,6 +113,8 @@ def test_names_of_a_running_cloud(served: Path) -> None:
     assert offered("cloudcore", f"cloudcore get {root} pods w", served) == ["web"]
     assert offered("cloudcore", f"cloudcore describe {root} no n", served) == ["n1"]
     assert offered("cloudcore", f"cloudcore get {root} pod/", served) == ["pod/web"]
+    assert offered("cloudcore", f"cloudcore top {root} ", served) == ["nodes", "pods"]
+    assert offered("cloudcore", f"cloudcore top {root} pod w", served) == ["web"]
     assert offered("cloudcore", f"cloudcore get pods -n default {root} w", served) == ["web"]
 
 

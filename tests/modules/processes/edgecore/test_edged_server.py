@@ -92,6 +92,7 @@ def test_what_acts_is_on_the_socket_only(tmp_path: Path) -> None:
         ("Host:", 200),
         ("Host: evil.example", 403),
         ("Host: evil.example:10255", 403),
+        ("Host: localhost\r\nSec-Fetch-Site: cross-site", 403),
         ("Host: edge-7.evil.example", 403),
         ("Host: 127.0.0.1.evil.example", 403),
         ("Host: [evil]", 403),

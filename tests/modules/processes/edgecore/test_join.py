@@ -181,7 +181,7 @@ def test_the_address_of_the_cloud(text: str, server: str, url: str) -> None:
     ],
 )
 def test_advice(cause: OSError, text: str, words: str) -> None:
-    """For a server that is none of certificates; nothing is added to what says everything."""
+    """A hint is added for a server that does not issue certificates; complete errors get none."""
     error = UnreachableError("cannot ask", "https://h", text)
     error.__cause__ = cause
     assert words in advice_on(error)

@@ -65,7 +65,7 @@ def test_the_life_of_a_service(notify: NotifySocket) -> None:
 
 
 def test_without_a_watchdog_there_is_a_status(notify: NotifySocket) -> None:
-    """The watchdog of another process is none of ours."""
+    """A watchdog that is set for another process is ignored."""
     clock = FakeClock()
     environment = {"NOTIFY_SOCKET": str(notify.path), "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}
     Watch(ServiceManager(environment), clock, lambda: ("well", True))

@@ -74,6 +74,10 @@ def test_the_node_of_the_options(
     assert f"run --config {tmp_path}/e.yaml\n" in said.out
     assert "After=network-online.target containerd.service" in said.out
     assert "OOMScoreAdjust=-999" in said.out
+    kubelet = "{tailoredKubeletConfig: {containerRuntimeEndpoint: 'embedded://docker'}}"
+    (tmp_path / "e.yaml").write_text(f"modules: {{edged: {kubelet}}}")
+    assert edgecore(["unit", "--config", "e.yaml"]) == ExitCode.OK
+    assert "After=network-online.target docker.service" in capsys.readouterr().out
 
 
 def test_a_node_that_root_would_be_refused(

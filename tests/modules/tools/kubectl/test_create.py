@@ -102,7 +102,7 @@ def test_a_pod(cloud: Cloud) -> None:
     assert command["spec"]["containers"][0]["command"][:-2] == ["sh"]
     assert cloud.run("create", *words).lines == ["pod/once created"]
     assert (
-        "supported values: Always, OnFailure, Never"
+        'supported values: "Always", "OnFailure", "Never"'
         in cloud.run("create", "pod", "odd", "--image=x", "--restart=Sometimes").err
     )
 

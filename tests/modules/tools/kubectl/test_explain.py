@@ -9,6 +9,7 @@ import pytest
 from modules.tools.kubectl.discovery import ApiResource
 from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.explain import Schemas
+from tests.modules.cloud.apiserver.custom_resources.definition import definition
 from tests.modules.tools.kubectl.cloud import Cloud
 from tests.modules.tools.kubectl.fixed_server import found_kubectl
 from tests.modules.tools.kubectl.relay import tcp_address_of
@@ -60,6 +61,26 @@ def test_the_fields_are_those_that_the_real_kubectl_shows(cloud: Cloud, word: st
     with tcp_address_of(cloud.socket) as port, found_kubectl(port) as kubectl:
         for options in ((), ("--recursive",)):
             assert fields(kubectl.run("explain", word, *options)) == fields(cloud.run("explain", word, *options).out)
+
+
+def said(text: str) -> list[list[str]]:
+    """The words of the lines of an explanation that say something."""
+    silent = ("", "<no description>", "<empty>")
+    return [line.split() for line in text.splitlines() if line.strip() not in silent and "kubernetes.io" not in line]
+
+
+def test_descriptions_of_custom_kinds_are_those_that_the_real_kubectl_shows(cloud: Cloud) -> None:
+    """As their definitions have them, with what is required and what may be chosen, in lines of the same length."""
+    wanted = definition()
+    spec = wanted["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["description"] = "What is wanted of it.\n\nThe second paragraph " + "goes on and " * 20 + "ends."
+    spec["properties"]["rate"]["description"] = "Measurements in a second, " * 8
+    cloud.make(wanted)
+    assert "    How it is spoken to." in cloud.run("explain", "device.spec").lines
+    with tcp_address_of(cloud.socket) as port, found_kubectl(port) as kubectl:
+        for words in ("device", "device --recursive", "device.spec", "device.spec.protocol", "device.spec --recursive"):
+            ours = cloud.run("explain", *words.split()).out
+            assert said(ours) == said(kubectl.run("explain", *words.split())), words
 
 
 def _schemas(**types: Any) -> Schemas:

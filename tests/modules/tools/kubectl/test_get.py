@@ -129,7 +129,7 @@ def test_some_not_there_do_not_hide_the_others(cloud: Cloud) -> None:
         (("pods", "-o", "go-template={{.kind}}"), "-o jsonpath="),
         (("pods", "-o", "jsonpath={.x"), "{.x"),
         (("pods,cm", "-w"), "single resource type"),
-        (("pods", "-l", "=="), "selector"),
+        (("pods", "-l", "=="), "found '==', expected: !, identifier, or 'end of string'"),
     ],
 )
 def test_what_is_refused(cloud: Cloud, words: tuple[str, ...], said: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from modules.tools.printing.columns import columns_of
 from modules.tools.printing.tables import TableOptions, aligned, layout
 
 NOW = 1_795_139_690.0
@@ -70,5 +71,5 @@ def _changed(place: tuple[Any, ...], part: Any) -> dict[str, Any]:
 def test_any_part_may_be_odd(kind: str) -> None:
     objects = [_changed(place, part) for place in _places(SAMPLE) for part in ODD]
     options = TableOptions(wide=True, namespaces=True, labels=True, label_columns=("a",), kinds=True)
-    made = layout(kind, [*objects, {}, SAMPLE], NOW, options)
+    made = layout(columns_of(kind), [*objects, {}, SAMPLE], NOW, options)
     assert all(line.isprintable() for line in aligned([made.head, *made.rows]))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modules.tools.printing.columns import columns_of
 from modules.tools.printing.tables import TableOptions, TableWriter, aligned, layout
 
 NOW = 1_795_139_690.0
@@ -20,7 +21,7 @@ def pod(name: str = "web", **labels: str) -> dict[str, Any]:
 
 
 def table(*objects: dict[str, Any], kind: str = "Pod", prefix: str = "", **options: Any) -> list[str]:
-    made = layout(kind, objects, NOW, TableOptions(**options), prefix)
+    made = layout(columns_of(kind), objects, NOW, TableOptions(**options), prefix)
     return aligned([made.head, *made.rows])
 
 

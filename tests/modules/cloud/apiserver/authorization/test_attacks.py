@@ -174,7 +174,8 @@ def test_a_pods_image_is_not_part_of_its_status(world: World) -> None:
     """The subresource's update, spelt as the verb or as the path, takes the status alone."""
     pod = dict(world.find("Pod", "mine-pod") or {})
     spec = {**pod["spec"], "containers": [{**pod["spec"]["containers"][0], "image": "evil"}]}
-    body = {**pod, "spec": spec, "status": {"phase": "Running"}}
+    metadata = {field: value for field, value in pod["metadata"].items() if field != "resourceVersion"}
+    body = {**pod, "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
     name = {"plural": "pods", "namespace": "default", "name": "mine-pod", "body": body}
     for how in ({"verb": "updatestatus"}, {"verb": "update", "subresource": "status"}):
         assert code_of(world.call(**how, **name)) == 200

@@ -160,7 +160,7 @@ def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> 
             connection.close()
 
 
-@pytest.mark.parametrize("addresses", [1, 8])
+@pytest.mark.parametrize("addresses", [pytest.param(1, marks=pytest.mark.slow), 8])
 def test_those_who_drip_hold_up_nobody(server: Server, addresses: int) -> None:
     """64 connections that send a byte now and then, as long as they like; who joins is served at once."""
     with ExitStack() as stack:

@@ -58,13 +58,13 @@ def test_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert do("backup", file, root) == ExitCode.OK
     for path in (root / "certs").iterdir():
         path.write_text("two")
-    (root / "edgecore.yaml").write_text((root / "edgecore.yaml").read_text() + "\n# later\n")
+    (root / "edgecore.yaml").write_text((root / "edgecore.yaml").read_text() + "\n# changed since\n")
     (root / "manifests/q.yaml").write_text("two")
     write_database(root / "edgecore.db", "two")
     assert do("restore", file, root) == ExitCode.OK
     assert value_in(root / "edgecore.db") == "one"
     assert {path.read_text() for path in (root / "certs").glob("*.???")} == {"one"}
-    assert "later" not in (root / "edgecore.yaml").read_text()
+    assert "# changed since" not in (root / "edgecore.yaml").read_text()
     assert (root / "certs/server.key").stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(root / "edgecore.db")) as database:
         keys = database.execute("SELECT key FROM meta").fetchall()

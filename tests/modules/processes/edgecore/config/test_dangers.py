@@ -37,6 +37,7 @@ def kubelet(**settings: Any) -> dict[str, Any]:
         ({"edged": EMBEDDED, "edgeHub": HERE}, []),
         ({"edgeHub": FAR}, []),
         ({"edgeHub": PLAIN}, ["plain-websocket"]),
+        ({"edgeHub": {"websocket": {**HERE["websocket"], "backupServers": ["ws://10.0.0.1:1"]}}}, ["plain-websocket"]),
         ({"edgeHub": {**PLAIN, "enable": False}}, []),
         ({"edged": EMBEDDED, "edgeHub": FAR}, ["embedded-runtime-with-cloud"]),
         ({"edged": EMBEDDED, "edgeHub": PLAIN}, ["plain-websocket", "embedded-runtime-with-cloud"]),

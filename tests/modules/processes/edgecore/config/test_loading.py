@@ -66,6 +66,11 @@ def test_our_defaults_are_kubeedges_but_for_the_argued_ones() -> None:
         ("reportEvent: false", "reportEvent: true"),
         ("readDeadline: 15", "readDeadline: 10"),
         ("writeDeadline: 15", "writeDeadline: 10"),
+        ("readDeadline: 10\n    server: 127.0.0.1:10004", "readDeadline: 15\n    server: 127.0.0.1:10004"),
+        ("server.key\n    writeDeadline: 10", "server.key\n    writeDeadline: 15"),
+        ("eventBus:\n    enable: true", "eventBus:\n    enable: false"),
+        ("mqttQOS: 0", "mqttQOS: 1"),
+        ("mqttSessionQueueSize: 100", "mqttSessionQueueSize: 10000"),
         ("hostnameOverride: vm", f"hostnameOverride: {ours.node_name}"),
     ]:
         assert theirs_text in rewritten
@@ -117,6 +122,16 @@ def test_what_a_file_leaves_out_or_sets_to_null_has_its_default(text: str) -> No
             "cloud..example:1",
             'got "cloud..example:1", want host:port, or ws://host:port for a connection without TLS',
         ),
+        (
+            f"{HUB}.websocket.backupServers",
+            "['ws://b:1']",
+            "some servers have TLS and others not",
+        ),
+        (
+            f"{HUB}.websocket.backupServers",
+            "b:1",
+            'got "b:1", want a list of at most 16, each host:port, or ws://host:port for a connection without TLS',
+        ),
         (f"{HUB}.tlsCaFile", "ca.crt", 'got "ca.crt", want an absolute path'),
         ("database.dataSource", "edge.db", "got a value that is not shown, want an absolute path, or a database URL"),
         ("database.driverName", "mysql", 'got "mysql", want "sqlite3"'),
@@ -133,7 +148,7 @@ def test_what_a_file_leaves_out_or_sets_to_null_has_its_default(text: str) -> No
         (
             f"{KUBELET}.containerRuntimeEndpoint",
             "tcp://x:1",
-            'got "tcp://x:1", want unix:///path/of/socket or embedded://',
+            'got "tcp://x:1", want unix:///path/of/socket, embedded://oci, embedded://docker or embedded://',
         ),
         (
             f"{KUBELET}.imageServiceEndpoint",
@@ -244,16 +259,16 @@ def test_keys_without_effect_are_named_when_somebody_chose_their_value() -> None
     """KubeEdge's defaults and empty values say nothing; anything else will not do what its writer wants."""
     text = """
 modules:
-  serviceBus: {enable: true, port: 9060}
+  taskManager: {enable: true}
   deviceTwin: {enable: true}
-  eventBus: {mqttUsername: "", mqttPassword: hunter2}
+  eventBus: {mqttPubClientID: me, mqttQOS: 1}
   edgeHub: {rotateCertificates: true, token: abc, quic: {readDeadline: 15}}
   edged: {tailoredKubeletConfig: {cpuManagerPolicy: static, podPidsLimit: -1}}
 """
     paths = [remark.path for remark in loads(text).without_effect]
     assert paths == [
-        "modules.serviceBus.enable",
-        "modules.eventBus.mqttPassword",
+        "modules.taskManager.enable",
+        "modules.eventBus.mqttPubClientID",
         f"{KUBELET}.cpuManagerPolicy",
     ]
 

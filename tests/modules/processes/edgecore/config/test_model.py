@@ -54,6 +54,12 @@ def test_websocket_url(server: str, url: str) -> None:
     assert loads(text).config.websocket_url == url
 
 
+def test_each_server_has_its_websocket_url() -> None:
+    hub = "{projectID: p, websocket: {server: 'a:1', backupServers: ['b:2']}}"
+    text = f"modules: {{edgeHub: {hub}, edged: {{hostnameOverride: n}}}}"
+    assert loads(text).config.websocket_urls == ("wss://a:1/p/n/events", "wss://b:2/p/n/events")
+
+
 def test_the_image_service_is_the_runtime_unless_configured() -> None:
     """With the embedded runtime, too, the endpoint that edged calls is a socket."""
     kubelet = "modules: {edged: {rootDirectory: /r, tailoredKubeletConfig: {%s}}}"

@@ -10,15 +10,19 @@ from edgehub.certificates.certificate import Certificate
 from modules.processes.edgecore.doctor.check_result import Level, failed, ok, unknown, warning
 from modules.processes.edgecore.doctor.checks import check_all
 from modules.processes.edgecore.doctor.facts import (
+    BrokerNeeds,
     CloudReach,
     Condition,
     Configured,
     DatabaseFile,
     Directory,
+    DockerNeeds,
     Facts,
     Identity,
     Kernel,
     Listening,
+    MapperSocket,
+    OciNeeds,
     Reach,
     Running,
     Runtime,
@@ -48,9 +52,10 @@ HEALTHY = Facts(
     configured=Configured(
         source="edgecore.yaml", node="edge-1", embedded=False, cgroup_driver="systemd", own_cgroups=True
     ),
-    running=Running(pid="7", health="ok", connected=True, waiting=2),
+    running=Running(pid="7", health="ok", connected=True, tunnel=True, waiting=2),
     directories=(ROOT,),
     ports=(PORT,),
+    mappers=MapperSocket(path="/etc/kubeedge/dmi.sock", group="kubeedge"),
     runtime=RUNTIME,
     kernel=Kernel(root=True, cgroups=(2,), conntrack=True, swap=False),
     identity=Identity(certificate=CERTIFICATE),
@@ -91,6 +96,7 @@ BROKEN = {
     "not running": Broken({"running": Running(), "ports": ()}, "edgecore", "edgecore does not run"),
     "hangs": Broken({"running": Running(pid="7", problem="timed out")}, "edgecore", "cannot be asked: timed out"),
     "not well": Broken({"running": Running(pid="7", health="edged: waiting")}, "edgecore", "not well: edged: waiting"),
+    "no tunnel": Broken({"running": with_(HEALTHY.running, tunnel=False)}, "stream tunnel", "there", Level.WARNING),
     "away": Broken({"running": with_(HEALTHY.running, connected=False)}, "link", "not connected to the cloud, 2 mess"),
     "not writable": Broken(of_directory(writable=False), "directory rootDirectory", "cannot be written to"),
     "read-only": Broken(
@@ -107,6 +113,19 @@ BROKEN = {
     "no cgroups": Broken({"kernel": with_(HEALTHY.kernel, cgroups=())}, "cgroups", "no control groups"),
     "no conntrack": Broken({"kernel": with_(HEALTHY.kernel, conntrack=False)}, "conntrack", "not l", Level.WARNING),
     "swap": Broken({"kernel": with_(HEALTHY.kernel, swap=True)}, "swap", "swap is on", Level.WARNING),
+    "no crun": Broken({"oci": OciNeeds(missing=("crun", "CNI"))}, "programs", "not installed: crun, CNI"),
+    "no conmon": Broken({"oci": OciNeeds(conmon=False)}, "conmon", "a shim of edgecore's own", Level.WARNING),
+    "no mosquitto": Broken({"broker": BrokerNeeds()}, "MQTT broker", "mosquitto is not installed"),
+    "no overlayfs": Broken({"oci": OciNeeds(overlay=False)}, "overlayfs", "the kernel has no overlayfs", Level.WARNING),
+    "old crun": Broken({"oci": OciNeeds(old="crun 1.8 lacks fixes")}, "crun", "crun 1.8 lacks", Level.WARNING),
+    "no mappers": Broken(
+        {"mappers": MapperSocket(path="/d.sock", problem="none")}, "mappers", "on /d.sock: none", Level.WARNING
+    ),
+    "not its group": Broken(
+        {"mappers": MapperSocket(path="/d.sock", problem="no", denied=True)}, "mappers", "register on", Level.WARNING
+    ),
+    "no docker": Broken({"docker": DockerNeeds(problem="d.sock: no such file")}, "docker", "d.sock: no such file"),
+    "docker, no CNI": Broken({"docker": DockerNeeds(missing=("CNI",), api="1.41")}, "programs", "not installed: CNI"),
     "no runtime": Broken({"runtime": with_(RUNTIME, problem="no such file")}, "runtime", "answer: no such file"),
     "no network": Broken(
         {"runtime": with_(RUNTIME, conditions=(Condition("NetworkReady", true=False, why="cni not initialized"),))},
@@ -198,6 +217,13 @@ def test_without_tls_there_is_nothing_to_say_of_certificates() -> None:
     """A link over `ws://` needs none."""
     facts = with_(HEALTHY, identity=Identity(), cloud=CloudReach(secure=False, link=LINK))
     assert not any(each.check in ("certificate", "CA", "key", "token") for each in check_all(facts))
+
+
+def test_of_several_cloudcores_one_that_is_away_is_a_warning_as_long_as_another_answers() -> None:
+    away = with_(LINK, host="b", tcp_problem="refused", answers=False)
+    for first, other, level in ((LINK, away, Level.WARNING), (away, LINK, Level.WARNING), (away, away, Level.FAILED)):
+        results = check_all(with_(HEALTHY, cloud=CloudReach(secure=False, link=first, backups=(other,))))
+        assert {each.level for each in results if "refused" in each.text} == {level}
 
 
 def test_an_embedded_runtime_is_not_asked_for_when_edgecore_is_down() -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from beehive import RealClock
 from metamanager.sqlite_open import open_file
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.doctor import databases, machine, network, node
+from modules.processes.edgecore.doctor import databases, docker, machine, network, node, oci
 from modules.processes.edgecore.doctor.gathering import at_once
 from modules.processes.edgecore.join import CloudAddress, joined
 from modules.processes.edgecore.ownership import take_root_directory
@@ -261,3 +261,45 @@ def test_an_unforeseen_error_of_a_part_is_raised() -> None:
 
     with pytest.raises(ValueError, match="a bug"):
         at_once({"part": part}, 5.0, clock)
+
+
+def test_a_docker_that_is_not_there(tmp_path: Path) -> None:
+    """The path of its socket is told, and that plug-ins are missing."""
+    found = docker.needs(tmp_path / "d.sock", clock, (tmp_path,))
+    assert found.missing == ("CNI plug-ins",)
+    assert f"{tmp_path}/d.sock: No such file" in found.problem
+
+
+def test_what_the_oci_runtime_lacks(tmp_path: Path) -> None:
+    """Programs and plug-ins are looked for in their directories; a release of crun without fixes is told."""
+    programs, plugins, proc = (tmp_path / name for name in ("bin", "cni", "proc"))
+    for directory in (programs, plugins, proc):
+        directory.mkdir()
+    (proc / "filesystems").write_text("nodev\ttmpfs\n\text4\n")
+    (proc / "sys" / "kernel").mkdir(parents=True)
+    (proc / "sys" / "kernel" / "osrelease").write_text("none\n")
+    found = oci.needs(str(programs), (plugins,), proc)
+    assert found.missing == ("crun (or runc)", "iptables", "CNI plug-ins")
+    assert not found.overlay
+    assert not found.conmon
+    for path in (programs / "conmon", programs / "iptables", plugins / "bridge"):
+        path.touch(mode=0o755)
+    (programs / "crun").write_text("#!/bin/sh\necho crun version 1.8.1\n")
+    (programs / "crun").chmod(0o755)
+    (proc / "filesystems").write_text("nodev\toverlay\n")
+    found = oci.needs(str(programs), (plugins,), proc)
+    assert (found.missing, found.overlay, found.conmon) == ((), True, True)
+    assert "crun 1.8 lacks" in found.old
+
+
+def test_the_socket_of_mappers_is_connected_to(tmp_path: Path) -> None:
+    """One that listens, one that a killed process left, and none."""
+    path = tmp_path / "dmi.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        found = machine.mapper_socket(path)
+        assert (found.problem, bool(found.group)) == ("", True)
+    assert machine.mapper_socket(path).problem
+    path.unlink()
+    assert "No such file" in machine.mapper_socket(path).problem

@@ -28,6 +28,7 @@ DIRECTORIES = (
 )  # fmt: skip
 FILES = (
     f"edged/{LOCK_FILE}", "edged/edged.sock", "edged/plugins/driver/csi.sock", "edgecore.db", "edgecore.db-wal",
+    "dmi.sock",
     "edgecore.db.before-restore-20261120T000000.000Z", "edgecore.db-wal.before-restore-20261120T000000.000Z",
     "edgecore-outbox.db", "certs/server.key", "mine", "edgecore.yaml.before-join",
     "manifests/p.yaml", "manifests/.p.yaml.before-restore-1Z",

@@ -1,0 +1,37 @@
+"""Accepts connections, also while the process may open no more files."""
+
+import errno
+import logging
+import select
+import socket
+from contextlib import suppress
+from typing import Final
+
+_log = logging.getLogger(__name__)
+
+_FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_FULL_SECONDS: Final = 1.0
+
+
+def accept_connection(listening: socket.socket, wait: float = _FULL_SECONDS) -> socket.socket | None:
+    """Return the next connection, None when the socket was shut down or closed.
+
+    While the process may open no more files, connections stay in the backlog; accepting is tried again after `wait`
+    seconds, and at once when the socket is shut down.
+    """
+    while True:
+        try:
+            return listening.accept()[0]
+        except OSError as error:
+            if error.errno in _FULL:
+                _log.warning("no connection can be accepted on %s: %s", listening.getsockname(), error.strerror)
+                _wait_for_end(listening, wait)
+            elif error.errno != errno.ECONNABORTED:
+                return None
+
+
+def _wait_for_end(listening: socket.socket, seconds: float) -> None:
+    poll = select.poll()
+    with suppress(OSError, ValueError):  # it was closed meanwhile
+        poll.register(listening, 0)  # no events but the end, which is always reported
+        poll.poll(seconds * 1000)

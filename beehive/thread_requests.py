@@ -1,0 +1,47 @@
+"""Requests of threads that are not actors, such as those of a module's HTTP server."""
+
+import threading
+
+from beehive.errors import RequestError
+from beehive.message import Message
+from beehive.module import Module
+
+
+class ThreadRequests:
+    """Sends the requests of a module's threads. When the module ends, waiting requests are ended too: otherwise their
+    threads would delay the module's end, which waits for them.
+
+    Args:
+        module: owns the threads.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._lock = threading.Lock()
+        self._waiting: set[str] = set()
+        self._why = ""
+
+    def ask(self, destination: str, message: Message, seconds: float) -> Message:
+        """Send a request and return the answer. Blocks; may be called on any thread except the module's.
+
+        Raises:
+            RequestError: no answer came in time, or the module has ended.
+        """
+        with self._lock:
+            if self._why:
+                raise RequestError("ask", self._why)
+            self._waiting.add(message.id)
+        try:
+            answer: Message = self._module.hive.request(destination, message, seconds).get()
+            return answer
+        finally:
+            with self._lock:
+                self._waiting.discard(message.id)
+
+    def end_all(self, why: str) -> None:
+        """End the waiting requests, and refuse later ones."""
+        with self._lock:
+            self._why = why
+            waiting = list(self._waiting)
+        for each in waiting:
+            self._module.hive.pending_requests.cancel(each, RequestError("ask", why))

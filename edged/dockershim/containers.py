@@ -1,0 +1,89 @@
+"""The CRI operations on containers of Docker's."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from beehive.files.durable import make_directories
+from edged.dockershim.creation import ContainerMaker, remove_container
+from edged.dockershim.errors import ConflictError
+from edged.dockershim.images import DockerImages
+from edged.dockershim.labels import container_name
+from edged.dockershim.model import DockerContainer
+from edged.dockershim.processes import DockerProcesses
+from edged.dockershim.specs import DockerImageDefaults, check, container_body, limits
+from edged.embedded.announcer import Announcer
+from edged.embedded.errors import NoSuchObjectError, RequestRefusedError
+from edged.embedded.model import Sandbox
+from edged.embedded.records import ContainerId
+from edged.embedded.registry import Registry
+from edged.embedded.state import StateDirectory
+from edged.oci.isolated_containers import IsolatedContainers
+from edged.oci.isolated_model import IsolatedRecord, reference_of
+from edged.oci.sandbox_files import sandbox_files
+from edged.oci.spec import stop_signal
+from edged.oci.spec.resources import check_resources
+from protos.cri.v1 import api_pb2 as cri
+
+_NO_SHM = Path("/dev/shm")  # noqa: S108 - Docker has the sandbox's
+
+
+class DockerContainers(IsolatedContainers[DockerContainer]):
+    """Creates, starts, stops and removes containers, changes their limits and reopens their logs."""
+
+    subdirectories = ()
+
+    def __init__(
+        self,
+        state: StateDirectory,
+        registry: Registry[Sandbox, DockerContainer],
+        processes: DockerProcesses,
+        images: DockerImages,
+        announcer: Announcer,
+        maker: ContainerMaker,
+    ) -> None:
+        super().__init__(state, registry, processes.start, announcer, maker.clock)
+        self._images = images
+        self._maker = maker
+        self._docker = maker.docker
+
+    def _plan(self, request: cri.CreateContainerRequest) -> DockerContainer:
+        sandbox = self._registry.sandbox(request.pod_sandbox_id)
+        request.sandbox_config.CopyFrom(sandbox.config)
+        attempt = f'create container "{request.config.metadata.name}"'
+        image = self._images.find(request.config.image.image, attempt)
+        defaults = DockerImageDefaults(image.config)
+        check(request, defaults, self._maker.here)
+        for mount in request.config.mounts:
+            if not Path(mount.host_path).exists():
+                make_directories(Path(mount.host_path))  # as containerd does for a hostPath without a type
+        record = IsolatedRecord(
+            self._clock.now_ns(),
+            image.id,
+            reference_of(image.id, image.repo_digests),
+            stop_signal(request.config, defaults),
+        )
+        files = sandbox_files(sandbox.directory, _NO_SHM)
+        body = container_body(request, image.id, files, self._maker.here)
+        container_id = ContainerId(self._maker.create(container_name(request), body, attempt))
+        return DockerContainer(container_id, self._state.containers / container_id, request, record)
+
+    def _not_made(self, container: DockerContainer) -> None:
+        with suppress(RequestRefusedError):  # the next start removes what has no record
+            remove_container(self._docker, container.id)
+
+    def _signal(self, container: DockerContainer, number: int) -> None:
+        with suppress(NoSuchObjectError, ConflictError):  # it is just ending
+            query = {"signal": str(number)}
+            self._docker.call("POST", f"/containers/{container.id}/kill", f"stop container {container.id}", query)
+
+    def _change_limits(self, container: DockerContainer, wanted: cri.LinuxContainerResources, attempt: str) -> None:
+        check_resources(attempt, wanted, self._maker.here.machine)
+        body = limits(wanted, self._maker.here.machine)
+        self._docker.call("POST", f"/containers/{container.id}/update", attempt, body=body)
+
+    def _reopen(self, container: DockerContainer, attempt: str) -> None:  # noqa: ARG002 - conmon's needs it
+        container.log.reopen()
+
+    def _release(self, container: DockerContainer) -> None:
+        remove_container(self._docker, container.id)
+        container.log.close()

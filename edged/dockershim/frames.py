@@ -1,0 +1,53 @@
+"""The streams of a container as Docker sends them: frames with headers of eight bytes, or a terminal's bytes."""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+STREAMS: Final = {1: "stdout", 2: "stderr"}
+HEADER: Final = 8
+_LARGEST: Final = 16 * 1024 * 1024
+"""Largest frame in bytes; Docker's have a little more than 16 KiB."""
+
+
+class FrameError(ValueError):
+    """The received bytes are not a stream of Docker's."""
+
+
+class FrameReader:
+    """Splits received bytes into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def frames(self, data: bytes) -> Iterator[tuple[str, bytes]]:
+        """Yield stream and content of each frame that is complete. Raises FrameError."""
+        self._buffer += data
+        at = 0
+        while len(self._buffer) - at >= HEADER:
+            number, size = struct.unpack_from(">B3xI", self._buffer, at)
+            if number not in STREAMS or size > _LARGEST:
+                raise FrameError(f"a frame of Docker's has stream {number} and {size} bytes")
+            if len(self._buffer) - at - HEADER < size:
+                break
+            yield STREAMS[number], bytes(self._buffer[at + HEADER : at + HEADER + size])
+            at += HEADER + size
+        del self._buffer[:at]
+
+
+class LineReader:
+    """Splits a terminal's output into lines, which are all of stdout."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def frames(self, data: bytes) -> Iterator[tuple[str, bytes]]:
+        """Yield the lines that are complete, with their ends. Raises FrameError."""
+        self._buffer += data
+        at = 0
+        while (end := self._buffer.find(b"\n", at)) >= 0:
+            yield "stdout", bytes(self._buffer[at : end + 1])
+            at = end + 1
+        del self._buffer[:at]
+        if len(self._buffer) > _LARGEST:
+            raise FrameError(f"a line of Docker's has more than {_LARGEST} bytes")

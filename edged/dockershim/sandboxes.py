@@ -1,0 +1,149 @@
+"""The CRI operations on pod sandboxes: a container of Docker's holds the namespaces, CNI sets up the network, and
+edgecore writes the files.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from edged.dockershim.answers import InspectedContainer
+from edged.dockershim.creation import ContainerMaker, remove_container
+from edged.dockershim.labels import sandbox_name
+from edged.dockershim.model import DockerContainer
+from edged.dockershim.pause_image import ensure_pause_image
+from edged.dockershim.specs import check_pod, sandbox_body
+from edged.embedded.announcer import Announcer
+from edged.embedded.container_operations import ContainerOperations
+from edged.embedded.errors import NoSuchObjectError, RequestRefusedError, RunFailedError, WrongStateError
+from edged.embedded.model import Sandbox
+from edged.embedded.records import SandboxId, SandboxRecord
+from edged.embedded.registry import Registry
+from edged.embedded.sandboxes import SandboxOperations
+from edged.embedded.state import RECORD, StateDirectory, write_record
+from edged.oci.network import NetworkStatus, PodAddresses, PodNetwork
+from edged.oci.sandbox_files import write_sandbox_files
+from protos.cri.v1 import api_pb2 as cri
+
+_log = logging.getLogger(__name__)
+
+
+class DockerSandboxes(SandboxOperations[DockerContainer]):
+    """Runs, stops and removes pod sandboxes. The id of a sandbox is that of the container that holds it."""
+
+    def __init__(
+        self,
+        state: StateDirectory,
+        registry: Registry[Sandbox, DockerContainer],
+        containers: ContainerOperations[DockerContainer],
+        announcer: Announcer,
+        maker: ContainerMaker,
+        network: PodNetwork,
+    ) -> None:
+        super().__init__(state, registry, containers, announcer, maker.clock)
+        self._maker = maker
+        self._docker = maker.docker
+        self._network = network
+
+    def run(self, request: cri.RunPodSandboxRequest) -> SandboxId:
+        """Make a sandbox: its namespaces, network and files. Raises RequestRefusedError."""
+        check_pod(request, self._maker.here)
+        return super().run(request)
+
+    def network_namespace(self, sandbox: Sandbox) -> Path | None:
+        """Return the network namespace of a ready sandbox, None for the machine's. Raises RequestRefusedError."""
+        if sandbox.config.linux.security_context.namespace_options.network == cri.NODE:
+            return None
+        pid = self._holder_pid(sandbox.id)
+        if not pid:
+            raise WrongStateError(f"enter the network of sandbox {sandbox.id}", "it is not ready")
+        return _netns(pid)
+
+    def holders_are(self, running: set[str]) -> None:
+        """Note which sandboxes a running container held when Docker was asked; it is asked again about the others."""
+        for sandbox in self._registry.sandboxes():
+            if sandbox.id not in running and not sandbox.record.stopped and not self._holder_pid(sandbox.id):
+                self.holder_ended(sandbox)
+
+    def holder_ended(self, sandbox: Sandbox) -> None:
+        """Note that the container that holds a sandbox has ended: somebody has stopped it, or Docker."""
+        if sandbox.record.stopped:
+            return
+        sandbox.record = msgspec.structs.replace(sandbox.record, stopped=True)
+        with contextlib.suppress(OSError):  # a full disk; a start finds the same
+            write_record(sandbox.directory / RECORD, sandbox.record)
+        _log.warning("sandbox %s was ended from outside", sandbox.id)
+        self._announcer.sandbox(cri.CONTAINER_STOPPED_EVENT, sandbox)
+
+    def collect(self, sandboxes: Iterable[Sandbox]) -> None:
+        """At the start, release resources of sandboxes that are no longer ready, and addresses of removed ones."""
+        alive = set()
+        for sandbox in sandboxes:
+            alive.add(str(sandbox.id))
+            if sandbox.record.stopped:
+                try:
+                    self._release(sandbox)
+                except (RequestRefusedError, OSError) as error:
+                    _log.warning("%s; StopPodSandbox tries again", error)
+        self._network.collect(alive)
+
+    def network_status(self) -> NetworkStatus:
+        """Return whether sandboxes can get a network of their own now."""
+        return self._network.status()
+
+    def _new_id(self, request: cri.RunPodSandboxRequest) -> SandboxId:
+        """Create the container that holds the sandbox. If it gets no record, the next start removes it."""
+        metadata = request.config.metadata
+        attempt = f'run the sandbox of pod "{metadata.namespace}/{metadata.name}"'
+        name, body = sandbox_name(request.config), sandbox_body(request.config, self._maker.here)
+        try:
+            return SandboxId(self._maker.create(name, body, attempt))
+        except NoSuchObjectError:  # somebody has removed the image, as `docker image prune --all` does
+            ensure_pause_image(self._docker)
+            return SandboxId(self._maker.create(name, body, attempt))
+
+    def _first_record(self) -> SandboxRecord:
+        """Return a record that is not ready: a crash before the sandbox is set up leaves a sandbox that is removed
+        later.
+        """
+        return SandboxRecord(self._clock.now_ns(), "", self._boot_id, stopped=True)
+
+    def _set_up(self, sandbox: Sandbox) -> None:
+        attempt = f"start sandbox {sandbox.id}"
+        write_sandbox_files(sandbox)
+        self._docker.call("POST", f"/containers/{sandbox.id}/start", attempt)
+        pid = self._holder_pid(sandbox.id)
+        if not pid:
+            raise RunFailedError(attempt, "the container that holds it has ended at once", "`docker logs` may say why")
+        addresses = self._attach(sandbox, pid)
+        changes = {"ip": addresses.ip, "additional_ips": addresses.additional, "stopped": False}
+        record = msgspec.structs.replace(sandbox.record, **changes)
+        write_record(sandbox.directory / RECORD, record)
+        sandbox.record = record
+
+    def _attach(self, sandbox: Sandbox, pid: int) -> PodAddresses:
+        """Attach the sandbox to the network; on the machine's own network it gets no addresses."""
+        if sandbox.config.linux.security_context.namespace_options.network == cri.NODE:
+            return PodAddresses("")
+        return self._network.attach(sandbox.id, sandbox.directory, _netns(pid), sandbox.config)
+
+    def _release(self, sandbox: Sandbox) -> None:
+        """Detach the sandbox from the network while its namespace exists, then remove the container that holds it."""
+        pid = self._holder_pid(sandbox.id)
+        self._network.detach(sandbox.id, sandbox.directory, _netns(pid) if pid else None)
+        remove_container(self._docker, sandbox.id)
+
+    def _holder_pid(self, sandbox_id: str) -> int:
+        """Return the pid of the process that holds a sandbox; 0 if there is none."""
+        attempt = f"look at sandbox {sandbox_id}"
+        try:
+            return self._docker.get(f"/containers/{sandbox_id}/json", InspectedContainer, attempt).state.pid
+        except NoSuchObjectError:
+            return 0
+
+
+def _netns(pid: int) -> Path:
+    """Return the network namespace of a process."""
+    return Path(f"/proc/{pid}/ns/net")

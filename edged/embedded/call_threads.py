@@ -1,0 +1,128 @@
+"""Threads for calls whose callers may leave before the end: at a deadline, or when their client closes.
+
+A call that was left goes on, as on a server of gRPC whose client has gone. The threads are daemons, so that a call that
+hangs in the kernel does not keep the process alive. They wait in real time, as they wait for processes.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+_MOST_CALLS: Final = 1000
+"""Calls under way at one time, with those that were left."""
+_MOST_IDLE: Final = 4
+"""Threads that wait for the next call."""
+
+OnLeave = Callable[[Callable[[], None]], object]
+"""Registers a function that makes the caller leave."""
+
+
+class CallLeftError(Exception):
+    """The caller's client, or the runtime, was closed during the call."""
+
+
+class TooManyCallsError(Exception):
+    """No further call can be begun now."""
+
+
+class _Call(Generic[T]):
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self.answer: Future[T] = Future()
+
+    def run(self) -> None:
+        try:
+            answer = self._work()
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            with suppress(InvalidStateError):
+                self.answer.set_exception(error)
+        else:
+            with suppress(InvalidStateError):
+                self.answer.set_result(answer)
+
+    def leave(self) -> None:
+        with suppress(InvalidStateError):
+            self.answer.set_exception(CallLeftError())
+
+
+class CallThreads:
+    """Runs calls on threads of its own. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._next: SimpleQueue[_Call[object] | None] = SimpleQueue()
+        self._idle = 0
+        self._running: set[_Call[object]] = set()
+        self._closed = False
+
+    def run(self, work: Callable[[], T], timeout: float | None, on_leave: OnLeave) -> T:
+        """Run a call and return its answer.
+
+        Args:
+            work: the call. What it raises is raised here, if the caller is still there.
+            timeout: seconds until the caller leaves; None for no deadline.
+            on_leave: registers what makes the caller leave earlier.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+            CallLeftError: something else made the caller leave.
+            TooManyCallsError: too many calls are under way.
+        """
+        call = _Call(work)
+        on_leave(call.leave)
+        self._begin(call)  # type: ignore[arg-type] # the answer goes to this caller only
+        return call.answer.result(timeout)
+
+    def close(self, seconds: float) -> int:
+        """Refuse new calls, make all callers leave, and wait for the calls; return how many have not ended in time."""
+        with self._changed:
+            self._closed = True
+            for _ in range(self._idle):
+                self._next.put(None)
+            self._idle = 0
+            for call in self._running:
+                call.leave()
+            self._changed.wait_for(lambda: not self._running, seconds)
+            return len(self._running)
+
+    def _begin(self, call: _Call[object]) -> None:
+        with self._changed:
+            if self._closed:
+                raise CallLeftError
+            if len(self._running) >= _MOST_CALLS:
+                raise TooManyCallsError
+            self._running.add(call)
+            if self._idle:
+                self._idle -= 1
+                self._next.put(call)
+                return
+        try:
+            threading.Thread(target=self._serve, args=(call,), name="embedded-runtime/local", daemon=True).start()
+        except RuntimeError:  # the machine's or the control group's limit of threads
+            with self._changed:
+                self._running.discard(call)
+            raise TooManyCallsError from None
+
+    def _serve(self, first: _Call[object]) -> None:
+        call: _Call[object] | None = first
+        while call is not None:
+            call.run()
+            if not self._ended(call):
+                return
+            call = None  # its answer is not kept until the next call
+            call = self._next.get()
+
+    def _ended(self, call: _Call[object]) -> bool:
+        """Note the end of a call; return whether its thread waits for another one."""
+        with self._changed:
+            self._running.discard(call)
+            self._changed.notify_all()
+            if self._closed or self._idle >= _MOST_IDLE:
+                return False
+            self._idle += 1
+            return True

@@ -1,0 +1,47 @@
+"""When a request is repeated, and how long that waits."""
+
+import email.utils
+import random
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+RETRIED: Final = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses that may pass."""
+_LONGEST_WAIT: Final = 60.0
+"""Seconds of `Retry-After` that are waited for."""
+
+
+class RetryPolicy(NamedTuple):
+    """How a pull waits. Real time: sockets cannot wait in another."""
+
+    attempts: int = 5
+    first_delay: float = 0.5
+    """Seconds before the second attempt; doubles."""
+    stall_seconds: float = 60.0
+    """Longest silence of a connection."""
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    """Seconds since the epoch, for a `Retry-After` that is a date."""
+    jitter: Callable[[], float] = random.random
+
+    def delay(self, attempt: int, retry_after: str) -> float | None:
+        """Return the seconds before attempt number `attempt` (2, 3, …); None if the server asks for too long."""
+        asked = seconds_of(retry_after, self.wall())
+        if asked is not None:
+            return asked if asked <= _LONGEST_WAIT else None
+        return float(self.first_delay * 2 ** (attempt - 2) * (0.5 + self.jitter()))
+
+
+def seconds_of(retry_after: str, wall: float) -> float | None:
+    """Return the seconds of a `Retry-After` header, a number or a date, from `wall` (seconds since the epoch); None
+    without one.
+    """
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - wall) if text else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,151 @@
+"""edgecore's side of a worker: the process, and the conversation with it (see `edged.oci.images.worker`)."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from beehive.decoding import decode_json
+from edged.oci.images.errors import DeadlinePassedError, RunFailedError, refusal
+from edged.oci.images.model import StoredImage
+from edged.oci.images.worker import __file__ as _package
+from edged.oci.images.worker.conversation import LONGEST_LINE
+
+_PROGRAM: Final = Path(_package).with_name("__main__.py")
+
+
+class Needs(Struct, frozen=True):
+    """What an image consists of."""
+
+    layers: tuple[str, ...]
+    blobs: tuple[str, ...]
+
+
+class LayerProgress(Struct, frozen=True):
+    """How far a layer of a pull is, in bytes of the layer as the registry has it."""
+
+    digest: str
+    size: int
+    fetched: int = 0
+    unpacked: int = 0
+    """Bytes that were read to unpack it."""
+
+
+class WorkFailure(Struct, frozen=True):
+    """The last line of a worker that failed."""
+
+    kind: str
+    reason: str
+    hint: str = ""
+
+
+class WorkerLine(Struct, frozen=True):
+    """One line of a worker; one field is set."""
+
+    progress: LayerProgress | None = None
+    needs: Needs | None = None
+    result: tuple[StoredImage, ...] | None = None
+    error: WorkFailure | None = None
+
+
+class WorkerProcess:
+    """One worker, from its request to its result. Any thread may cancel it.
+
+    Args:
+        attempt: what it does, as a phrase for errors.
+        protect: keeps what an image consists of from being collected.
+        progress: told how far a layer of a pull is.
+    """
+
+    def __init__(
+        self, attempt: str, protect: Callable[[Needs], None], progress: Callable[[LayerProgress], None] | None = None
+    ) -> None:
+        self._attempt = attempt
+        self._protect = protect
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """End the worker, now or as soon as it starts; `run` raises DeadlinePassedError. Harmless at the end."""
+        with self._lock:
+            self._cancelled = True
+            if self._process is not None and self._process.returncode is None:
+                self._process.kill()
+
+    def run(self, request: Mapping[str, Any]) -> tuple[StoredImage, ...]:
+        """Let the worker do a request and return its images.
+
+        The calling thread stays: the worker dies with it.
+
+        Raises:
+            RequestRefusedError: it failed, or was cancelled.
+        """
+        try:
+            process = self._start()
+        except OSError as error:
+            raise RunFailedError(self._attempt, f"no process can be started: {error.strerror}") from error
+        requests, answers = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
+        try:
+            _write(requests, request)
+            return self._converse(requests, answers)
+        finally:
+            with suppress(OSError):
+                requests.close()
+            answers.close()
+            with self._lock:
+                process.kill()
+                process.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._cancelled:
+                raise self._gave_up()
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_PROGRAM)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+            return self._process
+
+    def _converse(self, requests: BinaryIO, answers: BinaryIO) -> tuple[StoredImage, ...]:
+        while (line := answers.readline(LONGEST_LINE)).endswith(b"\n"):
+            found = self._decoded(line)
+            if found.result is not None:
+                return found.result
+            if found.error is not None:
+                raise refusal(self._attempt, found.error.kind, found.error.reason, found.error.hint)
+            if found.needs is not None:
+                self._protect(found.needs)
+                _write(requests, {})
+            elif found.progress is not None and self._progress is not None:
+                self._progress(found.progress)
+        if self._cancelled:
+            raise self._gave_up()
+        raise RunFailedError(self._attempt, "its process ended early", "see dmesg for a lack of memory")
+
+    def _decoded(self, line: bytes) -> WorkerLine:
+        try:
+            return decode_json(line, WorkerLine)
+        except msgspec.MsgspecError as error:
+            raise RunFailedError(self._attempt, f"its process answered wrongly: {error}") from error
+
+    def _gave_up(self) -> DeadlinePassedError:
+        return DeadlinePassedError(self._attempt, "the client gave up, or its deadline has passed")
+
+
+def _write(requests: BinaryIO, value: Mapping[str, Any]) -> None:
+    with suppress(BrokenPipeError):  # a worker that ended says why on the other stream
+        requests.write(json.dumps(value).encode() + b"\n")
+        requests.flush()

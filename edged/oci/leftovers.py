@@ -1,0 +1,51 @@
+"""What an edgecore that was killed has left without a record: mounts of containers, processes of sandboxes."""
+
+import logging
+import re
+from pathlib import Path
+
+from edged.embedded.shim import kernel
+from edged.oci.network import INIT_VARIABLE, end_lost_init
+from edged.oci.orphans import await_orphans, processes_with
+
+_log = logging.getLogger(__name__)
+
+_PLUGIN_VARIABLE = "CNI_NETNS"
+"""A plug-in that attaches a sandbox has its network namespace in it."""
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def unmount_unknown(containers: Path, known: set[str], mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
+    """Unmount what is mounted below directories of containers that do not exist any more.
+
+    Args:
+        containers: the directory of all containers' directories.
+        known: ids of the containers that exist.
+        mountinfo: the kernel's table of mounts.
+    """
+    top = containers.resolve()
+    for path in reversed(mount_points(mountinfo.read_text())):
+        if top in path.parents and path.relative_to(top).parts[0] not in known:
+            try:
+                kernel.unmount(str(path), kernel.MNT_DETACH)
+            except OSError as error:
+                _log.warning("what a container has left stays mounted: %s", error)
+
+
+def settle_network_processes(namespaces: Path) -> None:
+    """Wait for CNI plug-ins that are attaching sandboxes, and end first processes of pods that are not pinned.
+
+    Args:
+        namespaces: the directory of all sandboxes' namespaces.
+    """
+    for orphan, name, value in list(processes_with((_PLUGIN_VARIABLE, INIT_VARIABLE), f"{namespaces}/")):
+        if name == INIT_VARIABLE:
+            end_lost_init(orphan.pid, Path(value))
+        else:
+            await_orphans([orphan])
+
+
+def mount_points(mountinfo: str) -> list[Path]:
+    """Return the mount points in a text like /proc/self/mountinfo, in the order of mounting."""
+    fields = (line.split(" ", 5) for line in mountinfo.splitlines())
+    return [Path(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), each[4])) for each in fields if len(each) > 5]

@@ -1,0 +1,75 @@
+"""Where the root of a pod with users of its own comes to its root file system.
+
+edgecore's directories are closed to all users of the machine but root: images have set-user-id programs. Such a pod's
+root is another user, so that its root file system is mounted a second time, below a directory that this user may pass.
+"""
+
+import errno
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from edged.embedded.shim import kernel
+from edged.oci.leftovers import unmount_unknown
+
+_TOP: Final = Path("/run/edgecore/roots")
+_PASSABLE: Final = 0o711
+_GROUP_PASSES: Final = 0o710
+_ROOTFS: Final = "rootfs"
+
+
+class MappedRoots:
+    """The second mounts of the containers of one state directory. Thread-safe for different containers.
+
+    Args:
+        state: the state directory, whose path names this runtime's among all of the machine.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._directory = _TOP / hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:16]
+
+    def bind(self, container_id: str, rootfs: Path, group: int) -> Path:
+        """Mount a root file system once more, for members of a group of the machine; return where. Raises OSError."""
+        gate = self._directory / container_id
+        target = gate / _ROOTFS
+        target.mkdir(parents=True, exist_ok=True)
+        for directory in (_TOP, self._directory):
+            directory.chmod(_PASSABLE)
+        os.chown(gate, 0, group)
+        gate.chmod(_GROUP_PASSES)
+        _unmount(target)
+        kernel.mount(str(rootfs), str(target), "none", kernel.MS_BIND)
+        return target
+
+    def unbind(self, container_id: str) -> None:
+        """Undo `bind`; nothing if the container has none. Raises OSError."""
+        target = self._directory / container_id / _ROOTFS
+        if not target.is_dir():
+            return
+        _unmount(target)
+        target.rmdir()
+        target.parent.rmdir()
+
+    def keep_only(self, known: set[str]) -> None:
+        """Undo `bind` of containers that do not exist any more. Raises OSError."""
+        unmount_unknown(self._directory, known)
+        if self._directory.is_dir():
+            for left in {each.name for each in self._directory.iterdir()} - known:
+                self.unbind(left)
+
+    def remove(self) -> None:
+        """Remove the directory, when no container is left."""
+        with suppress(OSError):  # there was none, or something resists, which was logged
+            self._directory.rmdir()
+
+
+def _unmount(target: Path) -> None:
+    """Undo all mounts at a directory; there may be none. Raises OSError."""
+    try:
+        while True:
+            kernel.unmount(str(target), kernel.MNT_DETACH)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise

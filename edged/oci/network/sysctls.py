@@ -1,0 +1,61 @@
+"""Writes the sysctls of a sandbox, from inside of its namespaces; `edged.oci.spec` has checked them.
+
+`/proc/sys` shows each thread the parameters of its own network and ipc namespaces, so that writing needs no /proc of
+the pod.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from edged.oci.network.errors import PodNamespaceError
+from edged.oci.spec import sysctl_parts
+
+INTERFACE: Final = "eth0"
+"""Name of a pod's interface. Its own parameters (`net.ipv4.conf.eth0.…`) exist when the pod has a network."""
+
+_DEFAULTS: Final = {"net.ipv4.ip_unprivileged_port_start": "0", "net.ipv4.ping_group_range": "0 2147483647"}
+"""Of pods with a network of their own that do not set them: port 80 and ping need no capability (containerd 2)."""
+
+_ROOT: Final = Path("/proc/sys")
+
+
+def write_sysctls(sysctls: Mapping[str, str], *, network: bool) -> None:
+    """Write parameters of the calling thread's namespaces, but not those of the pod's interface.
+
+    Raises:
+        PodNamespaceError: the kernel refuses one.
+    """
+    for name, value in ({**_DEFAULTS, **_dotted(sysctls)} if network else sysctls).items():
+        if INTERFACE not in sysctl_parts(name):
+            _write(name, value, required=name not in _DEFAULTS or name in sysctls)
+
+
+def interface_sysctls(sysctls: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of the pod's interface."""
+    return {name: value for name, value in sysctls.items() if INTERFACE in sysctl_parts(name)}
+
+
+def write_interface_sysctls(sysctls: Mapping[str, str]) -> None:
+    """Write the parameters of the pod's interface, on a thread in its network. Raises PodNamespaceError."""
+    for name, value in interface_sysctls(sysctls).items():
+        _write(name, value, required=True)
+
+
+def _write(name: str, value: str, *, required: bool) -> None:
+    try:
+        _ROOT.joinpath(*sysctl_parts(name)).write_text(value)
+    except FileNotFoundError:
+        if required:
+            raise PodNamespaceError(f'set sysctl "{name}"', "this kernel does not have it") from None
+    except OSError as error:
+        raise PodNamespaceError(f'set sysctl "{name}" to "{value}"', error.strerror or str(error)) from error
+
+
+def _dotted(sysctls: Mapping[str, str]) -> dict[str, str]:
+    """Return the values by name with dots, unless a part has a dot itself."""
+    found = {}
+    for name, value in sysctls.items():
+        parts = sysctl_parts(name)
+        found[name if any("." in part for part in parts) else ".".join(parts)] = value
+    return found

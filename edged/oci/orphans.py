@@ -1,0 +1,121 @@
+"""Programs that go on after the edgecore, or the conmon, that started them was killed.
+
+What such a program does must not come after what its successor finds and undoes: a container that is created after its
+deletion, or an address that is given after it was freed, would belong to nobody. So the successor waits for them.
+"""
+
+import contextlib
+import logging
+import os
+import select
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_log = logging.getLogger(__name__)
+
+_PROC: Final = Path("/proc")
+_SECONDS: Final = 60.0
+"""After which a program is killed: as long as each of them may take for the edgecore that starts it."""
+_LOOK_MILLISECONDS: Final = 5
+_SHOWN: Final = 1000
+"""Characters of a command line in the log: paths and ids, nothing of a pod's."""
+_KILLED_MILLISECONDS: Final = 10_000
+
+
+class Orphan(NamedTuple):
+    """A process, and what tells that it has done what may not come late; None if that is its end."""
+
+    pid: int
+    arguments: tuple[bytes, ...]
+    done: Callable[[], bool] | None = None
+
+
+def commands_with(root: str, container: str = "") -> list[Orphan]:
+    """Return the running commands of crun or runc with an option for a directory of states.
+
+    One that makes a container, or executes a program in it, is done when it has written the process id. Its command
+    line is that of the new process, too, until the container is started, or as long as crun runs.
+
+    Args:
+        root: the option.
+        container: only those of this one.
+    """
+    wanted = {os.fsencode(root), *([os.fsencode(container)] if container else [])}
+    return [
+        Orphan(pid, arguments, _pid_written(arguments)) for pid, arguments in _processes() if wanted <= set(arguments)
+    ]
+
+
+def processes_with(variables: Iterable[str], beginning: str) -> Iterator[tuple[Orphan, str, str]]:
+    """Yield the processes that have one of some environment variables with a value that begins like this.
+
+    Each with the variable's name and value.
+    """
+    prefixes = tuple(os.fsencode(f"{name}={beginning}") for name in variables)
+    for pid, arguments in _processes():
+        for each in _environment(pid):
+            if each.startswith(prefixes):
+                name, _, value = os.fsdecode(each).partition("=")
+                yield Orphan(pid, arguments), name, value
+
+
+def await_orphans(orphans: Iterable[Orphan], seconds: float = _SECONDS) -> None:
+    """Wait until processes have ended, or have done what matters; kill those that take longer."""
+    for each in orphans:
+        try:
+            process = os.pidfd_open(each.pid)
+        except ProcessLookupError:
+            continue
+        try:
+            if _arguments(each.pid) == each.arguments and not _is_done(each, process, seconds):
+                said = os.fsdecode(b" ".join(each.arguments))[:_SHOWN]
+                _log.warning(
+                    "process %d, which nothing waits for any more, does not end; it is killed: %s", each.pid, said
+                )
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
+                _ends(process, _KILLED_MILLISECONDS)
+        finally:
+            os.close(process)
+
+
+def _is_done(orphan: Orphan, process: int, seconds: float) -> bool:
+    if orphan.done is None:
+        return _ends(process, int(seconds * 1000))
+    rounds = range(int(seconds * 1000) // _LOOK_MILLISECONDS)
+    return any(orphan.done() or _ends(process, _LOOK_MILLISECONDS) for _ in rounds)
+
+
+def _ends(process: int, milliseconds: int) -> bool:
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(milliseconds))
+
+
+def _pid_written(arguments: tuple[bytes, ...]) -> Callable[[], bool] | None:
+    if b"--pid-file" not in arguments[:-1]:
+        return None
+    path = Path(os.fsdecode(arguments[arguments.index(b"--pid-file") + 1]))
+    return lambda: path.exists() and path.stat().st_size > 0
+
+
+def _processes() -> Iterator[tuple[int, tuple[bytes, ...]]]:
+    for entry in _PROC.iterdir():
+        if entry.name.isdecimal() and (arguments := _arguments(int(entry.name))):
+            yield int(entry.name), arguments
+
+
+def _arguments(pid: int) -> tuple[bytes, ...]:
+    try:
+        return tuple((_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[:-1])
+    except OSError:
+        return ()
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []

@@ -1,0 +1,72 @@
+"""What a sandbox has outside its directory: namespaces, its place in the pod network, and memory for /dev/shm."""
+
+import logging
+
+from edged.embedded.errors import RequestRefusedError
+from edged.embedded.model import Sandbox
+from edged.oci.network import NetworkStatus, PodAddresses, PodNamespaces, PodNetwork
+from edged.oci.sandbox_files import SHM_BYTES, write_sandbox_files
+from edged.oci.users import user_mapping
+from protos.cri.v1 import api_pb2 as cri
+
+_log = logging.getLogger(__name__)
+
+
+class SandboxResources:
+    """Makes and releases the resources of sandboxes.
+
+    Args:
+        namespaces: of all sandboxes.
+        network: of pods that do not use the machine's.
+    """
+
+    def __init__(self, namespaces: PodNamespaces, network: PodNetwork) -> None:
+        self._namespaces = namespaces
+        self._network = network
+
+    def make(self, sandbox: Sandbox) -> PodAddresses:
+        """Make namespaces, network and files of a sandbox, and return its addresses; the machine's network has none.
+
+        When it fails, `release` removes what was made. Raises RequestRefusedError, OSError.
+        """
+        config = sandbox.config
+        options = config.linux.security_context.namespace_options
+        own_network, own_ipc = options.network != cri.NODE, options.ipc != cri.NODE
+        write_sandbox_files(sandbox)
+        pinned = self._namespaces.pin(
+            sandbox.id,
+            network=own_network,
+            ipc=own_ipc,
+            uts=own_network,
+            hostname=config.hostname if own_network else "",
+            sysctls=config.linux.sysctls,
+            users=user_mapping(config),
+        )
+        if own_ipc:
+            self._namespaces.shm(sandbox.id, SHM_BYTES)
+        if pinned.network is None:
+            return PodAddresses("")
+        return self._network.attach(sandbox.id, sandbox.directory, pinned.network, config)
+
+    def release(self, sandbox: Sandbox) -> None:
+        """Detach a sandbox from the network and remove its namespaces. May be repeated. Raises RequestRefusedError."""
+        pinned = self._namespaces.pinned(sandbox.id)
+        self._network.detach(sandbox.id, sandbox.directory, pinned.network if pinned else None)
+        self._namespaces.unpin(sandbox.id)
+
+    def collect(self, sandboxes: list[Sandbox]) -> None:
+        """Remove what belongs to no sandbox, at a start, and what those that are not ready any more still have."""
+        for sandbox in sandboxes:
+            if sandbox.record.stopped:
+                try:
+                    self.release(sandbox)
+                except (RequestRefusedError, OSError) as error:
+                    _log.warning("%s; StopPodSandbox tries again", error)
+        alive = {str(sandbox.id) for sandbox in sandboxes}
+        for lost in self._namespaces.sandboxes() - alive:
+            self._namespaces.unpin(lost)
+        self._network.collect(alive)
+
+    def network_status(self) -> NetworkStatus:
+        """Return whether sandboxes can have a network of their own now."""
+        return self._network.status()

@@ -1,0 +1,99 @@
+"""The CRI methods of the OCI runtime."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from edged.embedded.cri_methods import EngineParts, Method, OnEnd
+from edged.oci.engine import OciEngine
+from edged.oci.isolated_methods import IsolatedMethods, cgroup_config, network_condition
+from edged.oci.metrics import metric_descriptors
+from edged.oci.model import OciContainer
+from protos.cri.v1 import api_pb2 as cri
+
+
+class OciMethods(IsolatedMethods[OciContainer]):
+    """The methods of both services of CRI."""
+
+    runtime_name = "edgecore-oci"
+    """Name of the runtime in the answer to Version."""
+
+    why_not = {  # noqa: RUF012
+        "CheckpointContainer": "Debian's crun has no CRIU",
+        "": "this runtime does not have it yet",
+    }
+
+    def __init__(self, engine: OciEngine) -> None:
+        super().__init__(
+            EngineParts(
+                engine.registry, engine.sandboxes, engine.containers, engine.watcher, engine.events, engine.clock
+            ),
+            engine.streaming,
+            engine.stats,
+            engine.containers.update,
+        )
+        self._engine = engine
+
+    def table(self) -> dict[str, Method]:
+        """Return the unary methods by name."""
+        return super().table() | {
+            "ListMetricDescriptors": lambda _: cri.ListMetricDescriptorsResponse(descriptors=metric_descriptors()),
+            "ListPodSandboxMetrics": self._list_metrics,
+        }
+
+    def images(self) -> dict[str, Callable[[Any, OnEnd], Any]]:
+        """Return the methods of the ImageService."""
+        images = self._engine.images
+        return {
+            "ListImages": self._list_images,
+            "ImageStatus": self._image_status,
+            "PullImage": images.pull,
+            "RemoveImage": lambda request, _: images.remove(request),
+            "ImageFsInfo": lambda request, _: images.file_system(request),
+        }
+
+    def _list_images(self, request: cri.ListImagesRequest, _: OnEnd) -> cri.ListImagesResponse:
+        self._engine.archives.refresh()
+        return self._engine.images.listing(request)
+
+    def _image_status(self, request: cri.ImageStatusRequest, _: OnEnd) -> cri.ImageStatusResponse:
+        self._engine.archives.refresh(request.image.image)
+        return self._engine.images.status(request)
+
+    def _list_metrics(self, _: cri.ListPodSandboxMetricsRequest) -> cri.ListPodSandboxMetricsResponse:
+        ready = [each for each in self._registry.sandboxes() if not each.record.stopped]
+        measured = [self._engine.metrics.of_pod(each, self._registry.containers(each.id)) for each in ready]
+        return cri.ListPodSandboxMetricsResponse(pod_metrics=measured)
+
+    def _exec_sync(self, request: cri.ExecSyncRequest, on_cancel: OnEnd) -> cri.ExecSyncResponse:
+        self._engine.watcher.settle()
+        return self._engine.executor.execute(self._registry.container(request.container_id), request, on_cancel)
+
+    def _status(self, request: cri.StatusRequest) -> cri.StatusResponse:
+        conditions = [
+            cri.RuntimeCondition(type="RuntimeReady", status=True),
+            network_condition(self._engine.resources.network_status()),
+        ]
+        features = cri.RuntimeHandlerFeatures(
+            recursive_read_only_mounts=True, user_namespaces=self._engine.machine.user_namespaces
+        )
+        return cri.StatusResponse(
+            status=cri.RuntimeStatus(conditions=conditions),
+            info=self._info() if request.verbose else None,
+            runtime_handlers=[cri.RuntimeHandler(name="", features=features)],
+            features=cri.RuntimeFeatures(supplemental_groups_policy=True),
+        )
+
+    def _runtime_config(self, _: cri.RuntimeConfigRequest) -> cri.RuntimeConfigResponse:
+        return cgroup_config(systemd=self._engine.systemd_cgroups)
+
+    def _info(self) -> dict[str, str]:
+        profile = self._engine.apparmor
+        programs = {"path": str(self._engine.runtime.program), "parent": self._engine.parent}
+        return {
+            "isolation": "containers",
+            "rootfs": "overlay" if self._engine.roots.has_overlays else "copy",
+            "runtime": json.dumps(programs),
+            "apparmor": json.dumps({"default": profile.name or "unconfined", "reason": profile.reason}),
+            "pulls": self._engine.images.pulls.described(),
+        }

@@ -1,0 +1,43 @@
+"""From CRI to the OCI runtime specification: a container's config.json, and all checks that can be made before it runs.
+
+Nothing runs here. `Machine` is what this machine can do; `check_sandbox` and `check_container` refuse what is known to
+fail; `container_spec` translates a container whose root file system is mounted.
+"""
+
+from edged.oci.spec.checks import check_container, check_sandbox
+from edged.oci.spec.container import container_spec
+from edged.oci.spec.machine import CgroupLayout, Machine
+from edged.oci.spec.model import (
+    ImageDefaults,
+    ImageVolume,
+    Json,
+    LinuxUser,
+    NamespacePaths,
+    OciSpec,
+    SandboxFiles,
+)
+from edged.oci.spec.process import exec_process
+from edged.oci.spec.resources import updated_resources
+from edged.oci.spec.selinux import selinux_labels
+from edged.oci.spec.stop_signals import stop_signal
+from edged.oci.spec.sysctls import sysctl_parts
+
+__all__ = [
+    "CgroupLayout",
+    "ImageDefaults",
+    "ImageVolume",
+    "Json",
+    "LinuxUser",
+    "Machine",
+    "NamespacePaths",
+    "OciSpec",
+    "SandboxFiles",
+    "check_container",
+    "check_sandbox",
+    "container_spec",
+    "exec_process",
+    "selinux_labels",
+    "stop_signal",
+    "sysctl_parts",
+    "updated_resources",
+]

@@ -1,0 +1,81 @@
+"""The refusals of Go's `encoding/json`, which an API server passes on to its clients."""
+
+import json
+from typing import Any, Final
+
+_AFTER: Final = {
+    "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
+    "Illegal trailing comma before end of object": "looking for beginning of object key string",
+    "Expecting ':' delimiter": "after object key",
+    "Extra data": "after top-level value",
+    "Invalid \\escape": "in string escape code",
+    "Invalid control character at": "in string literal",
+}
+"""By the beginning of Python's message, where Go stumbles."""
+_TYPES: Final[dict[type[Any], str]] = {str: "string", list: "array", dict: "object"}
+_SHOWN: Final = 40
+_VALUE: Final = "looking for beginning of value"
+_END: Final = "unexpected end of JSON input"
+
+
+def type_error(value: Any, wanted: str) -> str:
+    """Return Go's words for a JSON value of another type than the Go type that is wanted."""
+    return f"json: cannot unmarshal {_type_of(value)} into Go value of type {wanted}"
+
+
+def number_error(text: str, function: str = "ParseInt") -> str:
+    """Return the words of Go's `strconv` for a text that is no number."""
+    return f'strconv.{function}: parsing "{text[:_SHOWN]}": invalid syntax'
+
+
+def syntax_error(text: bytes) -> str:
+    """Return Go's words for a text that is not JSON; empty for one that is."""
+    plain = text.decode("utf-8", "replace")
+    try:
+        json.loads(plain)
+    except json.JSONDecodeError as error:
+        return _told(plain, error)
+    except (ValueError, RecursionError):
+        return "exceeded max depth"
+    return ""
+
+
+def _told(text: str, error: json.JSONDecodeError) -> str:
+    at = error.pos
+    if at >= len(text) or error.msg.startswith("Unterminated string"):
+        return _END
+    where = next((words for begin, words in _AFTER.items() if error.msg.startswith(begin)), _VALUE)
+    if error.msg.startswith("Expecting ',' delimiter"):
+        where = "after object key:value pair" if _is_in_object(text[:at]) else "after array element"
+    return f"invalid character {_quoted(text[at])} {where}"
+
+
+def _is_in_object(before: str) -> bool:
+    """Return whether the innermost bracket that is open at the end of a text is one of an object."""
+    open_brackets: list[str] = []
+    is_string = is_escaped = False
+    for character in before:
+        if is_string:
+            is_string = is_escaped or character != '"'
+            is_escaped = character == "\\" and not is_escaped
+        elif character == '"':
+            is_string = True
+        elif character in "[{":
+            open_brackets.append(character)
+        elif character in "]}" and open_brackets:
+            open_brackets.pop()
+    return open_brackets[-1:] == ["{"]
+
+
+def _quoted(character: str) -> str:
+    if character == "'":
+        return r"'\''"
+    return f"'{character}'" if character.isprintable() else f"'{character.encode('unicode_escape').decode()}'"
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return "number"
+    return next((word for kind, word in _TYPES.items() if isinstance(value, kind)), "null")

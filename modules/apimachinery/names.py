@@ -1,0 +1,80 @@
+"""The rules of Kubernetes' names and labels, in the words of its validation (apimachinery's `util/validation`)."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DATA_KEY: Final = r"[-._a-zA-Z0-9]+"
+_READ_NAME, _READ_SUBDOMAIN, _READ_LABEL, _READ_DATA_KEY = map(re.compile, (_NAME, _SUBDOMAIN, _LABEL, _DATA_KEY))
+_LONGEST_NAME: Final = 63
+_LONGEST_SUBDOMAIN: Final = 253
+_OF_NAMES: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+    f" (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME}')"
+)
+
+
+def faults_of_subdomain(text: str) -> Iterator[str]:
+    """Yield what is wrong with the name of an object."""
+    if len(text) > _LONGEST_SUBDOMAIN:
+        yield _too_long(_LONGEST_SUBDOMAIN)
+    if not _READ_SUBDOMAIN.fullmatch(text):
+        rule = "must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an"
+        example = f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+        yield f"a lowercase RFC 1123 subdomain {rule} alphanumeric character {example}"
+
+
+def faults_of_label(text: str) -> Iterator[str]:
+    """Yield what is wrong with the name of a namespace, container or volume."""
+    if len(text) > _LONGEST_NAME:
+        yield _too_long(_LONGEST_NAME)
+    if not _READ_LABEL.fullmatch(text):
+        rule = "must consist of lower case alphanumeric characters or '-', and must start and end with an"
+        example = f"(e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+        yield f"a lowercase RFC 1123 label {rule} alphanumeric character {example}"
+
+
+def faults_of_label_key(key: str) -> Iterator[str]:
+    """Yield what is wrong with the key of a label: a name, perhaps with a DNS subdomain before it."""
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        yield f"a qualified name {_OF_NAMES} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return
+    if slash and not prefix:
+        yield "prefix part must be non-empty"
+    elif slash:
+        yield from (f"prefix part {fault}" for fault in faults_of_subdomain(prefix))
+    if not name:
+        yield "name part must be non-empty"
+    elif len(name) > _LONGEST_NAME:
+        yield f"name part {_too_long(_LONGEST_NAME)}"
+    if not _READ_NAME.fullmatch(name):
+        yield f"name part {_OF_NAMES}"
+
+
+def faults_of_label_value(value: str) -> Iterator[str]:
+    """Yield what is wrong with the value of a label."""
+    if len(value) > _LONGEST_NAME:
+        yield _too_long(_LONGEST_NAME)
+    if value and not _READ_NAME.fullmatch(value):
+        rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must"
+        example = f"(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '({_NAME})?')"
+        yield f"{rule} start and end with an alphanumeric character {example}"
+
+
+def faults_of_data_key(key: str) -> Iterator[str]:
+    """Yield what is wrong with a key in the data of a ConfigMap or Secret."""
+    if len(key) > _LONGEST_SUBDOMAIN:
+        yield _too_long(_LONGEST_SUBDOMAIN)
+    if not _READ_DATA_KEY.fullmatch(key):
+        example = "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is"
+        yield f"a valid config key must consist of alphanumeric characters, '-', '_' or '.' {example} '{_DATA_KEY}')"
+    elif key in (".", ".."):
+        yield f"must not be '{key}'"
+
+
+def _too_long(most: int) -> str:
+    return f"must be no more than {most} characters"

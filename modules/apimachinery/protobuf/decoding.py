@@ -1,0 +1,213 @@
+"""Decodes bodies in Kubernetes' protobuf to the JSON that they stand for (apimachinery's `serializer/protobuf`).
+
+A Go client writes empty texts and times of fields that JSON leaves out; they are left out here. Explicit zeros and
+falses stay, as a pointer to one means something.
+"""
+
+import base64
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from beehive.decoding import decode_json
+
+MEDIA: Final = "application/vnd.kubernetes.protobuf"
+
+_MAGIC: Final = b"k8s\x00"
+_OPTIONS: Final = "DeleteOptions"
+_DEEPEST: Final = 32
+"""Messages in messages; a pod has ten."""
+_LONGEST_NUMBER: Final = 10
+"""Bytes of a number of 64 bits."""
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_SKIPPED: Final = {_FIXED64: 8, _FIXED32: 4}
+_EXPLICIT: Final = ("storageClassName",)
+"""Texts of which an empty one is not an absent one."""
+
+
+class ProtobufError(ValueError):
+    """A body that is no object in protobuf."""
+
+
+class _Field(msgspec.Struct, frozen=True):
+    name: str
+    """Empty: the fields of the message are in the place of the message."""
+    kind: str
+    """`s` text, `b` bytes, `t` boolean, `i` integer; otherwise the name of a message."""
+    form: str
+    """`[` list, `{` map of texts to the kind; empty: one value."""
+
+
+class _Table(msgspec.Struct, frozen=True):
+    kinds: dict[str, str]
+    types: dict[str, dict[str, str]]
+
+
+@cache
+def _table() -> _Table:
+    return decode_json(Path(__file__).with_name("messages.json").read_bytes(), _Table)
+
+
+@cache
+def _fields(message: str) -> dict[int, _Field]:
+    return {int(number): _field(text) for number, text in _table().types[message].items()}
+
+
+def _field(text: str) -> _Field:
+    name, _, kind = text.partition(":")
+    form = kind[0] if kind[0] in "[{" else ""
+    return _Field(name, kind.lstrip("[{>"), form)
+
+
+def decode_protobuf(body: bytes) -> dict[str, Any]:
+    """Return the object in a body, with its kind and apiVersion.
+
+    Raises:
+        ProtobufError: it is none, or one of a kind that is not known here.
+    """
+    if not body.startswith(_MAGIC):
+        raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+    whole = dict(_members(memoryview(body)[len(_MAGIC) :]))
+    about, raw = (whole.get(number, b"") for number in (1, 2))
+    if isinstance(about, int) or isinstance(raw, int):
+        raise ProtobufError("the envelope has the wrong form")
+    names = {number: _text(value) for number, value in _members(memoryview(about)) if not isinstance(value, int)}
+    version, kind = names.get(1, ""), names.get(2, "")
+    message = _table().kinds.get(f"/{kind}" if kind == _OPTIONS else f"{version}/{kind}")
+    if message is None:
+        raise ProtobufError(f'no kind "{kind[:100]}" is registered for version "{version[:100]}" in protobuf')
+    return {"kind": kind, "apiVersion": version, **_message(message, memoryview(raw), 0)}
+
+
+def _members(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Yield number and value of each member of a message."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == _VARINT:
+            value, at = _varint(data, at)
+            yield number, value
+        elif wire == _BYTES:
+            size, at = _varint(data, at)
+            if size > len(data) - at:
+                raise ProtobufError("unexpected EOF")
+            yield number, data[at : at + size]
+            at += size
+        elif wire in _SKIPPED:
+            at += _SKIPPED[wire]
+        else:
+            raise ProtobufError(f"proto: illegal wireType {wire}")
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for index in range(_LONGEST_NUMBER):
+        if at + index >= len(data):
+            raise ProtobufError("unexpected EOF")
+        byte = data[at + index]
+        value |= (byte & 0x7F) << (7 * index)
+        if not byte & 0x80:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, at + index + 1
+    raise ProtobufError("proto: integer overflow")
+
+
+def _message(name: str, data: memoryview, depth: int) -> dict[str, Any]:
+    if depth > _DEEPEST:
+        raise ProtobufError(f"more than {_DEEPEST} messages in messages")
+    fields, made = _fields(name), dict[str, Any]()
+    for number, value in _members(data):
+        field = fields.get(number)
+        if field is None:
+            continue
+        if field.form == "{":
+            key, member = _entry(field, value, depth)
+            made.setdefault(field.name, {})[key] = member
+            continue
+        decoded = _value(field.kind, value, depth)
+        if field.form == "[":
+            made.setdefault(field.name, []).append(decoded)
+        elif not field.name:
+            made.update(decoded)
+        elif decoded is not None and (decoded != "" or field.name in _EXPLICIT):
+            made[field.name] = decoded
+    return made
+
+
+def _entry(field: _Field, value: int | memoryview, depth: int) -> tuple[str, Any]:
+    members = dict(_members(_bytes(value)))
+    return _text(members.get(1, b"")), _value(field.kind, members.get(2, b""), depth)
+
+
+def _value(kind: str, value: int | memoryview | bytes, depth: int) -> Any:
+    if kind == "s":
+        return _text(value)
+    if kind == "b":
+        return base64.b64encode(_bytes(value)).decode()
+    if kind in ("i", "t"):
+        number = value if isinstance(value, int) else 0
+        return bool(number) if kind == "t" else number - (1 << 64 if number >> 63 else 0)
+    special = _SPECIAL.get(kind)
+    return _message(kind, _bytes(value), depth + 1) if special is None else special(_bytes(value))
+
+
+def _bytes(value: int | memoryview | bytes) -> memoryview:
+    if isinstance(value, int):
+        raise ProtobufError("proto: wrong wireType")
+    return memoryview(value)
+
+
+def _text(value: int | memoryview | bytes) -> str:
+    try:
+        return str(_bytes(value), "utf-8")
+    except UnicodeDecodeError as error:
+        raise ProtobufError("proto: a text is not UTF-8") from error
+
+
+def _time(data: memoryview, timespec: str = "seconds") -> str | None:
+    """Return a time as RFC 3339 has it; None for no time."""
+    numbers = dict(_members(data))
+    seconds, nanos = (_value("i", numbers.get(number, 0), 0) for number in (1, 2))
+    if not seconds and not nanos:
+        return None
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000 % 1_000_000, tzinfo=None)
+    except (OverflowError, ValueError, OSError) as error:
+        raise ProtobufError("a time is out of range") from error
+    return f"{moment.isoformat(timespec=timespec)}Z"
+
+
+def _quantity(data: memoryview) -> str:
+    return _text(dict(_members(data)).get(1, b"0"))
+
+
+def _int_or_string(data: memoryview) -> int | str:
+    members = dict(_members(data))
+    return _text(members.get(3, b"")) if members.get(1) == 1 else int(_value("i", members.get(2, 0), 0))
+
+
+def _raw_json(data: memoryview) -> Any:
+    try:
+        return msgspec.json.decode(_bytes(dict(_members(data)).get(1, b"{}")))
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ProtobufError("a field with JSON has none") from error
+
+
+def _items(data: memoryview) -> list[str]:
+    return [_text(value) for number, value in _members(data) if number == 1]
+
+
+_SPECIAL: Final = {
+    "meta.v1.Time": _time,
+    "meta.v1.MicroTime": lambda data: _time(data, "microseconds"),
+    "resource.Quantity": _quantity,
+    "intstr.IntOrString": _int_or_string,
+    "meta.v1.FieldsV1": _raw_json,
+    "authentication.v1.ExtraValue": _items,
+    "authorization.v1.ExtraValue": _items,
+    "certificates.v1.ExtraValue": _items,
+}

@@ -1,0 +1,110 @@
+"""Makes `messages.json` from the protobuf descriptors that a kubectl contains.
+
+`python -m modules.apimachinery.protobuf.generate KUBECTL` prints it. Go programs keep each descriptor compressed.
+"""
+
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.message import DecodeError
+
+from beehive.decoding import decode_json
+
+_COMPRESSED: Final = re.compile(rb"\x1f\x8b\x08\x00\x00\x00\x00\x00")
+_LONGEST: Final = 1 << 20
+_ROOTS: Final = {
+    "v1": ("core.v1", ("Binding", "ConfigMap", "Endpoints", "Event", "Namespace", "Node", "PersistentVolume",
+                       "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount")),
+    "authentication.k8s.io/v1": ("authentication.v1", ("SelfSubjectReview", "TokenRequest", "TokenReview")),
+    "authorization.k8s.io/v1": ("authorization.v1", ("SelfSubjectAccessReview", "SelfSubjectRulesReview",
+                                                     "SubjectAccessReview")),
+    "certificates.k8s.io/v1": ("certificates.v1", ("CertificateSigningRequest",)),
+    "coordination.k8s.io/v1": ("coordination.v1", ("Lease",)),
+    "discovery.k8s.io/v1": ("discovery.v1", ("EndpointSlice",)),
+    "policy/v1": ("policy.v1", ("Eviction",)),
+    "storage.k8s.io/v1": ("storage.v1", ("CSIDriver", "VolumeAttachment")),
+    "": ("meta.v1", ("DeleteOptions",)),
+}  # fmt: skip
+_INLINE: Final = ("volumeSource", "persistentVolumeSource", "handler", "ephemeralContainerCommon",
+                  "localObjectReference")  # fmt: skip
+"""Messages whose fields JSON has in the place of the message."""
+_OTHERWISE: Final = {"uID": "uid"}
+"""Names that JSON spells otherwise."""
+_SCALARS: Final = {
+    FieldDescriptorProto.TYPE_STRING: "s",
+    FieldDescriptorProto.TYPE_BYTES: "b",
+    FieldDescriptorProto.TYPE_BOOL: "t",
+    FieldDescriptorProto.TYPE_INT32: "i",
+    FieldDescriptorProto.TYPE_INT64: "i",
+}
+_PACKAGE: Final = re.compile(r"\.?k8s\.io\.(api|apimachinery\.pkg(\.apis|\.util|\.api)?)\.")
+
+
+def main(kubectl: Path) -> str:
+    """Return the table of a kubectl."""
+    messages = {name: message for file in _files(kubectl.read_bytes()) for name, message in _messages(file)}
+    kinds = {f"{version}/{kind}": f"{package}.{kind}" for version, (package, of) in _ROOTS.items() for kind in of}
+    types: dict[str, dict[str, str]] = {}
+    waiting = sorted(kinds.values())
+    while waiting:
+        name = waiting.pop()
+        if name not in types:
+            types[name] = dict(_fields(messages[name]))
+            waiting += [each.split(">")[1] for each in types[name].values() if ">" in each]
+    lines = [f'"{name}":{_json(types[name])}' for name in sorted(types)]
+    return '{"kinds":' + _json(kinds) + ',\n"types":{\n' + ",\n".join(lines) + "\n}}\n"
+
+
+def _json(value: dict[str, str]) -> str:
+    inside = ",".join(f'"{key}":"{text}"' for key, text in value.items())
+    return "{" + inside + "}"
+
+
+def _files(program: bytes) -> Iterator[FileDescriptorProto]:
+    for found in _COMPRESSED.finditer(program):
+        reader = zlib.decompressobj(31)
+        try:
+            text = reader.decompress(program[found.start() : found.start() + _LONGEST])
+            file = FileDescriptorProto.FromString(text) if reader.eof else FileDescriptorProto()
+        except (zlib.error, DecodeError):
+            continue
+        if file.name.startswith("k8s.io/"):
+            yield file
+
+
+def _messages(file: FileDescriptorProto) -> Iterator[tuple[str, DescriptorProto]]:
+    package = _short(f"{file.package}.")
+    for message in file.message_type:
+        yield f"{package}{message.name}", message
+
+
+def _short(name: str) -> str:
+    return _PACKAGE.sub("", name)
+
+
+def _fields(message: DescriptorProto) -> Iterator[tuple[str, str]]:
+    """Yield number and text of each field: its name, and its type after a colon."""
+    entries = {one.name: one for one in message.nested_type if one.options.map_entry}
+    for field in message.field:
+        entry = entries.get(field.type_name.rpartition(".")[2])
+        if entry is not None:
+            kind = "{" + _type(entry.field[1])
+        else:
+            kind = "[" * (field.label == FieldDescriptorProto.LABEL_REPEATED) + _type(field)
+        name = "" if field.name in _INLINE else _OTHERWISE.get(field.name, field.name)
+        yield str(field.number), f"{name}:{kind}"
+
+
+def _type(field: FieldDescriptorProto) -> str:
+    return _SCALARS.get(field.type) or f">{_short(field.type_name)}"
+
+
+if __name__ == "__main__":
+    table = main(Path(sys.argv[1]))
+    decode_json(table, dict[str, dict[str, object]])
+    sys.stdout.write(table)

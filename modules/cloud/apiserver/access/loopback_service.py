@@ -1,0 +1,40 @@
+"""The Kubernetes API over plain HTTP on the loopback interface: programs of this machine only, no web pages."""
+
+from typing import Final
+
+from edged.server.browser_guard import is_sent_by_page
+from edged.server.request import Request
+from edged.server.responses import Reply
+from edged.server.router import HttpService
+from modules.apimachinery.errors import ApiStatusError
+
+_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
+
+
+class LoopbackService:
+    """Refuses requests that a browser makes for a web page (`HttpService`).
+
+    Whoever can connect is an administrator, so a page must not reach the port through its reader's browser: neither
+    under a name of its own that it lets resolve to 127.0.0.1, nor across origins. `kubectl proxy` refuses foreign hosts
+    likewise.
+
+    Args:
+        administrators: what is served.
+    """
+
+    def __init__(self, administrators: HttpService) -> None:
+        self._administrators = administrators
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply."""
+        if not is_local(request.header("host")):
+            return ApiStatusError(403, "this port is served under the names localhost and 127.0.0.1 only").response()
+        if is_sent_by_page(request):
+            return ApiStatusError(403, "this port is not for web pages").response()
+        return self._administrators.serve(request)
+
+
+def is_local(host: str) -> bool:
+    """Return whether a `Host` header names the loopback interface, with any port."""
+    name, colon, port = host.rpartition(":")
+    return host in _HOSTS or (bool(colon) and port.isdecimal() and name in _HOSTS)

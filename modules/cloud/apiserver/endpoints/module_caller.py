@@ -1,0 +1,73 @@
+"""API calls of threads, which the module apiserver makes."""
+
+from collections.abc import Callable
+from typing import Final
+
+from beehive.clock import Clock
+from beehive.errors import BeehiveError
+from beehive.hive import Hive
+from beehive.message import Message
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.apiserver import commands
+from modules.cloud.apiserver.commands import Verb
+from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
+from modules.cloud.client.calls import ApiCall, ApiResult
+
+_REPLY_SECONDS: Final = 30.0
+
+
+class ModuleCaller:
+    """Passes requests on to a module, and waits for its replies; on any thread but a module's (`ApiCaller`).
+
+    Args:
+        hive: has the module.
+        clock: for the times of messages.
+        module: its name.
+    """
+
+    def __init__(self, hive: Hive, clock: Clock, module: str = commands.MODULE) -> None:
+        self._hive = hive
+        self._clock = clock
+        self._module = module
+
+    def call(self, call: ApiCall) -> ApiResult:
+        """Return the response to a request.
+
+        Raises:
+            ApiStatusError: 504; there is none.
+        """
+        return self._ask(Verb.CALL, call).content_as(ApiResult)
+
+    def begin(self, call: ApiCall, then: Callable[[ApiResult], None]) -> None:
+        """Pass a request on without waiting; `then` is called once with the response, on any thread."""
+
+        def done(answer: Message | BeehiveError) -> None:
+            if isinstance(answer, BeehiveError):
+                then(ApiResult(refusal=_unanswered(answer).status()))
+            else:
+                then(answer.content_as(ApiResult))
+
+        self._hive.request_then(self._module, self._message(Verb.CALL, call), _REPLY_SECONDS, done)
+
+    def start_watch(self, query: WatchQuery) -> WatchStart:
+        """Return the beginning of a watch.
+
+        Raises:
+            ApiStatusError: 504; there is none.
+        """
+        return self._ask(Verb.WATCH, query).content_as(WatchStart)
+
+    def _ask(self, verb: Verb, content: ApiCall | WatchQuery) -> Message:
+        try:
+            reply: Message = self._hive.request(self._module, self._message(verb, content), _REPLY_SECONDS).get()
+        except BeehiveError as error:
+            raise _unanswered(error) from error
+        return reply
+
+    def _message(self, verb: Verb, content: ApiCall | WatchQuery) -> Message:
+        source, resource = commands.SOURCE, commands.RESOURCE
+        return Message.new(self._clock, source=source, resource=resource, operation=verb, content=content)
+
+
+def _unanswered(error: BeehiveError) -> ApiStatusError:
+    return ApiStatusError(504, f"the API server did not answer: {error}")

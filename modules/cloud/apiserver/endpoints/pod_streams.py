@@ -1,0 +1,150 @@
+"""What only a node can serve: `log`, `exec`, `attach` and `portforward` of its pods, and its statistics as `proxy`.
+
+The refusals are kube-apiserver's. What is left is passed on as a kubelet's path, in a kubelet's words.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+from urllib.parse import quote, urlencode
+
+from edged.api import Nanoseconds
+from edged.logs.options import LogOptionError, log_options
+from edged.server.request import Request
+from edged.server.responses import Reply, text
+from metamanager.application import Target
+from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.client.calls import ApiCall, ApiResult
+
+LOG: Final = "log"
+STREAMS: Final = (LOG, "exec", "attach", "portforward")
+"""The subresources."""
+STATISTICS: Final = (
+    ("metrics",), ("metrics", "cadvisor"), ("metrics", "probes"), ("metrics", "resource"), ("stats", "summary"),
+)  # fmt: skip
+"""The paths of a node's server, in parts, that are served for the node and not for a pod."""
+_PROXY: Final = "proxy"
+_READS: Final = ("GET", "HEAD")
+_BEGINS: Final = ("GET", "POST")
+_PATHS: Final = {LOG: "containerLogs", "exec": "exec", "attach": "attach", "portforward": "portForward"}
+_FLAGS: Final = ("follow", "previous", "timestamps")
+_VALUES: Final = ("sinceSeconds", "sinceTime", "tailLines", "limitBytes", "stream")
+_CONNECTED: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+"""Names of an API's query, and a kubelet's."""
+_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
+
+
+class NodeReplies(Protocol):
+    """Passes requests on to the servers of nodes."""
+
+    def reply(self, node: str, target: str, request: Request) -> Reply:
+        """Return the reply of a node's server to a path and query. Raise ApiStatusError when there is none."""
+
+
+class NodeServer(NodeReplies, Protocol):
+    """Reaches the servers of nodes."""
+
+    def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str]:
+        """Ask nodes for a path, hand over the answer of each that answers, and return those that did not in time. Raise
+        ApiStatusError when no node can be asked.
+        """
+
+
+class Calls(Protocol):
+    """Makes API calls."""
+
+    def call(self, call: ApiCall) -> ApiResult:
+        """Return the response. Raise ApiStatusError when there is none."""
+
+
+def is_stream(target: Target) -> bool:
+    """Return whether a target is one of a node's."""
+    subresource, _, rest = target.subresource.partition("/")
+    if target.group or not target.name:
+        return False
+    if target.plural == "nodes":
+        return subresource == _PROXY
+    return target.plural == "pods" and subresource in STREAMS and not rest
+
+
+def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeReplies) -> Reply:
+    """Return the reply to a request for such a subresource.
+
+    Raises:
+        ApiStatusError: it is refused, or cannot be passed on.
+    """
+    if target.plural == "nodes":
+        return _serve_statistics(request, target, nodes)
+    methods = _READS if target.subresource == LOG else _BEGINS
+    if request.method not in methods:
+        raise ApiStatusError(405, "the server does not allow this method on the requested resource")
+    if target.subresource == LOG:
+        _check_options(request, target)
+    result = caller.call(ApiCall(verb="get", api_version="v1", plural="pods",
+                                 namespace=target.namespace, name=target.name))  # fmt: skip
+    if result.object is None:
+        raise CloudRefusalError(result.refusal or {})
+    pod = result.object
+    path = ["", _PATHS[target.subresource], target.namespace, target.name]
+    if target.subresource != "portforward":
+        path.append(container_of(pod, request.first("container")))
+    node = str(pod.get("spec", {}).get("nodeName") or "")
+    if not node and target.subresource == LOG:
+        return text(200, "")
+    if not node:
+        raise ApiStatusError(400, f"pod {target.name} does not have a host assigned")
+    query = _query(request, target.subresource)
+    return nodes.reply(node, "/".join(quote(part, "") for part in path) + (f"?{query}" if query else ""), request)
+
+
+def _serve_statistics(request: Request, target: Target, nodes: NodeReplies) -> Reply:
+    path = tuple(target.subresource.split("/")[1:])
+    if path not in STATISTICS:
+        served = ", ".join("/".join(each) for each in STATISTICS)
+        raise ApiStatusError(404, f"of a node's server only these paths are served: {served}")
+    if request.method not in _READS:
+        raise ApiStatusError(405, "the server does not allow this method on the requested resource")
+    return nodes.reply(target.name, "/" + "/".join(path), request)
+
+
+def container_of(pod: JsonObject, wanted: str) -> str:
+    """Return the container that a request means: the one that it names, or the only one.
+
+    Raises:
+        ApiStatusError: 400; it names none of several, or one that the pod does not have.
+    """
+    name = pod["metadata"]["name"]
+    spec: dict[str, Any] = pod.get("spec", {})
+    containers, initial, ephemeral = ([one.get("name", "") for one in spec.get(each) or ()] for each in _LISTS)
+    if wanted:
+        if wanted not in (*containers, *initial, *ephemeral):
+            raise ApiStatusError(400, f"container {wanted[:253]} is not valid for pod {name}")
+        return wanted
+    if len(containers) == 1:
+        return str(containers[0])
+    choice = f", choose one of: [{' '.join(containers)}]" if containers else ""
+    if initial:
+        choice += f" or one of the init containers: [{' '.join(initial)}]"
+    raise ApiStatusError(400, f"a container name must be specified for pod {name}{choice}")
+
+
+def _query(request: Request, subresource: str) -> str:
+    """Return the query for the node's server."""
+    if subresource == LOG:
+        flags = [(name, "true") for name in _FLAGS if request.flag(name)]
+        return urlencode([*flags, *((name, request.first(name)) for name in _VALUES if request.first(name))])
+    if subresource == "portforward":
+        return urlencode([("port", value) for value in request.all("ports")])
+    words = [("command", word) for word in request.all("command")] if subresource == "exec" else []
+    dropped = "stderr" if request.flag("tty") else ""
+    wanted = [(name, "1") for own, name in _CONNECTED.items() if request.flag(own) and own != dropped]
+    return urlencode([*words, *wanted])
+
+
+def _check_options(request: Request, target: Target) -> None:
+    """Raise ApiStatusError, 422, if an option of a log is not valid."""
+    try:
+        log_options(request, Nanoseconds(0))
+    except LogOptionError as error:
+        name = target.name
+        raise ApiStatusError(422, f'PodLogOptions "{name}" is invalid: {error.on}: {error.hint}') from error

@@ -1,0 +1,251 @@
+"""The module apiserver."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from beehive.handlers import handles
+from beehive.message import Message
+from beehive.module import Module
+from modules.cloud.apiserver import api_calls, commands
+from modules.cloud.apiserver.authorization import access_reviews
+from modules.cloud.apiserver.authorization.access_control import AccessControl
+from modules.cloud.apiserver.authorization.attributes import of_call
+from modules.cloud.apiserver.authorization.graph import NodeGraph
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.commands import Verb
+from modules.cloud.apiserver.completeness import Completeness
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.errors import DatabaseError
+from modules.cloud.apiserver.database.listener import poll_for_changes
+from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.errors import ApiError
+from modules.cloud.apiserver.failures import Failures
+from modules.cloud.apiserver.kinds import JsonObject, kind_named
+from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.apiserver.scheduler import makes_room
+from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
+from modules.cloud.apiserver.storage import ObjectEvent
+from modules.cloud.apiserver.transactions import Transactions
+from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.refusals import Refusals
+
+_log = logging.getLogger(__name__)
+
+_MANIFESTS_PERIOD: Final = 1.0
+"""Seconds between two reads of the manifests."""
+_POD, _VOLUME = kind_named("Pod"), kind_named("PersistentVolume")
+
+
+class ApiServer(Module):
+    """The embedded API server: makes API calls, applies manifests, and gives pods their nodes and namespaces their
+    service account.
+
+    Calls come from the threads of HTTP servers and from clients in the same process (`ModuleCaller`). Each batch of
+    messages is one transaction (`Transactions`). The module's thread waits for the database, and for nothing else.
+    Several cloudcores may share the database: each has an API server with all objects.
+
+    Args:
+        cluster: the objects, made by the process, so that they outlive a restart of this module.
+        database: their durable copy; outlives a restart, too.
+        manifests: a watched directory, or None.
+        definitions: CustomResourceDefinitions that are applied at the start.
+        refusals: counts refused requests of nodes.
+        subscriptions: of clients in the same process; told each change.
+    """
+
+    name: ClassVar[str] = commands.MODULE
+    group: ClassVar[str] = commands.MODULE
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        database: Database,
+        manifests: ManifestDirectory | None,
+        definitions: Sequence[JsonObject],
+        refusals: Refusals,
+        subscriptions: Subscriptions,
+    ) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._database = database
+        self._manifests = manifests
+        self._definitions = definitions
+        self._subscriptions = subscriptions
+        self._completeness = Completeness(database, manifests)
+        self._graph = NodeGraph(cluster.storage)
+        self._access_control = AccessControl(self._graph, refusals)
+        self._transactions = Transactions(cluster.storage, database, self._changed, _ignore, self._rolled_back)
+        self._history: WatchHistory | None = None
+        """Begins with what was loaded: of what was deleted before that, it knows nothing."""
+        self._noted: list[ObjectChanged] = []
+        """Committed changes of which watches are not told yet."""
+        self._may_place = True
+        """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
+        self._may_lack_accounts = True
+        """Whether a namespace may lack its service account."""
+        self._failures = Failures()
+
+    def on_start(self) -> None:
+        """Loads the objects, and applies definitions and manifests. That takes as long as there are many."""
+        self._database.progressed = self.announce_progress
+        self._transact(self._load)
+        poll_for_changes(self, self._database, lambda: self._transact(_nothing))
+        if self._manifests is not None:
+            self.every(_MANIFESTS_PERIOD, partial(self._transact, self._manifests.sync))
+
+    def on_stop(self) -> None:
+        """Leaves the database as it was after the last transaction; watches end, and their clients begin others."""
+        self._transactions.abandon()
+        self._subscriptions.end_all()
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+        """Leaves the database as it was after the last transaction; the restarted module loads it."""
+        self.on_stop()
+        super().on_failure(exception_type, exception_value, traceback)
+
+    def on_batch_end(self) -> None:
+        """Commits the changes of the batch, and sends the replies."""
+        self._commit()
+
+    @handles(None, Verb.CALL, source=commands.SOURCE)
+    def on_call(self, message: Message) -> None:
+        """Makes an API call: of an administrator without authorization, of a node with it."""
+
+        def answer(result: ApiResult) -> None:
+            self._transactions.after_commit(lambda: self.reply(message, result))
+
+        try:
+            self._handle(
+                message,
+                lambda: answer(self._serve(message.content_as(ApiCall))),
+                lambda refusal: answer(ApiResult(refusal=refusal)),
+            )
+        except api_calls.DryRunError as end:
+            answer(end.result)
+
+    @handles(None, Verb.WATCH, source=commands.SOURCE)
+    def on_watch(self, message: Message) -> None:
+        """Replies with the beginning of a watch, whose client gets all later changes."""
+
+        def answer(start: Callable[[], WatchStart]) -> None:
+            self._transactions.after_commit(lambda: self.reply(message, start()))
+
+        def begin() -> None:
+            query, history = message.content_as(WatchQuery), self._history
+            if history is not None:
+                answer(lambda: history.start(query))
+
+        self._handle(message, begin, lambda refusal: answer(lambda: WatchStart(refusal=refusal)))
+
+    def _serve(self, call: ApiCall) -> ApiResult:
+        """Make a call.
+
+        Raises:
+            ForbiddenError: the node may not make it.
+            DryRunError: a dry run has succeeded; the caller rolls back its changes.
+        """
+        if not call.node:
+            return api_calls.serve(self._cluster, call)
+        if access_reviews.is_review(call):
+            return access_reviews.answer(call, self._graph)
+        self._access_control.authorize(of_call(call.node, call))
+        with self._cluster.with_admission(self._access_control.admission(call.node)):
+            return api_calls.serve(self._cluster, call, knows_all=self._completeness.knows_all)
+
+    def _handle(self, message: Message, work: Callable[[], None], refuse: Callable[[JsonObject], None]) -> None:
+        """Do the work of one message. When it fails, nothing of it remains, and `refuse` answers the sender.
+
+        Raises:
+            DatabaseError: the transaction is lost. The supervisor restarts the module, and the message is tried again.
+            DryRunError: the work was a dry run; nothing of it remains.
+        """
+        try:
+            self._transactions.attempt(work)
+        except (DatabaseError, api_calls.DryRunError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one sender's message must not stop the module for all
+            refuse(self._failures.refusal_of(message, error).status())
+
+    def _load(self) -> None:
+        """Take over what the transaction has loaded, and apply definitions and manifests."""
+        for kind in (_POD, _VOLUME):
+            self._graph.add_objects(self._cluster.storage.list(kind))
+            self.announce_progress()
+        self._history = WatchHistory(self._cluster.storage)
+        for definition in self._definitions:
+            self._define(definition)
+        if self._manifests is not None:
+            self._manifests.reset()
+            self._manifests.sync()
+
+    def _define(self, definition: JsonObject) -> None:
+        def apply() -> None:
+            self._cluster.apply(definition)
+
+        try:
+            self._transactions.attempt(apply)
+        except ApiError as error:  # a person has changed the definition in the meantime
+            _log.warning("%s cannot be applied: %s", definition["metadata"]["name"], error)
+
+    def _transact(self, work: Callable[[], None]) -> None:
+        """Do work in a transaction of its own, or in the one that has begun."""
+        is_part = self._database.in_transaction
+        self._transactions.begin()
+        work()
+        if not is_part:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Commit the transaction, with service accounts of namespaces and places for waiting pods. Watches are told."""
+        if self._database.in_transaction:
+            self._transactions.note_changes()
+            self._make_accounts()
+            self._place()
+        self._transactions.commit()
+        noted, self._noted = tuple(self._noted), []
+        for changed in noted:
+            self._subscriptions.publish(changed)
+        if noted and self.hive.members(commands.SOURCE):
+            self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
+
+    def _place(self) -> None:
+        """Place pods that wait for a node, after a change that may have made room for them. What another cloudcore has
+        changed, it has looked at itself.
+        """
+        if self._may_place:
+            self._may_place = False
+            if self._cluster.waiting_pods():
+                self._transactions.attempt(self._cluster.place_waiting_pods)
+
+    def _make_accounts(self) -> None:
+        """Make the service accounts that namespaces lack, as `_place` does for what this cloudcore has changed."""
+        if self._may_lack_accounts:
+            self._may_lack_accounts = False
+            self._transactions.attempt(partial(make_default_accounts, self._cluster))
+
+    def _changed(self, event: ObjectEvent) -> None:
+        """Take note of a change, by this API server or that of another cloudcore."""
+        history = self._history
+        if history is None:  # it is loaded; the graph gets all objects after that
+            self.announce_progress()
+            return
+        self._graph.handle_event(event)
+        if not self._transactions.is_adopting:
+            self._may_place = self._may_place or makes_room(event)
+            self._may_lack_accounts = self._may_lack_accounts or may_lack_account(event)
+        self._transactions.after_commit(lambda: self._noted.append(history.note(event)))
+
+    def _rolled_back(self, events: list[ObjectEvent], _nodes: Iterable[str]) -> None:
+        for event in events:
+            self._graph.roll_back(event)
+
+
+def _ignore(_claims: Sequence[tuple[str, str]]) -> None:
+    """Take claims of nodes, which are no objects."""
+
+
+def _nothing() -> None:
+    """Begin a transaction, which takes over the changes of other cloudcores."""

@@ -1,0 +1,23 @@
+"""Namespaces: their defaults, and what goes with them when they are deleted.
+
+Objects may be in a namespace that was never created, so a deleted one ends at once, and what is in it ends by itself:
+pods in their grace periods.
+"""
+
+from typing import Final
+
+from modules.cloud.apiserver.kinds import JsonObject
+
+_LABEL: Final = "kubernetes.io/metadata.name"
+
+
+def with_namespace_defaults(namespace: JsonObject) -> JsonObject:
+    """Return a namespace with the label of its name, the finalizer of its contents, and the phase of a new one."""
+    metadata, spec = namespace["metadata"], namespace.get("spec") or {}
+    labels = {**(metadata.get("labels") or {}), _LABEL: metadata["name"]}
+    return {
+        **namespace,
+        "metadata": {**metadata, "labels": labels},
+        "spec": {"finalizers": ["kubernetes"], **spec},
+        "status": {"phase": "Active", **(namespace.get("status") or {})},
+    }

@@ -1,0 +1,35 @@
+"""The refusal of a body in which an API server finds no kind (apiserver's `transformDecodeError`)."""
+
+from typing import Any, Final
+
+import msgspec
+
+from modules.apimachinery.go_json import type_error
+from modules.cloud.apiserver.errors import BadRequestError
+
+_SHOWN: Final = 30
+"""Bytes of a body that a refusal shows."""
+_TYPE_META: Final = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
+
+
+def not_an_object(value: Any, kind: str) -> BadRequestError:
+    """Return the error for a JSON value that is no object, where one of a kind is wanted."""
+    return unrecognized(msgspec.json.encode(value), type_error(value, _TYPE_META), kind)
+
+
+def unrecognized(body: bytes, why: str, kind: str = "") -> BadRequestError:
+    """Return the error for a body without a kind, with the beginning of it.
+
+    Args:
+        body: the body.
+        why: what `encoding/json` says of it.
+        kind: what is wanted; empty: it is not known.
+    """
+    begin = body[:_SHOWN]
+    told = begin.decode("utf-8", "replace") if body.startswith(b"{") else begin.hex()
+    summary = f"{told} ..." if len(body) > _SHOWN else told or "<empty>"
+    wanted = f" (must be of type {kind})" if kind else ""
+    couldnt = f"couldn't get version/kind; json parse error: {why} ({summary})"
+    return BadRequestError(f"the object provided is unrecognized{wanted}: {couldnt}")

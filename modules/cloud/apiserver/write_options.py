@@ -1,0 +1,90 @@
+"""The options of writes, checked as an API server does (apimachinery's `apis/meta/v1/validation`)."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.apiserver.structural_schema.causes import Cause, InvalidFieldsError, forbidden, required, shown
+from modules.cloud.client.calls import APPLY, ApiCall
+
+_META: Final = "meta.k8s.io"
+_KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+_DELETES: Final = ("delete", "deletecollection")
+_ALL: Final = "All"
+_LONGEST_MANAGER: Final = 128
+_PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
+_VALIDATIONS: Final = ("", IGNORE, STRICT, WARN)
+
+
+def check_options(request: ApiCall) -> None:
+    """Check the options of a write.
+
+    Raises:
+        InvalidFieldsError: an option has a value that no API server takes.
+    """
+    deletes = request.verb in _DELETES
+    kind = "DeleteOptions" if deletes else _KINDS.get(request.verb, "")
+    if not kind:
+        return
+    causes = [
+        *(_faults_of_delete(request.options) if deletes else _faults_of_write(request)),
+        *_faults_of_dry_run(request),
+    ]
+    if causes:
+        raise InvalidFieldsError(kind, _META, "", causes)
+
+
+def check_manager(patch_type: str, options: JsonObject) -> None:
+    """Check that a client names itself in a server-side apply; calls inside cloudcore need no name.
+
+    Raises:
+        InvalidFieldsError: it does not.
+    """
+    if patch_type == APPLY and not options.get("fieldManager"):
+        missing = required("fieldManager", "is required for apply patch")
+        raise InvalidFieldsError(_KINDS["patch"], _META, "", [missing])
+
+
+def _faults_of_write(request: ApiCall) -> Iterator[Cause]:
+    options = request.options
+    manager, validation = (str(options.get(name) or "") for name in ("fieldManager", "fieldValidation"))
+    if request.verb == "patch" and request.patch_type != APPLY and options.get("force"):
+        yield forbidden("force", "may not be specified for non-apply patch")
+    if len(manager) > _LONGEST_MANAGER:
+        yield Cause("fieldManager", f"Too long: may not be more than {_LONGEST_MANAGER} bytes", "FieldValueTooLong")
+    if not manager.isprintable():
+        yield Cause("fieldManager", f"Invalid value: {shown(manager)}: should only contain printable characters")
+    if validation not in _VALIDATIONS:
+        yield _unsupported("fieldValidation", shown(validation), _VALIDATIONS)
+
+
+def _faults_of_dry_run(request: ApiCall) -> Iterator[Cause]:
+    asked = request.options.get("dryRun") or []
+    if asked != [_ALL]:
+        values = [str(each) for each in asked] if isinstance(asked, list) else [str(asked)]
+        if any(each != _ALL for each in values):
+            yield _unsupported("dryRun", f"[]string{{{', '.join(map(shown, values))}}}", (_ALL,))
+
+
+def _faults_of_delete(options: JsonObject) -> Iterator[Cause]:
+    policy, orphans = options.get("propagationPolicy"), options.get("orphanDependents")
+    if policy is not None and orphans is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        yield Cause("propagationPolicy", f"Invalid value: {shown(policy)}: {why}")
+    if policy is not None and policy not in _PROPAGATIONS:
+        yield _unsupported("propagationPolicy", shown(policy), (*_PROPAGATIONS, "nil"))
+
+
+def _unsupported(field: str, value: str, known: tuple[str, ...]) -> Cause:
+    words = ", ".join(msgspec.json.encode(each).decode() for each in known)
+    return Cause(field, f"Unsupported value: {value}: supported values: {words}", "FieldValueNotSupported")
+
+
+def is_dry_run(request: ApiCall) -> bool:
+    """Return whether a write, whose options were checked, is to change nothing. An Eviction has options of its own."""
+    inner: Any = request.body.get("deleteOptions") if isinstance(request.body, dict) else None
+    evicts = request.subresource == "eviction" and isinstance(inner, dict)
+    return bool(request.options.get("dryRun") or (evicts and inner.get("dryRun")))

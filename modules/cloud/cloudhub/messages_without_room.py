@@ -1,0 +1,78 @@
+"""The messages of nodes that wait for room in the inboxes of controllers."""
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from beehive.inbox import COMMAND_CAPACITY
+from beehive.message import Message
+from beehive.module import Module
+from modules.cloud.cloudhub.link import Link
+
+_ROOM: Final = COMMAND_CAPACITY * 3 // 4
+"""Depth of an inbox from which on it gets no messages of nodes: there is room left for those of other modules."""
+_PERIOD: Final = 0.01
+"""Seconds between two looks whether there is room again."""
+
+
+class Passing(NamedTuple):
+    """A message of a node for a group of controllers."""
+
+    group: str
+    message: Message
+    link: Link
+    size: int
+
+
+class MessagesWithoutRoom:
+    """Passes messages to groups of controllers, each group's in their order, as long as its inboxes have room.
+
+    The others wait here: a message for a full inbox would be dropped after a while. Few of each node wait, as a link
+    counts them as unhandled, and the server then reads no further ones.
+
+    Args:
+        module: cloudhub.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._waiting: dict[str, deque[Passing]] = {}
+        self._has_timer = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def offer(self, passing: Passing) -> None:
+        """Passes a message on, or keeps it until there is room."""
+        waiting = self._waiting.get(passing.group)
+        if waiting is None and self._has_room(passing.group):
+            self._pass_on(passing)
+            return
+        self._waiting.setdefault(passing.group, deque()).append(passing)
+        self._look_again()
+
+    def go_on(self) -> None:
+        """Passes on the messages for which there is room now."""
+        for group, waiting in list(self._waiting.items()):
+            while waiting and self._has_room(group):
+                self._pass_on(waiting.popleft())
+            if not waiting:
+                del self._waiting[group]
+
+    def _look_again(self) -> None:
+        if not self._has_timer:
+            self._has_timer = True
+            self._module.after(_PERIOD, self._look)
+
+    def _look(self) -> None:
+        self._has_timer = False
+        self.go_on()
+        if self._waiting:
+            self._look_again()
+
+    def _has_room(self, group: str) -> bool:
+        hive = self._module.hive
+        return all(hive.slot(name).inbox.depth() < _ROOM for name in hive.members(group))
+
+    def _pass_on(self, passing: Passing) -> None:
+        self._module.broadcast(passing.group, passing.message)
+        passing.link.handled(passing.size)

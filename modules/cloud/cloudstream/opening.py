@@ -1,0 +1,161 @@
+"""Requests for a node's server, answered over its tunnel."""
+
+import logging
+import re
+import select
+import socket
+from collections.abc import Callable, Generator, Iterable
+from typing import Final
+
+from beehive.clock import Clock
+from edged.server.request import Request
+from edged.server.responses import Peer, Reply, Stream, Takeover
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.cloudstream.errors import TooManyStreamsError, TunnelError
+from modules.cloud.cloudstream.gathering import Gathering
+from modules.cloud.cloudstream.relay import relay
+from modules.cloud.cloudstream.stream import TunnelStream
+from modules.cloud.cloudstream.tunnels import NOT_SERVED, Tunnels
+from modules.streams.connect import ConnectError, StreamRequest, passed_on
+from modules.streams.frames import FrameType
+
+_log = logging.getLogger(__name__)
+
+FIRST_SECONDS: Final = 2.0
+"""For a node's first word on a log, after which the response begins: a log that is followed may be silent for long."""
+ERROR_SECONDS: Final = 0.1
+"""For the end of a stream that has begun with a short text: it may be an error's."""
+_LONGEST_ERROR: Final = 4096
+_STATUS: Final = re.compile(r"\bstatus ([45][0-9]{2})$")
+"""In the reason with which our nodes end a stream that their server has refused."""
+_WAIT_SECONDS: Final = 3600.0
+_KINDS: Final = {
+    "containerLogs": FrameType.LOGS,
+    "exec": FrameType.EXEC,
+    "attach": FrameType.ATTACH,
+    "portForward": FrameType.EXEC,
+    "metrics": FrameType.METRICS,
+    "stats": FrameType.METRICS,
+}
+"""By the first part of the path. KubeEdge has no type for port forwarding; the node takes the path."""
+_UPGRADES: Final = (FrameType.EXEC, FrameType.ATTACH)
+_LOG: Final = "text/plain; charset=utf-8"
+_METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
+_CONTENT_TYPES: Final = {"containerLogs": _LOG, "metrics": _METRICS, "stats": "application/json"}
+
+
+class NodeStreams:
+    """Answers requests for a node's server over its tunnel; on the threads of HTTP servers.
+
+    Args:
+        tunnels: of all nodes.
+        clock: for idle times.
+    """
+
+    def __init__(self, tunnels: Tunnels, clock: Clock) -> None:
+        self._tunnels = tunnels
+        self._clock = clock
+
+    def reply(self, node: str, target: str, request: Request) -> Reply:
+        """Return the reply of a node's server.
+
+        Args:
+            node: its name.
+            target: path and query for its server: a kubelet's.
+            request: of the client.
+
+        Raises:
+            ApiStatusError: 400, the request cannot be sent, or is no upgrade; 503, the node has no tunnel here; 429,
+                it has too many streams; else what its server has refused with, or 502.
+        """
+        path = target.partition("?")[0].strip("/").partition("/")[0]
+        kind = _KINDS[path]
+        if kind in _UPGRADES:
+            _check_upgrade(request)
+        stream = self._open(node, kind, target, request)
+        if kind in _UPGRADES:
+            return Takeover(lambda client: self._take_over(client, stream, request.rest), stream.close)
+        return self._stream(node, stream, _CONTENT_TYPES[path])
+
+    def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str]:
+        """Ask nodes for a path of their servers, within 20 s, and return those that did not answer in time.
+
+        Args:
+            nodes: their names.
+            target: path and query; of the statistics.
+            took: called with the name and the answer of each node that answers.
+
+        Raises:
+            ApiStatusError: 503; no tunnels are served here.
+        """
+        if not self._tunnels.port:
+            raise ApiStatusError(503, NOT_SERVED)
+        return Gathering(self._tunnels, self._clock, target, took).run(nodes)
+
+    def _open(self, node: str, kind: FrameType, target: str, request: Request) -> TunnelStream:
+        try:
+            headers = passed_on(request.headers)
+            wanted = StreamRequest(0, target, headers, request.method if kind in _UPGRADES else "GET")
+            return self._tunnels.open(node, kind, wanted)
+        except ConnectError as error:
+            raise ApiStatusError(400, str(error)) from error
+        except TooManyStreamsError as error:
+            raise ApiStatusError(429, str(error)) from error
+        except TunnelError as error:
+            raise ApiStatusError(503, str(error)) from error
+
+    def _take_over(self, client: socket.socket, stream: TunnelStream, first: bytes) -> None:
+        relay(client, stream, first, self._clock)
+
+    def _stream(self, node: str, stream: TunnelStream, content_type: str) -> Stream:
+        """Return a response in pieces. An error of the node's server is one here, too, as far as the node says so: the
+        tunnel has no place for a status, and KubeEdge's nodes send the error's text as though it were the log.
+        """
+        _wait(stream, FIRST_SECONDS)
+        first = stream.take(self._clock.monotonic())
+        if first and len(first) < _LONGEST_ERROR:
+            _wait(stream, ERROR_SECONDS)
+        if stream.is_over and stream.failure:
+            stream.close()
+            raise _error(node, first, stream.failure)
+        return Stream(content_type, lambda peer: self._pieces(node, stream, first, peer), stream.close)
+
+    def _pieces(self, node: str, stream: TunnelStream, first: bytes, peer: Peer) -> Generator[bytes, None, None]:
+        if first:
+            yield first
+        while True:
+            data = stream.take(self._clock.monotonic())
+            if data:
+                yield data
+            elif stream.is_over:
+                break
+            elif peer.gone_within(_WAIT_SECONDS, stream.fileno()):
+                return
+        if stream.failure:
+            _log.warning("node %s: a stream breaks off: %s", node, stream.failure)
+            raise ConnectionAbortedError(stream.failure)
+
+
+def _check_upgrade(request: Request) -> None:
+    """Raise ApiStatusError for what is no upgrade, or is that of a page in a browser, which shows its reader's
+    certificate. Libraries of websockets send an Origin, too: that of the server.
+    """
+    if not request.header("upgrade"):
+        raise ApiStatusError(400, "Upgrade request required")
+    origin = request.header("origin")
+    if origin and origin.rpartition("/")[2] != request.header("host"):
+        raise ApiStatusError(403, "pages of browsers are not served")
+
+
+def _wait(stream: TunnelStream, seconds: float) -> None:
+    """Wait for something to take, or the end."""
+    poll = select.poll()
+    poll.register(stream, select.POLLIN)
+    poll.poll(seconds * 1000)
+
+
+def _error(node: str, body: bytes, failure: str) -> ApiStatusError:
+    """Return the error for a stream that has failed before it had begun."""
+    found = _STATUS.search(failure)
+    why = body.decode(errors="replace").strip() or f"node {node}: {failure}"
+    return ApiStatusError(int(found[1]) if found else 502, why)

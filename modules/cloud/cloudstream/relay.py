@@ -1,0 +1,130 @@
+"""Relays a client's connection to a stream of a node: bytes in both directions, SPDY and WebSocket unread.
+
+One thread serves a client. It is read only while the node reads, and a client that does not read stops its own stream
+(`TunnelStream`). When a stream ends before its time, the connection is reset: a client of SPDY takes a polite end for
+the command's success.
+"""
+
+import contextlib
+import select
+import socket
+import ssl
+import struct
+from typing import Final
+
+from beehive.clock import Clock
+from modules.cloud.cloudstream.stream import TunnelStream
+
+IDLE_SECONDS: Final = 4 * 3600.0
+"""Without a byte, after which a connection is closed (kubelet's `streamingConnectionIdleTimeout`)."""
+_READ_BYTES: Final = 32 * 1024
+_LINGER_SECONDS: Final = 2.0
+"""For which a client may read the rest after the stream's end."""
+_RESET: Final = struct.pack("ii", 1, 0)
+
+
+class ClientSocket:
+    """A client's connection, plain or TLS, that never blocks.
+
+    Args:
+        connection: the socket; its owner closes it.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.settimeout(0.0)
+        with contextlib.suppress(OSError):  # a unix socket has no such option
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = connection
+        self._held = memoryview(b"")
+
+    @property
+    def writes(self) -> bool:
+        """Whether bytes wait for the client."""
+        return bool(self._held)
+
+    def read(self) -> bytes | None:
+        """Return what the client has sent, b"" at its end, None for nothing yet. Raise OSError."""
+        try:
+            return self._socket.recv(_READ_BYTES)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+
+    def write(self, data: bytes = b"") -> bool:
+        """Write bytes, or those that wait; return whether any could be written. Raise OSError."""
+        if data:
+            self._held = memoryview(data)
+        if not self._held:
+            return False
+        try:
+            sent = self._socket.send(self._held)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return False
+        self._held = self._held[sent:]
+        return sent > 0
+
+    def wait(self, stream: TunnelStream, seconds: float) -> bool:
+        """Wait for what the client or the stream does next; return False if nothing has happened."""
+        poll = select.poll()
+        wanted = select.POLLIN if stream.has_room else 0
+        poll.register(self._socket, wanted | (select.POLLOUT if self._held else 0))
+        if not self._held:
+            poll.register(stream, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def end(self) -> None:
+        """End this side after the last byte, and give the client time to read it: closing with unread input resets."""
+        with contextlib.suppress(OSError):
+            if isinstance(self._socket, ssl.SSLSocket):
+                with contextlib.suppress(ssl.SSLError):  # it says farewell, and does not wait for the client's
+                    self._socket.unwrap()
+            socket.socket.shutdown(self._socket, socket.SHUT_WR)
+            poll = select.poll()
+            poll.register(self._socket, select.POLLIN)
+            while poll.poll(_LINGER_SECONDS * 1000) and socket.socket.recv(self._socket, _READ_BYTES):
+                pass
+
+    def reset(self) -> None:
+        """Let the connection be reset when it is closed; a unix socket is only closed."""
+        with contextlib.suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+def relay(connection: socket.socket, stream: TunnelStream, first: bytes, clock: Clock) -> None:
+    """Relay bytes until the client or the stream ends, or both are silent; the caller closes both.
+
+    Args:
+        connection: the client's.
+        stream: to the node.
+        first: bytes that the client has sent already, after the head of its request.
+        clock: for the idle time.
+
+    Raises:
+        OSError: the client has gone, or the tunnel.
+    """
+    client = ClientSocket(connection)
+    if first:
+        stream.send(first)
+    last = clock.monotonic()
+    while True:
+        has_moved = _to_client(client, stream, clock.monotonic())
+        if stream.is_over and not client.writes:
+            break
+        data = client.read() if stream.has_room else None
+        if data == b"":
+            return
+        if data:
+            stream.send(data)
+        now = clock.monotonic()
+        if has_moved or data or client.wait(stream, last + IDLE_SECONDS - now):
+            last = now
+        elif now - last >= IDLE_SECONDS:
+            return
+    if stream.failure:
+        client.reset()
+    else:
+        client.end()
+
+
+def _to_client(client: ClientSocket, stream: TunnelStream, now: float) -> bool:
+    """Write what waits for the client, or what the stream has next; return whether anything has moved."""
+    return client.write() if client.writes else client.write(stream.take(now))

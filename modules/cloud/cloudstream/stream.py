@@ -1,0 +1,167 @@
+"""One stream of a node's tunnel: a log, a command, a port forwarding."""
+
+import contextlib
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from modules.cloud.cloudstream.tunnel import Tunnel
+
+QUEUE_BYTES: Final = 256 * 1024
+"""Received bytes that wait for a client. Further ones hold up the whole tunnel, which has no flow control."""
+_FRAME_BYTES: Final = 128
+"""What a waiting frame counts beside its data: a node may send one byte in each."""
+_TAKEN_BYTES: Final = 64 * 1024
+"""Bytes that a client is given at a time, unless one frame has more."""
+PATIENCE: Final = 1.0
+"""Seconds for which a stream may hold up the other streams of its node; then it is removed."""
+PATIENCE_ALONE: Final = 5.0
+"""Seconds without a byte taken after which a stream that holds up no other is removed."""
+
+
+class TunnelStream:
+    """A stream as its client sees it. Thread-safe: the tunnel server's thread puts, the client's thread takes.
+
+    Args:
+        number: of the stream.
+        tunnel: of the node; its lock guards the stream, too.
+        now: monotonic seconds.
+    """
+
+    def __init__(self, number: int, tunnel: "Tunnel", now: float) -> None:
+        self.number = number
+        self._tunnel = tunnel
+        self._queue: deque[tuple[bytes, int]] = deque()
+        """Data, and the bytes that the tunnel counts as unhandled until it is taken."""
+        self._bytes = 0
+        """Of the queue, frames included."""
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._is_closed = False
+        self._is_ended = False
+        self.failure = ""
+        """Why the stream has ended before its time; "" while it goes on, and after its proper end."""
+        self._taken_at = now
+        self._full_since: float | None = None
+        self._awaits_room = False
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is something to take, an end, or room to send."""
+        return self._wake
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the stream has ended and all its data is taken."""
+        return self._is_ended and not self._queue
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the node reads fast enough for further bytes; if not, the descriptor says when it does again."""
+        if self._tunnel.has_room:
+            return True
+        self._awaits_room = True
+        return self._tunnel.has_room  # the node may have read just before
+
+    def take(self, now: float) -> bytes:
+        """Return received data, b"" when none waits.
+
+        Args:
+            now: monotonic seconds.
+        """
+        with self._tunnel.lock:
+            parts: list[bytes] = []
+            size = 0
+            while self._queue and size < _TAKEN_BYTES:
+                data, unhandled = self._queue.popleft()
+                parts.append(data)
+                size += _size_of(data)
+                if unhandled:
+                    self._tunnel.handled(unhandled)
+            self._bytes -= size
+            self._taken_at = now if size else self._taken_at
+            if self._bytes <= QUEUE_BYTES - _TAKEN_BYTES:
+                self._full_since = None
+            if not self._queue and not self._is_ended and not self._is_closed:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._wake)
+            return b"".join(parts)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes to the node, nothing when the stream has ended; never blocks.
+
+        Raises:
+            OSError: the tunnel is about to end.
+        """
+        self._tunnel.send(self.number, data)
+
+    def close(self) -> None:
+        """End the stream, if the node has not: the node is told once, and what it still sends is ignored."""
+        with self._tunnel.lock:
+            if self._is_closed:
+                return
+            self._tunnel.forget(self.number, tell=not self._is_ended)
+            self._release()
+            self._queue.clear()
+            self._is_closed = self._is_ended = True
+            os.close(self._wake)
+
+    def put(self, data: bytes, size: int, now: float) -> None:
+        """Queue received data, nothing for a frame without any; for the tunnel, which holds its lock.
+
+        Args:
+            data: of the frame.
+            size: bytes of the frame, of which the tunnel hears when the client is to get more.
+            now: monotonic seconds.
+        """
+        if not data:
+            self._tunnel.handled(size)
+            return
+        is_full = self._bytes >= QUEUE_BYTES
+        if is_full and self._full_since is None:
+            self._full_since = now
+        if not self._queue:
+            self._taken_at = now
+        self._queue.append((data, size if is_full else 0))
+        self._bytes += _size_of(data)
+        if not is_full:
+            self._tunnel.handled(size)
+        self._notify()
+
+    def end(self, failure: str = "") -> None:
+        """End the stream from the node's side; for the tunnel, which holds its lock.
+
+        Args:
+            failure: why, if it is not the proper end.
+        """
+        if self._is_ended:
+            return
+        self._is_ended, self.failure = True, failure
+        self._release()
+        self._notify()
+
+    def is_stalled(self, now: float, *, alone: bool) -> bool:
+        """Return whether the client takes too little; for the tunnel, which holds its lock."""
+        if self._full_since is None:
+            return False
+        return now - (self._taken_at if alone else self._full_since) > (PATIENCE_ALONE if alone else PATIENCE)
+
+    def drained(self) -> None:
+        """Let a client that waits for room go on; for the tunnel, which holds its lock."""
+        if self._awaits_room:
+            self._awaits_room = False
+            self._notify()
+
+    def _notify(self) -> None:
+        if not self._is_closed:
+            os.eventfd_write(self._wake, 1)
+
+    def _release(self) -> None:
+        """Let the tunnel go on: nothing more of this stream comes."""
+        for size in [size for _, size in self._queue if size]:
+            self._tunnel.handled(size)
+        self._queue = deque((data, 0) for data, _ in self._queue)
+        self._full_since = None
+
+
+def _size_of(data: bytes) -> int:
+    return len(data) + _FRAME_BYTES

@@ -1,0 +1,104 @@
+"""The server of the nodes' tunnels."""
+
+import logging
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from modules.cloud.cloudhub.connection import WebsocketConnection
+from modules.cloud.cloudhub.link import LinkClosed, LinkEvent
+from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
+from modules.cloud.cloudstream.handshake import address_of, node_of, refuse_tunnel
+from modules.streams.frames import MAX_FRAME
+
+if TYPE_CHECKING:
+    import ssl
+
+    from websockets.http11 import Request
+
+    from beehive.clock import Clock
+    from modules.cloud.cloudhub.handshake import Refusal
+    from modules.cloud.cloudstream.tunnels import Tunnels
+
+_log = logging.getLogger(__name__)
+
+SILENT_SECONDS: Final = 30.0
+"""Without a byte of a node, after which its tunnel is closed; a node sends a ping every 5 to 15 s."""
+MOST_MESSAGE: Final = 4 * MAX_FRAME
+"""Bytes of a message; a longer one ends the tunnel, one longer than a frame only its stream."""
+_WRITE_SECONDS: Final = 30.0
+"""For which a node may read nothing."""
+
+
+class TunnelServer(WebsocketServer):
+    """Serves the nodes' tunnels on one thread, as cloudhub's server does its websockets.
+
+    Pings are answered. A tunnel without a byte for `SILENT_SECONDS` is closed, because a node that vanishes without a
+    word leaves a connection behind that looks alive.
+
+    Args:
+        address: IP address.
+        port: 0 takes a free one.
+        node_limit: maximum of nodes with a tunnel.
+        tunnels: what is opened, received and closed.
+        clock: for deadlines.
+        ssl_context: demands client certificates; None for plain TCP.
+
+    Raises:
+        ListenError: the server cannot listen on the address.
+    """
+
+    option: ClassVar[str] = "--tunnel-listen"
+    thread_name: ClassVar[str] = "cloudstream/tunnels"
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        node_limit: int,
+        tunnels: "Tunnels",
+        clock: "Clock",
+        ssl_context: "ssl.SSLContext | None" = None,
+    ) -> None:
+        settings = WebsocketSettings(
+            address=address,
+            port=port,
+            node_limit=node_limit,
+            max_frame_bytes=MOST_MESSAGE,
+            write_timeout=_WRITE_SECONDS,
+        )
+        super().__init__(settings, self._closed, clock, ssl_context=ssl_context)
+        self._tunnels = tunnels
+        self._addresses: dict[WebsocketConnection, str] = {}
+
+    def _refusal(self, connection: WebsocketConnection, request: "Request") -> "Refusal | None":
+        limit, has_tls = self._settings.node_limit, self._context is not None
+        refusal = refuse_tunnel(request, connection.wire.certificate(), self._nodes, limit, tls=has_tls)
+        if refusal is None:
+            connection.node = node_of(request)
+            self._addresses[connection] = address_of(request) or connection.peer
+            self._nodes[connection.node] += 1
+        return refusal
+
+    def _opened(self, connection: WebsocketConnection) -> None:
+        _log.info("node %s has opened its tunnel", connection.node)
+        self._tunnels.add(connection.node, self._addresses[connection], connection.link)
+
+    def _closed(self, event: LinkEvent) -> None:
+        if isinstance(event, LinkClosed):
+            self._tunnels.remove(event.node, event.link)
+
+    def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
+        self._tunnels.receive(connection.node, connection.link, frame)
+
+    def _drop(self, connection: WebsocketConnection, reason: str) -> None:
+        self._addresses.pop(connection, None)
+        super()._drop(connection, reason)
+
+    def _drop_overdue(self, now: float) -> None:
+        super()._drop_overdue(now)
+        self._tunnels.end_stalled()
+        for connection in [one for one in self._connections.values() if self._is_silent(one, now)]:
+            self._drop(connection, f"the node was silent for {SILENT_SECONDS:g} s")
+
+    def _is_silent(self, connection: WebsocketConnection, now: float) -> bool:
+        """Return whether nothing has come for too long; not while the connection is not read."""
+        return connection.is_open and connection.may_be_read and now - connection.read_at > SILENT_SECONDS

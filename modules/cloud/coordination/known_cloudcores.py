@@ -1,0 +1,35 @@
+"""The cloudcores that are alive, for those who only look."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from modules.cloud.coordination.rendezvous import owner_of
+
+CLOUDCORES_ORGANIZATION: Final = "kubeedge:cloudcores"
+"""The organization in the certificates with which cloudcores call each other. An authority signs it for none else."""
+
+
+class KnownCloudcores:
+    """Written by edgecontroller, `own_router` by the router, each time as a whole, and read by any thread.
+
+    Args:
+        own: the identity of this cloudcore.
+    """
+
+    def __init__(self, own: str = "") -> None:
+        self.own = own
+        self.alive: tuple[str, ...] = ()
+        """Their identities, this one's included; empty before edgecontroller has begun and after it has given up."""
+        self.own_router = ""
+        """Address and port at which other cloudcores reach the router of this one; "" if they cannot."""
+        self.routers: Mapping[str, str] = {}
+        """The same of the others that are alive, by their identities."""
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Those that are alive; this one while none is known."""
+        return self.alive or (self.own,)
+
+    def owns(self, key: str) -> bool:
+        """Return whether a duty is this cloudcore's."""
+        return owner_of(key, self.present) == self.own

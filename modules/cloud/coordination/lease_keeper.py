@@ -1,0 +1,206 @@
+"""Keeps the Lease of a cloudcore, and divides duties by those of others."""
+
+import logging
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from beehive.clock import Clock, Timer
+from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
+from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.coordination.leases import call, lease_name, lease_of, observed
+from modules.cloud.coordination.membership import Membership
+from modules.cloud.coordination.rendezvous import owner_of
+
+_log = logging.getLogger(__name__)
+
+_JITTER: Final = 0.2
+"""Share of the period that is added at most: cloudcores that start together do not stay in step."""
+_RETRY: Final = 2.0
+"""Seconds until a failed renewal is tried again (client-go's retry period)."""
+_SLOW_RETRY: Final = 60.0
+"""The same when the right or the namespace is missing."""
+_COLLECTED_AFTER: Final = 3600.0
+"""Seconds of silence after which the Lease of a cloudcore that did not give it up is deleted."""
+_MISSING: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+
+Perform = Callable[[ApiCall, Callable[[ApiResult], None]], None]
+
+
+class LeaseThread(Protocol):
+    """Calls functions on the thread of a module; `Module` has these methods."""
+
+    @property
+    def clock(self) -> Clock:
+        """The module's clock."""
+
+    def after(self, seconds: float, function: Callable[[], None]) -> Timer:
+        """Call a function later."""
+
+
+class LeaseListener(Protocol):
+    """Is told of the Leases of cloudcores, and knows what follows from them."""
+
+    def owns(self, key: str, /) -> bool:
+        """Return whether a duty is this cloudcore's."""
+
+    def told(self, name: str, lease: JsonObject) -> None:
+        """Take a Lease that exists, or has changed."""
+
+    def gone(self, name: str) -> None:
+        """Take that a Lease was deleted."""
+
+    def synced(self) -> None:
+        """Take that all Leases that exist were told of."""
+
+
+class LeaseKeeper:
+    """Renews the Lease of this cloudcore, and knows which others are alive (`LeaseListener`).
+
+    A duty is done by the cloudcore that rendezvous hashing gives its key to. Who sees no other one alive, because there
+    is none, or the Leases cannot be read, does all of them: duties are such that doing one twice harms nothing.
+
+    Args:
+        settings: of the Lease.
+        identity: of this process, among all cloudcores.
+        thread: the module; all methods are called on its thread.
+        perform: makes an API call.
+        changed: called when others have come or gone, perhaps with duties for this one, or their routers have moved.
+        router: returns where others reach the router of this one, "" if they cannot.
+    """
+
+    def __init__(
+        self,
+        settings: LeaseSettings,
+        identity: str,
+        thread: LeaseThread,
+        perform: Perform,
+        changed: Callable[[], None],
+        router: Callable[[], str] = str,
+    ) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._name = lease_name(settings, identity)
+        self._thread = thread
+        self._perform = perform
+        self._changed = changed
+        self._router = router
+        self._membership = Membership()
+        self._others: frozenset[str] = frozenset()
+        self.routers: Mapping[str, str] = {}
+        """Where the routers of the others that are alive are reached, by their identities."""
+        self._is_synced = False
+        self._lease: JsonObject | None = None
+        """This cloudcore's, as the API server has answered last."""
+        self._is_released = False
+        self._has_warned = False
+        self._expiry: Timer | None = None
+
+    @property
+    def alive(self) -> tuple[str, ...]:
+        """The identities of the cloudcores that are alive, this one included unless it has given up its Lease."""
+        own = () if self._is_released else (self._identity,)
+        return tuple(sorted({*own, *self._others}))
+
+    def owns(self, key: str) -> bool:
+        """Return whether a duty is this cloudcore's."""
+        return not self._is_released and (not self._others or owner_of(key, self.alive) == self._identity)
+
+    def start(self) -> None:
+        """Write the Lease, and renew it from now on."""
+        self._write()
+
+    def release(self, done: Callable[[], None]) -> None:
+        """Delete the Lease, as cloudcore stops: others take over its duties at once. `done` is called in any case."""
+        self._is_released = True
+        self._perform(call("delete", self._settings, name=self._name), lambda _: done())
+
+    def told(self, name: str, lease: JsonObject) -> None:
+        """Take a Lease that exists, or has changed."""
+        seen = observed(lease)
+        if seen is None:
+            self.gone(name)
+        elif seen.holder != self._identity:
+            self._membership.observe(seen, self._now(), is_new=self._is_synced)
+            self._look()
+
+    def gone(self, name: str) -> None:
+        """Take that a Lease was deleted."""
+        self._membership.remove(name)
+        self._look()
+
+    def synced(self) -> None:
+        """Take that all Leases that exist were told of: one that comes from now on was just made."""
+        self._is_synced = True
+
+    def _now(self) -> float:
+        return self._thread.clock.monotonic()
+
+    def _look(self) -> None:
+        """Find out who is alive, and look again when the next Lease expires."""
+        now = self._now()
+        others, before = self._membership.alive(now), self._others
+        routers, former = self._membership.routers(now), self.routers
+        self._others, self.routers = others, routers
+        until = self._membership.next_expiry(now)
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expiry = self._thread.after(until - now, self._look) if until is not None else None
+        for each in sorted(others ^ before):
+            _log.info("cloudcore %s is %s", each, "alive" if each in others else "gone")
+        if (others, routers) != (before, former):
+            self._changed()
+
+    def _write(self) -> None:
+        if self._is_released:
+            return
+        body = lease_of(self._settings, self._identity, self._thread.clock.now(), self._lease, self._router())
+        if self._lease is None:
+            self._perform(call("create", self._settings, body=body), self._written)
+        else:
+            self._perform(call("update", self._settings, name=self._name, body=body), self._written)
+            self._collect()
+
+    def _written(self, result: ApiResult) -> None:
+        if result.object is not None:
+            self._lease = result.object
+            self._has_warned = False
+            period = self._settings.period
+            self._again(period * (1.0 + _JITTER * self._thread.clock.random.random()))
+            return
+        code = int((result.refusal or {}).get("code", 0))
+        if code == HTTPStatus.CONFLICT:
+            self._perform(call("get", self._settings, name=self._name), self._read)
+        elif code == HTTPStatus.NOT_FOUND and self._lease is not None:
+            self._lease = None
+            self._again(_RETRY)
+        else:
+            self._warn(result)
+            self._again(_SLOW_RETRY if code in _MISSING else _RETRY)
+
+    def _read(self, result: ApiResult) -> None:
+        """Go on with the Lease as it is: the answer to an earlier write was lost, or another process has the name."""
+        self._lease = result.object
+        holder = ((result.object or {}).get("spec") or {}).get("holderIdentity")
+        if holder and holder != self._identity:
+            _log.warning("the Lease %s was that of %s: does another cloudcore have this name?", self._name, holder)
+        self._again(0.0 if result.object is not None else _RETRY)
+
+    def _warn(self, result: ApiResult) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            message = str((result.refusal or {}).get("message", ""))[:300]
+            where = f"{self._settings.namespace}/{self._name}"
+            hint = "deploy/cloudcore.yaml has the namespace and the rights, --lease-namespace names another"
+            text = "the Lease %s cannot be written, so other cloudcores do not see this one: %s (%s)"
+            _log.warning(text, where, message, hint)
+
+    def _again(self, seconds: float) -> None:
+        self._thread.after(seconds, self._write)
+
+    def _collect(self) -> None:
+        """Delete the Leases of cloudcores that were killed long ago."""
+        for lease in self._membership.silent_for(_COLLECTED_AFTER, self._now()):
+            if self.owns(f"lease/{lease.name}"):
+                options = {"preconditions": {"resourceVersion": lease.version}}
+                self._perform(call("delete", self._settings, name=lease.name, options=options), lambda _: None)

@@ -1,0 +1,102 @@
+"""The Lease of a cloudcore: what is written, and what is read of those of others."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from modules.cloud.client.calls import ApiCall, JsonObject
+from modules.cloud.coordination.lease_settings import LONGEST_NAME, LeaseSettings
+
+API_VERSION: Final = "coordination.k8s.io/v1"
+ROUTER: Final = "edgecore.io/router"
+"""The annotation with the address and port of a cloudcore's router, for the other cloudcores."""
+PLURAL: Final = "leases"
+_LONGEST: Final = 300
+"""Seconds of the longest duration that counts: a dead cloudcore with a longer one would keep its duties."""
+
+
+class ObservedLease(msgspec.Struct, frozen=True):
+    """What is known of another cloudcore's Lease."""
+
+    name: str
+    version: str
+    """The resourceVersion."""
+    holder: str
+    duration: float
+    """Seconds."""
+    renewal: str
+    """Differs from one renewal to the next; the clock that it is of is not this machine's, so it is only compared."""
+    router: str = ""
+    """Where the router of this cloudcore is reached; "" if others cannot reach it."""
+
+
+def lease_name(settings: LeaseSettings, identity: str) -> str:
+    """Return the name of a process's Lease: a DNS subdomain."""
+    made = "".join(each if each.isascii() and each.isalnum() else "-" for each in identity.lower())
+    return settings.name or made.strip("-")[-LONGEST_NAME:].lstrip("-")
+
+
+def lease_of(
+    settings: LeaseSettings, identity: str, now: float, live: JsonObject | None, router: str = ""
+) -> JsonObject:
+    """Return the Lease that a renewal writes.
+
+    Args:
+        settings: of the Lease.
+        identity: of this process.
+        now: seconds since the epoch.
+        live: the Lease as the API server had it last; None to create it.
+        router: where other cloudcores reach the router of this one; "" if they cannot.
+    """
+    moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    metadata: JsonObject = {"name": lease_name(settings, identity), "namespace": settings.namespace}
+    before: JsonObject = {}
+    if live is not None:
+        metadata, before = live["metadata"], live.get("spec") or {}
+    changed: JsonObject = {"labels": {**(metadata.get("labels") or {}), **settings.labels}}
+    annotations = metadata.get("annotations") or {}
+    if router or ROUTER in annotations:
+        others = {name: value for name, value in annotations.items() if name != ROUTER}
+        changed["annotations"] = {**others, ROUTER: router} if router else others
+    is_same = before.get("holderIdentity") == identity
+    transitions = before.get("leaseTransitions")
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Lease",
+        "metadata": {**metadata, **changed},
+        "spec": {
+            "holderIdentity": identity,
+            "leaseDurationSeconds": settings.duration,
+            "acquireTime": before.get("acquireTime", moment) if is_same else moment,
+            "renewTime": moment,
+            "leaseTransitions": (transitions if isinstance(transitions, int) else 0) + (bool(before) and not is_same),
+        },
+    }
+
+
+def observed(obj: JsonObject) -> ObservedLease | None:
+    """Return what a Lease says; None when nobody holds it, or it does not have its form."""
+    metadata, spec = obj.get("metadata"), obj.get("spec")
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        return None
+    name, holder, duration = metadata.get("name"), spec.get("holderIdentity"), spec.get("leaseDurationSeconds")
+    if not (isinstance(name, str) and isinstance(holder, str) and holder and len(holder) <= LONGEST_NAME):
+        return None
+    if not isinstance(duration, int) or duration <= 0:
+        return None
+    renewal = f"{holder} {spec.get('renewTime')} {spec.get('leaseTransitions')}"
+    version = str(metadata.get("resourceVersion") or "")
+    return ObservedLease(name, version, holder, float(min(duration, _LONGEST)), renewal, _router(metadata))
+
+
+def _router(metadata: JsonObject) -> str:
+    annotations = metadata.get("annotations")
+    router = annotations.get(ROUTER) if isinstance(annotations, dict) else None
+    return router if isinstance(router, str) and len(router) <= LONGEST_NAME else ""
+
+
+def call(verb: str, settings: LeaseSettings, **fields: object) -> ApiCall:
+    """Return a call about Leases of the namespace."""
+    fields = {"verb": verb, "api_version": API_VERSION, "plural": PLURAL, "namespace": settings.namespace, **fields}
+    return ApiCall(**fields)  # type: ignore[arg-type]

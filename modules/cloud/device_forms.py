@@ -1,0 +1,157 @@
+"""Devices and DeviceModels of `v1alpha2` in the form of `v1beta1` (KubeEdge changed it in its release 1.15).
+
+The API server keeps such objects as they were applied: their definition converts nothing but `apiVersion`. What follows
+here is made of them when they are read: for nodes, and for the condition of the DeviceStatus.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from modules.cloud.apiserver.kinds import JsonObject
+
+_TYPES: Final = ("int", "string", "double", "float", "boolean", "bytes")
+"""The members of a property's type in v1alpha2; in v1beta1 the type is the same word in capitals."""
+_RULES: Final = ("accessMode", "minimum", "maximum", "unit")
+_PROTOCOLS: Final = ("opcua", "modbus", "bluetooth")
+_CUSTOMIZED: Final = "customizedProtocol"
+_OLD_SPEC: Final = ("nodeSelector", "propertyVisitors", "data")
+"""Members of a Device's spec that v1beta1 does not have."""
+_CYCLES: Final = ("reportCycle", "collectCycle")
+_HOST: Final = ("", "kubernetes.io/hostname", "metadata.name")
+"""Keys by which a node selector names a node; KubeEdge looked at no key."""
+
+
+class Converted(NamedTuple):
+    """An object in the form of v1beta1."""
+
+    object: JsonObject
+    is_old: bool
+    """Whether it had the form of v1alpha2."""
+    unused: tuple[str, ...] = ()
+    """What of it has no place in v1beta1, as a person reads it."""
+
+
+def converted_device(obj: JsonObject) -> Converted:
+    """Return a Device in the form of v1beta1; one that has it already is returned as it is."""
+    spec, status = _object(obj.get("spec")), _object(obj.get("status"))
+    protocol = _object(spec.get("protocol"))
+    old_protocol = [name for name in (*_PROTOCOLS, _CUSTOMIZED, "common") if name in protocol]
+    desired = [twin for twin in _objects(status.get("twins")) if "desired" in twin]
+    if not old_protocol and not desired and not any(name in spec for name in _OLD_SPEC):
+        return Converted(obj, is_old=False)
+    unused: list[str] = []
+    made = {name: value for name, value in spec.items() if name not in _OLD_SPEC}
+    if old_protocol:
+        made["protocol"] = _protocol(protocol, unused)
+    if not spec.get("nodeName") and "nodeSelector" in spec:
+        node = _selected_node(spec["nodeSelector"])
+        made |= {"nodeName": node} if node else {}
+        if not node:
+            unused.append("spec.nodeSelector does not name one node: set spec.nodeName")
+    if "data" in spec:
+        unused.append("spec.data: set reportToCloud and pushMethod of each property")
+    properties = _properties(spec, desired)
+    made |= {"properties": properties} if properties or "properties" in spec else {}
+    return Converted({**obj, "spec": made}, is_old=True, unused=tuple(unused))
+
+
+def converted_model(obj: JsonObject) -> Converted:
+    """Return a DeviceModel in the form of v1beta1; one that has it already is returned as it is."""
+    spec = _object(obj.get("spec"))
+    properties = spec.get("properties")
+    if not isinstance(properties, list) or not any(isinstance(_object(one).get("type"), dict) for one in properties):
+        return Converted(obj, is_old=False)
+    unused: list[str] = []
+    made = [_model_property(one, unused) for one in _objects(properties)]
+    return Converted({**obj, "spec": {**spec, "properties": made}}, is_old=True, unused=tuple(unused))
+
+
+def _model_property(old: JsonObject, unused: list[str]) -> JsonObject:
+    of, where = old.get("type"), f"property {str(old.get('name'))[:80]!r} of the model"
+    if not isinstance(of, dict):
+        return old
+    made = {name: value for name, value in old.items() if name != "type"}
+    named = [name for name in of if name in _TYPES]
+    if len(named) != 1:
+        unused.append(f"{where}: its type must be one of {', '.join(_TYPES)}")
+        return made
+    rules = _object(of[named[0]])
+    made["type"] = named[0].upper()
+    made |= {name: _text(rules[name]) for name in _RULES if rules.get(name) is not None}
+    if rules.get("defaultValue") is not None:
+        unused.append(f"{where}: defaultValue; give the Device a desired value")
+    return made
+
+
+def _protocol(old: JsonObject, unused: list[str]) -> JsonObject:
+    """Return the protocol of a Device: what a mapper needs is in `configData`."""
+    name, config = _one_protocol(old)
+    if not name:
+        unused.append("spec.protocol names no protocol, or several")
+    if "common" in old:
+        config = {**config, "common": old["common"]}
+    made = {each: old[each] for each in ("protocolName", "configData") if each in old}
+    return {"protocolName": name, "configData": config} | made
+
+
+def _one_protocol(old: JsonObject) -> tuple[str, JsonObject]:
+    """Return the name and the settings of the protocol that an object names; two empty ones if it names not one."""
+    named = [name for name in (*_PROTOCOLS, _CUSTOMIZED) if name in old]
+    if len(named) != 1:
+        return "", {}
+    settings = _object(old[named[0]])
+    if named[0] != _CUSTOMIZED:
+        return named[0], settings
+    return _text(settings.get("protocolName")), _object(settings.get("configData"))
+
+
+def _properties(spec: JsonObject, twins: list[JsonObject]) -> list[JsonObject]:
+    """Return the properties of a Device: those that it has in the new form, its visitors, and its desired values."""
+    made = {_text(one.get("name")): one for one in _objects(spec.get("properties"))}
+    given = frozenset(made)
+    for visitor in _objects(spec.get("propertyVisitors")):
+        name = _text(visitor.get("propertyName"))
+        if name not in given:
+            made[name] = _property(name, visitor)
+    for twin in twins:
+        name, desired = _text(twin.get("propertyName")), _object(twin.get("desired"))
+        if name not in given and desired.get("value") not in (None, ""):
+            made[name] = {"name": name, **made.get(name, {}), "desired": {**desired, "value": _text(desired["value"])}}
+    return list(made.values())
+
+
+def _property(name: str, visitor: JsonObject) -> JsonObject:
+    protocol, config = _one_protocol(visitor)
+    if "customizedValues" in visitor:
+        config = {**config, "customizedValues": visitor["customizedValues"]}
+    cycles: JsonObject = {each: visitor[each] for each in _CYCLES if each in visitor}
+    return {"name": name, **cycles, "visitors": {"protocolName": protocol, "configData": config}}
+
+
+def _selected_node(selector: Any) -> str:
+    """Return the only node that a node selector can mean, or ""."""
+    terms = _objects(_object(selector).get("nodeSelectorTerms"))
+    wanted = [one for term in terms for one in _requirements(term)]
+    if len(terms) != 1 or len(wanted) != 1 or wanted[0].get("operator") != "In" or wanted[0].get("key") not in _HOST:
+        return ""
+    values = wanted[0].get("values")
+    return _text(values[0]) if isinstance(values, list) and len(values) == 1 else ""
+
+
+def _requirements(term: JsonObject) -> Iterator[JsonObject]:
+    for field in ("matchExpressions", "matchFields"):
+        yield from _objects(term.get(field))
+
+
+def _object(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[JsonObject]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None or isinstance(value, dict | list | bool) else str(value)

@@ -1,0 +1,60 @@
+"""Values of a report that lie before those that are stored, by their times.
+
+A node's times grow although its clock is set back, as long as it has its database. Without it, and with a clock that is
+behind, all that it reports would be taken for old, until the clock has caught up. So it is told the stored times: it
+reports again what it has with later ones. A report that is old indeed comes over a connection that has ended, and
+nobody hears the answer. Pure.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.devicecontroller.reports import Report, ReportedValue, is_older, milliseconds
+
+Times = dict[str, dict[str, int]]
+"""Milliseconds since 1970 by property, and by side of the node's twin, `actual` or `expected`."""
+
+_SIDES: Final = (("actual", "reported"), ("expected", "observedDesired"))
+"""The sides of a twin, and their fields in a DeviceStatus."""
+
+
+def later_values(status: JsonObject, reports: Sequence[Report]) -> list[Times]:
+    """Return, for each of several reports in the order of their coming, the times of stored values that are later than
+    those in the report. A value that a further report of them has replaced is not missed.
+
+    Args:
+        status: the DeviceStatus, with the reports in it.
+        reports: of its device.
+    """
+    stored = _stored_times(status)
+    replaced: dict[tuple[str, str], int] = {}
+    found: list[Times] = []
+    for report in reversed(reports):
+        times: Times = {}
+        for name, side, value in _values(report):
+            later = stored.get((name, side), 0)
+            if is_older(value.timestamp, later) and replaced.get((name, side), 0) < value.timestamp:
+                times.setdefault(name, {})[side] = later
+            replaced[name, side] = max(value.timestamp, replaced.get((name, side), 0))
+        found.append(times)
+    return found[::-1]
+
+
+def _values(report: Report) -> Iterator[tuple[str, str, ReportedValue]]:
+    for (side, _), values in zip(_SIDES, (report.reported, report.observed), strict=True):
+        for name, value in values.items():
+            yield name, side, value
+
+
+def _stored_times(status: JsonObject) -> dict[tuple[str, str], int]:
+    made = {}
+    for twin in _object(status.get("status")).get("twins") or ():
+        for side, field in _SIDES:
+            metadata = _object(_object(_object(twin).get(field)).get("metadata"))
+            made[str(_object(twin).get("propertyName")), side] = milliseconds(metadata.get("timestamp"))
+    return made
+
+
+def _object(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,240 @@
+"""The module devicecontroller."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import ClassVar
+
+from beehive.handlers import handles
+from beehive.message import Message
+from beehive.module import Module
+from beehive.names import Group, ModuleName, Operation
+from beehive.resource import Side
+from modules.cloud.apiserver.commands import Verb
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_of
+from modules.cloud.apiserver.storage import EventType
+from modules.cloud.apiserver.times import format_rfc3339
+from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.devicecontroller import wire
+from modules.cloud.devicecontroller.devices_by_key import DeviceChange, DevicesByKey, device_key
+from modules.cloud.devicecontroller.later_values import Times
+from modules.cloud.devicecontroller.loading import Loading
+from modules.cloud.devicecontroller.reports import Report, ReportError, read_state, read_twins
+from modules.cloud.devicecontroller.status_review import StatusReview
+from modules.cloud.devicecontroller.status_writer import StatusWriter
+from modules.cloud.devicecontroller.statuses import with_report
+from modules.cloud.devicecontroller.validity import conditions_of
+from modules.cloud.devices import API_VERSION, DEVICE_MODEL
+from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, ConnectEvent
+from modules.cloud.refusals import Refusals
+
+_LOOK = 30.0
+"""Seconds between two looks for cloudcores that have come or gone; they are known without asking."""
+_MOST_WAITING = 1000
+"""Messages of nodes that wait until the Devices are known; the answer to another one is that it comes again later."""
+_DEVICES = "devices"
+"""The kind by which refused messages are counted."""
+_TWINS, _STATE = "twin/edge_updated", "state/update"
+_READERS: dict[str, Callable[[Message], Report]] = {_TWINS: read_twins, _STATE: read_state}
+
+
+class DeviceController(Module):
+    """Tells nodes which devices they have, and writes what nodes report of these into DeviceStatuses.
+
+    It works by API calls and watches, which edgecontroller serves. edgecontroller also sends a node the Devices and
+    DeviceModels, in this module's name, because it sends them again until they are acknowledged, and after a restart.
+
+    Of several cloudcores, the one to which a node is connected writes the statuses of its devices; one more looks after
+    their conditions, which is the same for a device of no connected node. Both write the same, or one of them again.
+
+    Args:
+        refusals: counts refused messages of nodes.
+        known: the cloudcores that are alive.
+        deletes: whether it deletes DeviceStatuses with their Devices; a cluster does that itself, by the owner.
+    """
+
+    name: ClassVar[str] = ModuleName.DEVICECONTROLLER
+    group: ClassVar[str] = Group.DEVICECONTROLLER
+    side: ClassVar[Side] = Side.CLOUD
+
+    def __init__(self, refusals: Refusals, known: KnownCloudcores | None = None, *, deletes: bool = True) -> None:
+        super().__init__()
+        self._refusals = refusals
+        self._cloudcores = known or KnownCloudcores()
+        self._deletes = deletes
+        self._known = DevicesByKey()
+        self._loading = Loading(self, take=self._take, done=self._begin)
+        self._is_loaded = False
+        self._connected: dict[str, str] = {}
+        """The connected nodes, with the ids of their connections."""
+        self._waiting: list[Message] = []
+        """Reports that have come before the Devices were known."""
+        self._writer = StatusWriter(self, self._status, lambda key: key in self._known.devices, self._answer)
+        self._review = StatusReview(self, self._status, lambda: list(self._known.devices), self._refresh)
+        self._restarts = 0
+        """Of edgecontroller, at the last look."""
+        self._reviewed: tuple[str, ...] = ()
+        """The cloudcores that were alive at the last review."""
+
+    def on_start(self) -> None:
+        """Begins to watch the kinds of devices."""
+        self._restarts = self.hive.restarts().get(ModuleName.EDGECONTROLLER, 0)
+        self._loading.start()
+        self.every(_LOOK, self._look_around)
+
+    @handles(None, Verb.CHANGED, source=ModuleName.EDGECONTROLLER)
+    def on_changes(self, message: Message) -> None:
+        """Follows changes of Devices and DeviceModels."""
+        for changed in message.content_as(ObjectChanges).changes:
+            key = key_of(changed.object)
+            if key.kind in self._loading.kinds:
+                self._loading.seen.add(key)
+                self._take(changed)
+
+    @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
+    def on_connected(self, message: Message) -> None:
+        """Tells a node which devices it has, at each connection: it may have missed a change."""
+        node, _ = _origin(message)
+        self._connected[node] = message.content_as(ConnectEvent).connection
+        if self._is_loaded:
+            self._tell_members(node)
+
+    @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
+    def on_disconnected(self, message: Message) -> None:
+        """Takes that a connection of a node has ended, perhaps an earlier one."""
+        node, _ = _origin(message)
+        if self._connected.get(node) == message.content_as(ConnectEvent).connection:
+            del self._connected[node]
+
+    @handles()
+    def take(self, message: Message) -> None:
+        """Handles a message of a node's devicetwin."""
+        node, rest = _origin(message)
+        if not self._is_loaded and not self._loading.are_absent and len(self._waiting) < _MOST_WAITING:
+            self._waiting.append(message)
+            return
+        if not self._is_loaded:
+            code = HTTPStatus.NOT_FOUND if self._loading.are_absent else HTTPStatus.TOO_MANY_REQUESTS
+            self._answer(message, code, "the cloud has no devices, or does not know them yet")
+        elif rest == "membership/detail":
+            self._answer(message, HTTPStatus.OK, "")
+            devices = [wire.member(key, self._known.devices[key]) for key in self._known.on_node(node)]
+            self._send_down(node, rest, wire.detail(self.clock.new_id(), self.clock.now_ms(), devices))
+        else:
+            self._take_report(message, node, rest)
+        self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
+
+    def _take_report(self, message: Message, node: str, rest: str) -> None:
+        kind, _, path = rest.partition("/")
+        namespace, _, path = path.partition("/")
+        name, _, what = path.partition("/")
+        read = _READERS.get(what) if kind == "device" else None
+        if read is None:
+            self._refuse(message, node, HTTPStatus.BAD_REQUEST, "no message of a devicetwin")
+            return
+        key = device_key(namespace, name)
+        device = self._known.devices.get(key)
+        if device is None or device.node != node:
+            self._refuse(message, node, HTTPStatus.NOT_FOUND, "the node has no such device")
+            return
+        try:
+            report = read(message)
+        except ReportError as error:
+            self._refuse(message, node, error.code, error.reason)
+            return
+        self._writer.report(key, report, message)
+
+    def _refuse(self, message: Message, node: str, code: int, reason: str) -> None:
+        why = "not a device of the node" if code == HTTPStatus.NOT_FOUND else "not a report that can be taken"
+        self._refusals.note(node, why, _DEVICES, f"{message.route.resource[:200]}: {reason}")
+        self._answer(message, code, reason)
+
+    def _answer(self, message: Message, code: int, reason: str, later: Times | None = None) -> None:
+        """Answers a message of a node; KubeEdge's resource for it is the word `twin`."""
+        node, _ = _origin(message)
+        reply = message.reply(self.clock, wire.answer(code, reason, later), source=self.name)
+        self.send(ModuleName.CLOUDHUB, reply.with_route(group=Group.TWIN, resource=f"node/{node}/twin"))
+
+    def _send_down(self, node: str, resource: str, content: JsonObject) -> None:
+        message = self.message(f"node/{node}/{resource}", Operation.UPDATE, content, group=Group.TWIN)
+        self.send(ModuleName.CLOUDHUB, message)
+
+    def _tell_members(self, node: str) -> None:
+        members = [wire.member(key, self._known.devices[key]) for key in self._known.on_node(node)]
+        if members:
+            self._send_membership(node, members, None)
+
+    def _send_membership(self, node: str, added: list[JsonObject] | None, gone: list[JsonObject] | None) -> None:
+        self._send_down(node, "membership", wire.membership(self.clock.new_id(), self.clock.now_ms(), added, gone))
+
+    def _take(self, changed: ObjectChanged) -> None:
+        key = key_of(changed.object)
+        if key.kind == DEVICE_MODEL.key_name:
+            for user in self._known.put_model(key, changed):
+                self._refresh(user)
+        else:
+            self._device_changed(self._known.put_device(key, changed))
+
+    def _device_changed(self, change: DeviceChange) -> None:
+        if change.old == change.new or not self._is_loaded:
+            return  # what is there at the beginning is reviewed then, and nodes are told of all their devices
+        self._refresh(change.key)
+        old, new = (each.node if each is not None else "" for each in (change.old, change.new))
+        if old and old != new:
+            self._send_membership(old, None, [wire.removed(change.key)])
+        if new and old != new and change.new is not None:
+            self._send_membership(new, [wire.member(change.key, change.new)], None)
+
+    def _status(self, key: ObjectKey, live: JsonObject | None, report: Report) -> JsonObject | None:
+        """Returns the DeviceStatus of a Device; None if it is to be deleted, as the Device is gone."""
+        device = self._known.devices.get(key)
+        if device is None:
+            return None if self._deletes else live
+        conditions = conditions_of(device, self._known.model_of(key, device))
+        at = format_rfc3339(self.clock.now())
+        return with_report(live, key, device, report, conditions, now=self.clock.now_ms(), at=at)
+
+    def _refresh(self, key: ObjectKey) -> None:
+        """Has the DeviceStatus of a Device written if that is this cloudcore's duty."""
+        device = self._known.devices.get(key)
+        is_here = device is None or device.node in self._connected
+        if self._is_loaded and (is_here or self._cloudcores.owns(str(key))):
+            self._writer.refresh(key)
+
+    def _look_around(self) -> None:
+        """Begins to watch once more after a restart of edgecontroller, which does not know what it has not told.
+        Reviews all DeviceStatuses when cloudcores have come or gone: a change may have been theirs to write.
+        """
+        restarts = self.hive.restarts().get(ModuleName.EDGECONTROLLER, 0)
+        if self._is_loaded and restarts != self._restarts:
+            self._restarts = restarts
+            self._loading.start()
+        elif self._is_loaded and self._reviewed != self._cloudcores.present:
+            self._start_review()
+
+    def _start_review(self) -> None:
+        self._reviewed = self._cloudcores.present
+        self._review.start()
+
+    def _begin(self) -> None:
+        self._is_loaded = True
+        for key in self._known.others_than(self._loading.seen):
+            self._take(ObjectChanged(EventType.DELETED, _named(key)))
+        for node in sorted(self._connected):
+            self._tell_members(node)
+        self._start_review()
+        waiting, self._waiting = self._waiting, []
+        for message in waiting:
+            self.take(message)
+
+
+def _named(key: ObjectKey) -> JsonObject:
+    """Return an object of which nothing but the name is known."""
+    kind, metadata = key.kind.partition(".")[0], {"name": key.name, "namespace": key.namespace}
+    return {"kind": kind, "apiVersion": API_VERSION, "metadata": metadata}
+
+
+def _origin(message: Message) -> tuple[str, str]:
+    """Return the node of a message, and the resource that it wrote."""
+    node, _, rest = message.route.resource.removeprefix("node/").partition("/")
+    return node, rest

@@ -1,0 +1,101 @@
+"""What devicecontroller remembers of Devices and DeviceModels: what it decides by, and not the objects."""
+
+from typing import Any
+
+import msgspec
+
+from modules.cloud.apiserver.kinds import JsonObject, uid_of
+from modules.cloud.device_forms import converted_device, converted_model
+
+
+class WantedProperty(msgspec.Struct, frozen=True, gc=False):
+    """A property in a Device's spec."""
+
+    name: str
+    desired: str
+    """Empty: nothing is desired, as KubeEdge's encoder has it."""
+
+
+class DeviceRecord(msgspec.Struct, frozen=True):
+    """A Device."""
+
+    uid: str
+    node: str
+    """Empty: it belongs to no node yet."""
+    description: str
+    """The label `description`."""
+    model: str
+    """The name of its model; empty: it names none."""
+    properties: tuple[WantedProperty, ...]
+    is_old: bool = False
+    """Whether it was applied in the form of v1alpha2."""
+    unused: tuple[str, ...] = ()
+    """What of that has no place in v1beta1."""
+
+    @property
+    def names(self) -> set[str]:
+        """The names of its properties."""
+        return {each.name for each in self.properties}
+
+
+class PropertyRule(msgspec.Struct, frozen=True, gc=False):
+    """A property in a DeviceModel's spec."""
+
+    type: str
+    access: str
+    minimum: str
+    maximum: str
+
+
+class ModelRecord(msgspec.Struct, frozen=True):
+    """A DeviceModel."""
+
+    rules: dict[str, PropertyRule]
+    """Its properties, by name."""
+    is_old: bool = False
+    """Whether it was applied in the form of v1alpha2."""
+    unused: tuple[str, ...] = ()
+    """What of that has no place in v1beta1."""
+
+
+def device_record(given: JsonObject) -> DeviceRecord:
+    """Return what is remembered of a Device; a member of an unexpected type counts as absent."""
+    obj, is_old, unused = converted_device(given)
+    spec, labels = _object(obj.get("spec")), _object(obj["metadata"].get("labels"))
+    properties = tuple(
+        WantedProperty(_text(each.get("name")), _text(_object(each.get("desired")).get("value")))
+        for each in _objects(spec.get("properties"))
+    )
+    return DeviceRecord(
+        uid=uid_of(obj),
+        node=_text(spec.get("nodeName")),
+        description=_text(labels.get("description")),
+        model=_text(_object(spec.get("deviceModelRef")).get("name")),
+        properties=properties,
+        is_old=is_old,
+        unused=unused,
+    )
+
+
+def model_record(given: JsonObject) -> ModelRecord:
+    """Return what is remembered of a DeviceModel."""
+    obj, is_old, unused = converted_model(given)
+    rules = {
+        _text(each.get("name")): PropertyRule(
+            *(_text(each.get(name)) for name in ("type", "accessMode", "minimum", "maximum"))
+        )
+        for each in _objects(_object(obj.get("spec")).get("properties"))
+    }
+    return ModelRecord(rules, is_old, unused)
+
+
+def _object(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[JsonObject]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,204 @@
+"""Writes DeviceStatuses: of each device at most one write under way, and one a second; of all, a few at once."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from beehive.clock import Timer
+from beehive.message import Message
+from beehive.module import Module
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of
+from modules.cloud.client.calls import ApiResult
+from modules.cloud.devicecontroller.api import ask, code_of, status_call
+from modules.cloud.devicecontroller.later_values import Times, later_values
+from modules.cloud.devicecontroller.reports import Report
+
+_log = logging.getLogger(__name__)
+
+INTERVAL: Final = 1.0
+"""Seconds between two writes of a device's status."""
+LONGEST_DELAY: Final = 30.0
+"""Seconds between two attempts, when the API server does not answer."""
+MOST_AT_WORK: Final = 4
+"""Devices that are written at once: an API server serves nodes and pods as well."""
+MOST_WAITING: Final = 64
+"""Messages of one device that wait for a write; the answer to another one is that it comes again later."""
+_PERMANENT: Final = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
+
+Make = Callable[[ObjectKey, JsonObject | None, Report], JsonObject | None]
+"""Returns the DeviceStatus of a Device from the present one and a report; None when the Device is gone."""
+Answer = Callable[[Message, int, str, Times], None]
+"""Answers a node's message with a code as of HTTP, 200 for a success, a reason, and the times of later values that are
+stored.
+"""
+_LATER: Final = "values with later times are stored; those of the report take effect with times after them"
+
+
+class _Waiting(NamedTuple):
+    """A message of a node that is answered after the write."""
+
+    message: Message
+    report: Report
+
+
+class _Device(msgspec.Struct):
+    """The writes of one device's status."""
+
+    report: Report
+    waiting: list[_Waiting] = []
+    is_due: bool = False
+    is_busy: bool = False
+    not_before: float = 0.0
+    """Monotonic seconds."""
+    failures: int = 0
+    timer: Timer | None = None
+
+
+class StatusWriter:
+    """Writes what was reported since the last write, with a fresh read of the object: nothing that others have
+    written to it is lost, and an update of a changed object is refused.
+
+    Args:
+        module: devicecontroller.
+        make: makes the object.
+        exists: whether there is such a Device.
+        answer: answers the nodes' messages when what they report is stored.
+    """
+
+    def __init__(self, module: Module, make: Make, exists: Callable[[ObjectKey], bool], answer: Answer) -> None:
+        self._module = module
+        self._exists = exists
+        self._make = make
+        self._answer = answer
+        self._devices: dict[ObjectKey, _Device] = {}
+        self._ready: deque[tuple[ObjectKey, _Device]] = deque()
+        """Those whose write is due, in order."""
+        self._at_work = 0
+        """Writes that are under way."""
+
+    def report(self, key: ObjectKey, report: Report, message: Message) -> None:
+        """Write a report soon, and answer the message then."""
+        device = self._device(key)
+        if len(device.waiting) >= MOST_WAITING:
+            self._answer(message, HTTPStatus.TOO_MANY_REQUESTS, "many reports of this device wait to be stored", {})
+            return
+        device.report.add(report)
+        device.waiting.append(_Waiting(message, report))
+        self._due(key, device)
+
+    def refresh(self, key: ObjectKey) -> None:
+        """Write the status soon, as the Device has changed, or its model, or remove it, as the Device is gone."""
+        self._due(key, self._device(key))
+
+    def _device(self, key: ObjectKey) -> _Device:
+        return self._devices.setdefault(key, _Device(Report()))
+
+    def _due(self, key: ObjectKey, device: _Device) -> None:
+        device.is_due = True
+        if device.is_busy or device.timer is not None:
+            return
+        wait = device.not_before - self._module.clock.monotonic()
+        if wait > 0:
+            device.timer = self._module.after(wait, partial(self._queue, key, device))
+        else:
+            self._queue(key, device)
+
+    def _queue(self, key: ObjectKey, device: _Device) -> None:
+        """Begin a write when it is its turn."""
+        device.timer = None
+        device.is_busy = True
+        self._ready.append((key, device))
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        if self._ready and self._at_work < MOST_AT_WORK:
+            self._at_work += 1
+            key, device = self._ready.popleft()
+            device.is_due = False
+            self._call("get", key, partial(self._read, key, device), name=key.name)
+
+    def _read(self, key: ObjectKey, device: _Device, result: ApiResult) -> None:
+        if result.object is None and code_of(result) != HTTPStatus.NOT_FOUND:
+            self._finish(key, device, Report(), [], result)
+            return
+        report, waiting = device.report, device.waiting
+        device.report, device.waiting = Report(), []
+        live = result.object
+        made = self._make(key, live, report)
+        done = partial(self._finish, key, device, report, waiting, made=made)
+        if made == live:
+            done(ApiResult())
+        elif made is None:
+            options = {"preconditions": {"uid": uid_of(live or {})}}
+            self._call("delete", key, partial(_deleted, done), name=key.name, options=options)
+        elif live is None:
+            self._call("create", key, partial(_created, done), body=made)
+        else:
+            self._call("update", key, done, name=key.name, body=made)
+
+    def _finish(
+        self,
+        key: ObjectKey,
+        device: _Device,
+        report: Report,
+        waiting: list[_Waiting],
+        result: ApiResult,
+        made: JsonObject | None = None,
+    ) -> None:
+        """Answer the messages after a write; what has failed for now is written again later."""
+        code, reason = code_of(result), str((result.refusal or {}).get("message", ""))[:300]
+        device.is_busy = False
+        self._at_work -= 1
+        is_over = result.refusal is None or code in _PERMANENT
+        device.failures = 0 if is_over else device.failures + 1
+        if is_over:
+            self._answer_all(waiting, code, reason, made)
+        else:
+            report.add(device.report)
+            device.report, device.waiting = report, [*waiting, *device.waiting]
+        if result.refusal is not None:
+            level = logging.INFO if code == HTTPStatus.CONFLICT else logging.WARNING  # somebody else was faster
+            _log.log(level, "the status of device %s/%s is not stored: %s", key.namespace, key.name, reason)
+        delay = min(INTERVAL * 2 ** max(0, device.failures - 1), LONGEST_DELAY)
+        device.not_before = self._module.clock.monotonic() + delay
+        if device.is_due or not is_over:
+            self._due(key, device)
+        elif not self._exists(key):
+            self._devices.pop(key, None)
+        self._begin_next()
+
+    def _answer_all(self, waiting: list[_Waiting], code: int, reason: str, made: JsonObject | None) -> None:
+        """Answer messages whose report is written, or refused for good."""
+        is_stored = not code and made is not None
+        later = later_values(made or {}, [each.report for each in waiting]) if is_stored else [{} for _ in waiting]
+        for each, times in zip(waiting, later, strict=True):
+            if times:
+                self._answer(each.message, HTTPStatus.CONFLICT, _LATER, times)
+            else:
+                self._answer(each.message, code or HTTPStatus.OK, reason, times)
+
+    def _call(self, verb: str, key: ObjectKey, answered: Callable[[ApiResult], None], **fields: Any) -> None:
+        ask(self._module, status_call(verb, key.namespace, **fields), answered)
+
+
+def _deleted(done: Callable[[ApiResult], None], result: ApiResult) -> None:
+    """Take the answer to a deletion: a cluster deletes a DeviceStatus with its Device, perhaps sooner."""
+    done(ApiResult() if code_of(result) == HTTPStatus.NOT_FOUND else result)
+
+
+def _created(done: Callable[[ApiResult], None], result: ApiResult) -> None:
+    """Take the answer to a creation: 404 says that there is no such kind or namespace, which lasts."""
+    if code_of(result) == HTTPStatus.NOT_FOUND:
+        why = "the API server has no DeviceStatuses (deploy/devices.yaml defines them), or not the namespace"
+        result = ApiResult(refusal={"code": HTTPStatus.UNPROCESSABLE_ENTITY, "message": why})
+    done(result)

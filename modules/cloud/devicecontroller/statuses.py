@@ -1,0 +1,109 @@
+"""DeviceStatus objects."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, version_of
+from modules.cloud.devicecontroller.records import DeviceRecord
+from modules.cloud.devicecontroller.reports import Report, ReportedValue, is_older
+from modules.cloud.devicecontroller.validity import TYPES, DeviceCondition
+from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_STATUS
+
+_AHEAD: Final = 60_000
+"""Milliseconds by which a value's time may lie in the future and still count: an edge's clock may be wrong."""
+
+
+def is_of(status: JsonObject, device: DeviceRecord) -> bool:
+    """Return whether a DeviceStatus is a Device's, and not that of an earlier one of its name."""
+    return any(each.get("uid") == device.uid for each in _owners(status))
+
+
+def is_of_a_device(status: JsonObject) -> bool:
+    """Return whether a DeviceStatus is that of a Device, which there may be no more; a person may have made one."""
+    return any(each.get("kind") == DEVICE.name for each in _owners(status))
+
+
+def _owners(status: JsonObject) -> list[JsonObject]:
+    return [_object(each) for each in status["metadata"].get("ownerReferences") or []]
+
+
+def with_report(
+    live: JsonObject | None,
+    key: ObjectKey,
+    device: DeviceRecord,
+    report: Report,
+    conditions: Sequence[DeviceCondition],
+    *,
+    now: int,
+    at: str,
+) -> JsonObject:
+    """Return the DeviceStatus with a report in it. Values with a later time stay, and those of properties that the
+    Device does not have any more go.
+
+    Args:
+        live: the present one, or None.
+        key: of the Device.
+        device: the Device.
+        report: what its node has reported.
+        conditions: whether it fits its model, and what of it was not understood.
+        now: milliseconds since 1970.
+        at: the same as RFC 3339.
+    """
+    mine = live if live is not None and is_of(live, device) else {}
+    before = _object(mine.get("status"))
+    twins = _twins(before.get("twins"), device, report, now)
+    known = {str(_object(each).get("type")): each for each in before.get("conditions") or []}
+    of_others = [each for name, each in known.items() if name not in TYPES]
+    mine_now = [each.as_json(known.get(each.type), at) for each in conditions]
+    status = {**before, "twins": twins, "conditions": [*mine_now, *of_others]}
+    if report.state:
+        status["state"] = report.state
+    if report.last_online:
+        status["lastOnlineTime"] = report.last_online
+    return {
+        "apiVersion": API_VERSION,
+        "kind": DEVICE_STATUS.name,
+        "metadata": _metadata(live, mine, key, device),
+        "spec": {},
+        "status": status,
+    }
+
+
+def _metadata(live: JsonObject | None, mine: JsonObject, key: ObjectKey, device: DeviceRecord) -> JsonObject:
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": DEVICE.name,
+        "name": key.name,
+        "uid": device.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    made = {**(mine or {}).get("metadata", {}), "name": key.name, "namespace": key.namespace}
+    made.setdefault("ownerReferences", [owner])
+    if live is not None:
+        made["resourceVersion"] = version_of(live)
+    return made
+
+
+def _twins(before: Any, device: DeviceRecord, report: Report, now: int) -> list[JsonObject]:
+    known = {each.get("propertyName"): each for each in before or [] if isinstance(each, dict)}
+    made = []
+    for name in dict.fromkeys(each.name for each in device.properties):
+        twin = dict(known.get(name) or {"propertyName": name})
+        for field, sides in (("reported", report.reported), ("observedDesired", report.observed)):
+            side = sides.get(name)
+            if side is not None and not _is_outdated(side, twin.get(field), now):
+                twin[field] = side.as_json()
+        if len(twin) > 1:
+            made.append(twin)
+    return made
+
+
+def _is_outdated(side: ReportedValue, stored: Any, now: int) -> bool:
+    text = str(_object(_object(stored).get("metadata")).get("timestamp") or "")
+    timestamp = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    return timestamp <= now + _AHEAD and is_older(side.timestamp, timestamp)
+
+
+def _object(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}

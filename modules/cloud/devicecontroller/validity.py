@@ -1,0 +1,125 @@
+"""The conditions of a DeviceStatus: whether the Device fits its DeviceModel (`Valid`), and what became of an object
+that was applied in the form of v1alpha2 (`Converted`).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.devicecontroller.records import DeviceRecord, ModelRecord, PropertyRule, WantedProperty
+
+VALID: Final = "Valid"
+CONVERTED: Final = "Converted"
+TYPES: Final = (VALID, CONVERTED)
+"""The types of these conditions."""
+_MOST: Final = 10
+"""Faults that a message tells."""
+_LONGEST: Final = 80
+"""Characters of a name or a value in a message."""
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_INT64: Final = 2**63
+_FLOATS: Final = ("FLOAT", "DOUBLE")
+
+
+class DeviceCondition(NamedTuple):
+    """A condition of a DeviceStatus, without its time."""
+
+    holds: bool
+    reason: str
+    message: str = ""
+    type: str = VALID
+
+    def as_json(self, before: JsonObject | None, now: str) -> JsonObject:
+        """Return the condition, with the time of its last transition.
+
+        Args:
+            before: the condition so far.
+            now: RFC 3339.
+        """
+        status = str(self.holds)
+        has_changed = before is None or before.get("status") != status or not before.get("lastTransitionTime")
+        since = now if before is None or has_changed else before["lastTransitionTime"]
+        return {
+            "type": self.type,
+            "status": status,
+            "reason": self.reason,
+            "message": self.message,
+            "lastTransitionTime": since,
+        }
+
+
+def conditions_of(device: DeviceRecord, model: ModelRecord | None) -> list[DeviceCondition]:
+    """Return the conditions of a Device; None: there is no such DeviceModel."""
+    found = [validity_of(device, model)]
+    if device.is_old or (model is not None and model.is_old):
+        found.append(_conversion([*device.unused, *(model.unused if model is not None else ())]))
+    return found
+
+
+def _conversion(unused: list[str]) -> DeviceCondition:
+    if not unused:
+        return DeviceCondition(holds=True, reason="FromV1alpha2", type=CONVERTED)
+    message = f"not used, as v1beta1 has no place for it: {_first(unused)}"
+    return DeviceCondition(holds=False, reason="PartlyUnderstood", message=message, type=CONVERTED)
+
+
+def _first(texts: list[str]) -> str:
+    more = f" (and {len(texts) - _MOST} more)" if len(texts) > _MOST else ""
+    return "; ".join(texts[:_MOST]) + more
+
+
+def validity_of(device: DeviceRecord, model: ModelRecord | None) -> DeviceCondition:
+    """Return whether a Device fits its model; None: there is no such DeviceModel."""
+    if not device.model:
+        why = "spec.deviceModelRef.name is empty: name a DeviceModel there"
+        return DeviceCondition(holds=False, reason="NoModelReference", message=why)
+    if model is None:
+        why = f"there is no DeviceModel {device.model[:253]} in the device's namespace: create it, or name another"
+        return DeviceCondition(holds=False, reason="ModelNotFound", message=why)
+    faults = list(_faults(device, model))
+    if faults:
+        return DeviceCondition(holds=False, reason="InvalidProperties", message=_first(faults))
+    return DeviceCondition(holds=True, reason="FitsModel")
+
+
+def _faults(device: DeviceRecord, model: ModelRecord) -> Iterator[str]:
+    for name, count in Counter(each.name for each in device.properties).items():
+        if count > 1:
+            yield f"property {name[:_LONGEST]!r} is there {count} times"
+    for each in device.properties:
+        known = model.rules.get(each.name)
+        if known is None:
+            yield f"property {each.name[:_LONGEST]!r} is not in the model"
+        elif each.desired:
+            yield from _value_faults(each, known)
+
+
+def _value_faults(each: WantedProperty, known: PropertyRule) -> Iterator[str]:
+    what = f"property {each.name[:_LONGEST]!r}: desired {each.desired[:_LONGEST]!r}"
+    if known.access == "ReadOnly":
+        yield f"{what}, but the property is ReadOnly"
+        return
+    if known.type == "BOOLEAN" and each.desired not in ("true", "false"):
+        yield f"{what} is no BOOLEAN: true or false is wanted"
+    if known.type != "INT" and known.type not in _FLOATS:
+        return
+    value = number(each.desired, known.type)
+    if value is None:
+        yield f"{what} is no {known.type}"
+        return
+    lowest, highest = number(known.minimum, "DOUBLE"), number(known.maximum, "DOUBLE")
+    if (lowest is not None and value < lowest) or (highest is not None and value > highest):
+        yield f"{what} is not within {known.minimum or 'no minimum'} and {known.maximum or 'no maximum'}"
+
+
+def number(text: str, of_type: str) -> float | None:
+    """Return a number of a model's type; None for another text."""
+    if of_type == "INT":
+        found = int(text) if _INTEGER.fullmatch(text) else None
+        return found if found is not None and -_INT64 <= found < _INT64 else None
+    try:
+        return float(text) if len(text) <= _LONGEST and "_" not in text else None
+    except ValueError:
+        return None

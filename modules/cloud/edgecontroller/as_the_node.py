@@ -1,0 +1,47 @@
+"""Calls of nodes on which the API server of a cluster decides: they are made in the node's name, by impersonation.
+
+What a node may do with the objects that nodes hold, docs/authorization.md says, whatever a cluster allows. For other
+resources, custom ones among them, nothing is said there: a node may read those that RBAC gives to the group
+`system:nodes`, or to its user. (A watch begins with a review in the node's name; see `cluster_watches`.)
+"""
+
+from typing import Final
+
+import msgspec
+
+from modules.cloud.apiserver.authorization import access_reviews
+from modules.cloud.apiserver.authorization.attributes import user_of
+from modules.cloud.apiserver.authorization.rules import RULES
+from modules.cloud.client.calls import WATCH, ApiCall
+from modules.cloud.client.transport import ApiRequest
+
+_READS: Final = ("get", "list", WATCH)
+_SIGNING_REQUESTS: Final = "certificatesigningrequests"
+
+
+def is_decided(call: ApiCall) -> bool:
+    """Return whether the API server decides on a node's call."""
+    if access_reviews.is_review(call):
+        asked = access_reviews.attributes_of_review(call)
+        is_unknown = asked is not None and _has_no_rule(asked.verb, asked.group, asked.resource)
+        return access_reviews.is_about_others(call) or is_unknown
+    group, slash, _ = call.api_version.partition("/")
+    if call.verb == WATCH and not slash:
+        return False
+    return not call.subresource and _has_no_rule(call.verb, group if slash else "", call.plural)
+
+
+def is_sent(call: ApiCall) -> bool:
+    """Return whether a call of a node is made in its name. The API server notes who asks for a certificate."""
+    return is_decided(call) or (call.plural == _SIGNING_REQUESTS and call.verb == "create")
+
+
+def impersonating(request: ApiRequest, node: str) -> ApiRequest:
+    """Return a request in the name of a node."""
+    groups = (("Impersonate-Group", "system:nodes"), ("Impersonate-Group", "system:authenticated"))
+    headers = (*request.headers, ("Impersonate-User", user_of(node)), *groups)
+    return msgspec.structs.replace(request, headers=headers, call=None)
+
+
+def _has_no_rule(verb: str, group: str, resource: str) -> bool:
+    return verb in _READS and "/" not in resource and (group, resource) not in RULES

@@ -1,0 +1,95 @@
+"""The resources of a cluster that edgecontroller does not know from the start, by discovery."""
+
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from modules.cloud.apiserver.kinds import Kind
+from modules.cloud.client.call_requests import CallError, collection_path, result_of
+from modules.cloud.client.kube_client import CallEnd, KubeClient
+from modules.cloud.client.lane_calls import CallAnswered, RequestLane
+from modules.cloud.client.transport import ApiRequest
+
+_MOST_VERSIONS: Final = 64
+"""Versions of groups that are remembered; the one that was asked for longest ago is forgotten."""
+_MOST_RESOURCES: Final = 1000
+"""Resources of one version that are looked at."""
+_KNOWN_SECONDS: Final = 600.0
+_UNKNOWN_SECONDS: Final = 10.0
+"""How long it counts that a version has a resource, and that it has it not: it may be defined at any time."""
+
+Found = Callable[[Kind | None, str], None]
+"""Takes the kind of a resource; None with the reason when there is none, or when the API server does not say."""
+
+
+class _Version(msgspec.Struct, frozen=True):
+    asked: float
+    """Monotonic seconds."""
+    kinds: dict[str, Kind]
+    """By plural."""
+
+
+class ClusterResources:
+    """Asks the API server for the resources of a version when one is needed that is not known.
+
+    Args:
+        client: returns the client.
+        now: returns monotonic seconds.
+    """
+
+    def __init__(self, client: Callable[[], KubeClient | None], now: Callable[[], float]) -> None:
+        self._client = client
+        self._now = now
+        self._versions: dict[str, _Version] = {}
+
+    def find(self, api_version: str, plural: str, found: Found) -> None:
+        """Find the kind of a resource.
+
+        Args:
+            api_version: with a group: `kitchen.example/v1`.
+            plural: as in paths.
+            found: called once, perhaps before this returns.
+        """
+        known = self._versions.get(api_version)
+        age = self._now() - known.asked if known is not None else 0.0
+        if known is not None and age < (_KNOWN_SECONDS if plural in known.kinds else _UNKNOWN_SECONDS):
+            found(known.kinds.get(plural), "the server could not find the requested resource")
+            return
+        client = self._client()
+        if client is None:
+            found(None, "edgecontroller has not started")
+            return
+
+        def answered(end: CallEnd) -> None:
+            found(*self._take(api_version, plural, end))
+
+        try:
+            path = collection_path(api_version, plural).rpartition("/")[0]
+        except CallError as error:
+            found(None, str(error))
+            return
+        request = ApiRequest(method="GET", path=path, headers=(("Accept", "application/json"),))
+        client.call(RequestLane.QUERY, request, answered, key=f"discovery {api_version}", idempotent=True)
+
+    def _take(self, api_version: str, plural: str, end: CallEnd) -> tuple[Kind | None, str]:
+        if not isinstance(end, CallAnswered):
+            return None, "the API server does not answer"
+        result = result_of(end.response)
+        if result.object is None and (result.refusal or {}).get("code") != HTTPStatus.NOT_FOUND:
+            return None, str((result.refusal or {}).get("message"))
+        self._versions.pop(api_version, None)
+        while len(self._versions) >= _MOST_VERSIONS:
+            del self._versions[next(iter(self._versions))]
+        kinds = {kind.plural: kind for kind in _kinds_in(api_version, result.object or {})}
+        self._versions[api_version] = _Version(self._now(), kinds)
+        return kinds.get(plural), "the server could not find the requested resource"
+
+
+def _kinds_in(api_version: str, document: dict[str, Any]) -> Iterator[Kind]:
+    resources = document.get("resources")
+    for each in resources[:_MOST_RESOURCES] if isinstance(resources, list) else ():
+        name, kind = (each.get("name"), each.get("kind")) if isinstance(each, dict) else (None, None)
+        if isinstance(name, str) and isinstance(kind, str) and "/" not in name and "watch" in (each.get("verbs") or ()):
+            yield Kind(kind, api_version, name, namespaced=each.get("namespaced") is True, is_custom=True)

@@ -1,0 +1,80 @@
+"""The nodes of Devices, and the DeviceModels that they need there."""
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.cloud.device_forms import converted_device
+from modules.cloud.devices import DEVICE, DEVICE_MODEL
+
+
+class DevicePlacement(NamedTuple):
+    """Where a Device belongs."""
+
+    node: str
+    """Empty: nowhere yet."""
+    model: ObjectKey | None
+    """None: it names none."""
+
+
+def placement_of(device: JsonObject) -> DevicePlacement:
+    """Return the placement of a Device."""
+    spec = _object(converted_device(device).object.get("spec"))
+    name = _object(spec.get("deviceModelRef")).get("name")
+    model = ObjectKey(DEVICE_MODEL.key_name, device["metadata"].get("namespace", "default"), name) if name else None
+    return DevicePlacement(str(spec.get("nodeName") or ""), model)
+
+
+class DevicePlacements:
+    """The placements of all Devices, by node and by model."""
+
+    def __init__(self) -> None:
+        self._of: dict[ObjectKey, DevicePlacement] = {}
+        self._on_node: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+        self._users: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
+
+    def put(self, key: ObjectKey, device: JsonObject | None) -> None:
+        """Record a Device; None: it is gone."""
+        old = self._of.pop(key, None)
+        if old is not None:
+            _discard(self._on_node, old.node, key)
+            _discard(self._users, old.model, key)
+        if device is None:
+            return
+        new = self._of[key] = placement_of(device)
+        if new.node:
+            self._on_node[new.node][key] = None
+        if new.model is not None:
+            self._users[new.model][key] = None
+
+    def of(self, key: ObjectKey) -> DevicePlacement:
+        """Return the placement of a Device."""
+        return self._of.get(key, DevicePlacement("", None))
+
+    def is_needed(self, node: str, key: ObjectKey) -> bool:
+        """Return whether a node needs a Device or a DeviceModel."""
+        if key.kind == DEVICE.key_name:
+            return key in self._on_node.get(node, ())
+        return any(self._of[user].node == node for user in self._users.get(key, ()))
+
+    def nodes_of_model(self, model: ObjectKey) -> list[str]:
+        """Return the nodes of the Devices of a model."""
+        return list(dict.fromkeys(node for user in self._users.get(model, ()) if (node := self._of[user].node)))
+
+    def on_node(self, node: str) -> list[ObjectKey]:
+        """Return what a node needs: the models before the Devices."""
+        devices = list(self._on_node.get(node, ()))
+        models = dict.fromkeys(model for key in devices if (model := self._of[key].model) is not None)
+        return [*models, *devices]
+
+
+def _discard(index: defaultdict[Any, dict[ObjectKey, None]], by: Any, key: ObjectKey) -> None:
+    found = index.get(by)
+    if found is not None:
+        found.pop(key, None)
+        if not found:
+            del index[by]
+
+
+def _object(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,82 @@
+"""The duties that no node's session has, among several cloudcores.
+
+| duty | key | done by |
+|---|---|---|
+| the state of a node that was deleted is forgotten (database) | `node/NODE` | its owner, each ten minutes |
+| Leases of cloudcores that were killed are deleted | `lease/NAME` | its owner, an hour later |
+
+The others need no owner. What a node is owed, deletions too, is sent by the cloudcore to which it connects. Deletions
+are compacted by the cloudcore that gives each thousandth revision, and an epoch is counted by the first to notice it:
+both are rows of the database, under its lock. KubeEdge's ObjectSyncs are read by a cloudcore that finds no state of any
+node when it starts, before it can know of others, and taken over if there is none then, either.
+"""
+
+from collections.abc import Callable
+
+from beehive.module import Module
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.lease_keeper import LeaseKeeper, Perform
+from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.edgecontroller.cluster_api import ClusterApi
+
+
+class Duties:
+    """Keeps the Lease of this cloudcore if it has one, and knows which duties are its own; without a Lease all are.
+
+    Args:
+        settings: of the Lease; None: there can be no other cloudcore.
+        identity: of this process, among all cloudcores.
+        module: edgecontroller.
+        known: is kept up to date.
+        perform: makes an API call, in a transaction.
+        changed: called when other cloudcores have come or gone.
+    """
+
+    def __init__(
+        self,
+        settings: LeaseSettings | None,
+        identity: str,
+        module: Module,
+        known: KnownCloudcores,
+        perform: Perform,
+        changed: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._known = known
+        self._changed = changed
+        parts = identity, module, perform, self._note, lambda: known.own_router
+        self._keeper = None if settings is None else LeaseKeeper(settings, *parts)
+        self._has_begun = False
+
+    @property
+    def alive(self) -> tuple[str, ...]:
+        """The identities of the cloudcores that are alive."""
+        return (self._identity,) if self._keeper is None else self._keeper.alive
+
+    def begin(self, api: ClusterApi) -> None:
+        """Write the Lease and watch those of others, the first time that this is called; in a transaction."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        self._known.alive = self.alive
+        if self._keeper is not None and self._settings is not None:
+            api.watch_leases(self._settings, self._keeper)
+            self._keeper.start()
+
+    def owns(self, key: str) -> bool:
+        """Return whether a duty is this cloudcore's."""
+        return self._keeper is None or self._keeper.owns(key)
+
+    def release(self, done: Callable[[], None]) -> None:
+        """Give up the Lease; `done` is called in any case."""
+        if self._keeper is None or not self._has_begun:
+            done()
+        else:
+            self._keeper.release(done)
+            self._known.alive = ()
+
+    def _note(self) -> None:
+        self._known.alive = self.alive
+        self._known.routers = {} if self._keeper is None else self._keeper.routers
+        self._changed()

@@ -1,0 +1,31 @@
+"""The numbers of handled messages, which cloudhub is told: it forwards few of a node's messages before that."""
+
+from collections import Counter
+
+from beehive.message import Message
+from beehive.module import Module
+from beehive.names import ModuleName
+from beehive.resource import Resource, Side
+from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
+
+
+class HandledMessages:
+    """Counts a module's handled messages by node.
+
+    Args:
+        module: edgecontroller, which reports them.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._counts: Counter[str] = Counter()
+
+    def count(self, message: Message) -> None:
+        """Count a message of a node as handled."""
+        self._counts[Resource.parse(message.route.resource, Side.CLOUD).node] += 1
+
+    def report(self) -> None:
+        """Report what was handled since the last call."""
+        if self._counts:
+            handled, self._counts = dict(self._counts), Counter()
+            self._module.send(ModuleName.CLOUDHUB, self._module.message(HANDLED_RESOURCE, HANDLED, handled))

@@ -1,0 +1,97 @@
+"""The watch of Rules and RuleEndpoints."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from beehive.decoding import decode_json
+from beehive.module import Module
+from beehive.runtime import Runtime
+from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.cloud.apiserver.storage import EventType
+from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.cloud.client.call_requests import collection_path
+from modules.cloud.client.kube_client import KubeClient, News
+from modules.cloud.client.reflector.effects import Added, Deleted, Modified, ObservedObject, Refused, Synced
+from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.client.transport import KubeTransport
+from modules.cloud.rules import RULE, RULE_ENDPOINT
+
+_log = logging.getLogger(__name__)
+
+Connect = Callable[[Runtime], KubeTransport]
+_KINDS: Final = (RULE_ENDPOINT, RULE)
+
+
+class ClusterRuleWatch:
+    """Watches RuleEndpoints and Rules. The embedded API server has the kinds from the start; in a cluster a person
+    defines them (`deploy/rules.yaml`).
+
+    Args:
+        module: the router.
+        take: takes each object that there is, and each change.
+        done: called when all were taken.
+        connect: returns a transport to the API server.
+    """
+
+    def __init__(
+        self, module: Module, take: Callable[[ObjectChanged], None], done: Callable[[], None], connect: Connect
+    ) -> None:
+        self._module = module
+        self._take = take
+        self._done = done
+        self._connect = connect
+        self._client: KubeClient | None = None
+        self._refused: set[str] = set()
+        self._loaded: set[str] = set()
+        """The kinds of which all objects are known."""
+
+    def start(self) -> None:
+        """Begin."""
+        self._client = KubeClient(self._connect(self._module.runtime), self._module, self._module.clock.random)
+        for kind in _KINDS:
+            selection = Selection(path=collection_path(kind.api_version, kind.plural))
+            self._client.watch(selection, partial(self._told, kind))
+
+    def stop(self) -> None:
+        """End all requests."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _told(self, kind: Kind, news: News) -> None:
+        match news:
+            case Added() | Modified():
+                self._observe(kind, news.object)
+            case Deleted():
+                metadata = {"namespace": news.object.namespace, "name": news.object.name}
+                self._take(ObjectChanged(EventType.DELETED, _with_kind(kind, {"metadata": metadata})))
+            case Synced():
+                self._refused.discard(kind.plural)
+                is_complete = len(self._loaded) == len(_KINDS)
+                self._loaded.add(kind.key_name)
+                if not is_complete and len(self._loaded) == len(_KINDS):
+                    self._done()
+            case Refused():
+                if kind.plural not in self._refused:
+                    self._refused.add(kind.plural)
+                    hint = "apply deploy/rules.yaml, which has the kinds and the rights"
+                    _log.warning("no rules are served: %s: %d: %s: %s", kind.plural, news.status, news.message, hint)
+            case _:
+                pass
+
+    def _observe(self, kind: Kind, observed: ObservedObject) -> None:
+        try:
+            obj = decode_json(observed.body, JsonObject)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            _log.warning("%s %s/%s cannot be read", kind.name, observed.namespace[:253], observed.name[:253])
+            return
+        self._take(ObjectChanged(EventType.MODIFIED, _with_kind(kind, obj)))
+
+
+def _with_kind(kind: Kind, obj: JsonObject) -> JsonObject:
+    """Return an object with its kind, which the items of a list lack."""
+    return {**obj, "apiVersion": kind.api_version, "kind": kind.name}

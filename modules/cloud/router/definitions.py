@@ -1,0 +1,71 @@
+"""The CustomResourceDefinitions of rules, with the fields of KubeEdge's v1, and conditions."""
+
+from typing import Any, Final
+
+from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.cloud.rules import RULE, RULE_ENDPOINT
+
+_STRING: Final = {"type": "string"}
+_COUNT: Final = {"type": "integer", "format": "int64"}
+_TEXTS: Final = {"type": "object", "additionalProperties": _STRING}
+_AGE: Final = ("Age", "date", ".metadata.creationTimestamp")
+
+
+def _object(*required: str, **members: Any) -> JsonObject:
+    made: JsonObject = {"type": "object", "properties": members}
+    return {**made, "required": list(required)} if required else made
+
+
+_CONDITION: Final = _object(type=_STRING, status=_STRING, reason=_STRING, message=_STRING, lastTransitionTime=_STRING)
+_RULE_SPEC: Final = _object(
+    "source", "sourceResource", "target", "targetResource",
+    source=_STRING, sourceResource=_TEXTS, target=_STRING, targetResource=_TEXTS,
+)  # fmt: skip
+_RULE_STATUS: Final = _object(
+    successMessages=_COUNT,
+    failMessages=_COUNT,
+    errors={"type": "array", "items": _STRING},
+    conditions={"type": "array", "items": _CONDITION},
+)
+_ENDPOINT_TYPE: Final = {"type": "string", "enum": ["rest", "eventbus", "servicebus"]}
+_ENDPOINT_SPEC: Final = _object("ruleEndpointType", ruleEndpointType=_ENDPOINT_TYPE, properties=_TEXTS)
+
+
+def definitions() -> list[JsonObject]:
+    """Return the definitions of RuleEndpoints and Rules."""
+    return [
+        _definition(RULE_ENDPOINT, {"spec": _ENDPOINT_SPEC}, ("Type", "string", ".spec.ruleEndpointType"), _AGE),
+        _definition(
+            RULE,
+            {"spec": _RULE_SPEC, "status": _RULE_STATUS},
+            ("Source", "string", ".spec.source"),
+            ("Target", "string", ".spec.target"),
+            ("Ready", "string", ".status.conditions[0].status"),
+            ("Success", "integer", ".status.successMessages"),
+            ("Failed", "integer", ".status.failMessages"),
+            _AGE,
+        ),
+    ]
+
+
+def _definition(kind: Kind, members: JsonObject, *columns: tuple[str, str, str]) -> JsonObject:
+    group, _, version = kind.api_version.partition("/")
+    names: JsonObject = {
+        "kind": kind.name, "listKind": f"{kind.name}List", "plural": kind.plural, "singular": kind.singular,
+    }  # fmt: skip
+    if kind.short_names:
+        names["shortNames"] = list(kind.short_names)
+    identity = {"apiVersion": _STRING, "kind": _STRING, "metadata": {"type": "object"}}
+    served = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {**identity, **members}}},
+        "additionalPrinterColumns": [{"name": name, "type": of, "jsonPath": path} for name, of, path in columns],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
+    }

@@ -1,0 +1,294 @@
+"""The module router."""
+
+from http import HTTPStatus
+from typing import Any, ClassVar, Final
+
+from beehive.errors import BeehiveError
+from beehive.handlers import handles
+from beehive.http.forwarding import ForwardedRequest, ForwardedResponse, from_wire, to_wire
+from beehive.message import Message
+from beehive.module import Module
+from beehive.names import Group, ModuleName, Operation, Source
+from beehive.resource import Side
+from beehive.thread_requests import ThreadRequests
+from edged.server.http import HttpServer
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.apiserver import commands
+from modules.cloud.apiserver.commands import Verb
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.messages import (
+    CLOUDCORES,
+    CLOUDCORES_RESOURCE,
+    HANDLED,
+    HANDLED_RESOURCE,
+    NODES,
+    NODES_RESOURCE,
+    Cloudcores,
+    NodeConnection,
+)
+from modules.cloud.refusals import Refusals
+from modules.cloud.router.cluster_watch import ClusterRuleWatch, Connect
+from modules.cloud.router.deliveries import Deliveries
+from modules.cloud.router.other_cloudcores import OtherCloudcores, PassedCalls
+from modules.cloud.router.records import RuleFault, RuleRecord, RuleRoute, ServicePath
+from modules.cloud.router.rest_service import RestAnswer, RestCall, RestListener, told
+from modules.cloud.router.routing_table import RoutingTable
+from modules.cloud.router.status_writer import RuleStatusWriter
+from modules.cloud.router.subscriptions import NodeSubscriptions
+from modules.cloud.router.topics import is_topic
+from modules.cloud.router.waiting_calls import MOST_OF_RULE, WaitingCalls
+
+REST_SECONDS: Final = 60.0
+"""For a node's answer to a caller (KubeEdge)."""
+CALLED: Final = "restcall"
+"""Operation: a thread of the HTTP server passes on a caller's request (`RestCall`), answered with a `RestAnswer`."""
+_RESOURCE: Final = "router/rest"
+_MARGIN: Final = 10.0
+_SECONDS: Final = 10.0
+"""For answers of cloudhub and edgecontroller."""
+_MOST_EARLY: Final = 1000
+MOST_EARLY_BYTES: Final = 4 * 1024 * 1024
+"""Bounds of the messages of nodes that wait until the Rules are known: in a cluster without their kinds, for ever."""
+_STOPPING: Final = "the router is stopping"
+_EDGECORE: Final = "kubeedge-edgecore"
+"""The header `Server` of an answer in place of an application's."""
+_KIND: Final = "rules"
+"""The kind by which refused messages are counted."""
+
+
+class CloudRouter(Module):
+    """Passes requests of callers on to nodes, and messages of nodes to servers, as Rules say.
+
+    It watches Rules at the API server, and makes API calls through edgecontroller; messages for nodes go through
+    cloudhub. A node is told its subscriptions at each connection, because it may have missed a change. A request is
+    never sent twice: a caller is told what is known, and may repeat it.
+
+    Args:
+        refusals: counts refused messages of nodes.
+        connect: returns a transport to the API server.
+        listener: for callers; None without one.
+        rest_seconds: for a node's answer to a caller.
+        others: other cloudcores, to which calls of their nodes are passed on.
+    """
+
+    name: ClassVar[str] = ModuleName.ROUTER
+    group: ClassVar[str] = Group.ROUTER
+    side: ClassVar[Side] = Side.CLOUD
+
+    def __init__(
+        self,
+        refusals: Refusals,
+        connect: Connect,
+        listener: RestListener | None = None,
+        rest_seconds: float = REST_SECONDS,
+        others: OtherCloudcores | None = None,
+    ) -> None:
+        super().__init__()
+        self._refusals = refusals
+        self._listener = listener
+        self._rest_seconds = rest_seconds
+        self._table = RoutingTable()
+        self._watch = ClusterRuleWatch(self, self._take_change, self._begin, connect)
+        self._status = RuleStatusWriter(self, self._rule)
+        self._subscriptions = NodeSubscriptions(self, self._table)
+        self._deliveries = Deliveries(self, self._table, self._status, self._subscriptions)
+        self._waiting = WaitingCalls(self, rest_seconds)
+        self._others = others
+        self._passed = PassedCalls(self, others)
+        self._requests = ThreadRequests(self)
+        self._early: list[Message] = []
+        self._early_bytes = 0
+        self._is_loaded = False
+        self._server: HttpServer | None = None
+
+    def on_start(self) -> None:
+        """Begins to listen, and to watch Rules.
+
+        Raises:
+            ServerError: the address cannot be listened on.
+        """
+        if self._listener is not None:
+            self._server = self._listener.start(self._ask, self._call_api, self.clock)
+            if self._others is not None:
+                self._others.announce(self._listener.port)
+        self._watch.start()
+
+    def on_stop(self) -> None:
+        """Closes the port, when all callers have their answers, and the watch."""
+        self._close()
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+        """Closes the port."""
+        self._close()
+        super().on_failure(exception_type, exception_value, traceback)
+
+    @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
+    def on_connected(self, message: Message) -> None:
+        """Tells a node what it has to subscribe to."""
+        self._subscriptions.connect(message.route.resource.removeprefix("node/"))
+
+    @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
+    def on_disconnected(self, message: Message) -> None:
+        """Ends the calls of a node."""
+        node = message.route.resource.removeprefix("node/")
+        self._subscriptions.disconnect(node)
+        self._waiting.node_gone(node)
+
+    @handles(None, CALLED, source=ModuleName.ROUTER)
+    def on_call(self, message: Message) -> None:
+        """Serves a caller."""
+        call = message.content_as(RestCall)
+        route = self._table.for_caller(call.path)
+        if not self._is_loaded:
+            self.reply(message, told(HTTPStatus.SERVICE_UNAVAILABLE, "the rules are not known yet: try again soon"))
+        elif route is None:
+            why = f"no rule of the namespace {call.path.namespace} has this path"
+            self.reply(message, told(HTTPStatus.NOT_FOUND, why))
+        elif call.path.node not in self._subscriptions.connected:
+            self._answer_elsewhere(message, call)
+        elif route.service is not None:
+            self._call_service(message, call, route, route.service)
+        else:
+            self.reply(message, self._publish(call, route))
+
+    @handles(None, Operation.UPLOAD)
+    def take(self, message: Message) -> None:
+        """Handles a message of a node's eventbus or servicebus."""
+        node, resource = _origin(message)
+        self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
+        if message.parent_id:
+            self._take_answer(message, node)
+        elif self._is_loaded:
+            self._deliveries.take(message, node, resource)
+        else:
+            self._keep(message)
+
+    def _keep(self, message: Message) -> None:
+        """Keeps a message until the Rules are known, if there is room."""
+        size = len(message.content_bytes())
+        if len(self._early) < _MOST_EARLY and self._early_bytes + size <= MOST_EARLY_BYTES:
+            self._early.append(message)
+            self._early_bytes += size
+
+    def _ask(self, call: RestCall) -> RestAnswer:
+        """Returns the answer to a caller, on the thread of its connection."""
+        request = self.message(_RESOURCE, CALLED, call)
+        try:
+            answer = self._requests.ask(ModuleName.ROUTER, request, self._rest_seconds + _MARGIN)
+        except BeehiveError as error:
+            return told(HTTPStatus.SERVICE_UNAVAILABLE, f"the router has not answered: {error}")
+        return answer.content_as(RestAnswer)
+
+    def _call_api(self, call: ApiCall) -> ApiResult:
+        """Returns the API server's answer, on the thread of a connection. Raises ApiStatusError without one."""
+        request = self.message(commands.RESOURCE, Verb.CALL, call)
+        try:
+            answer = self._requests.ask(ModuleName.EDGECONTROLLER, request, _SECONDS)
+        except BeehiveError as error:
+            raise ApiStatusError(HTTPStatus.SERVICE_UNAVAILABLE, f"the API server has not answered: {error}") from error
+        return answer.content_as(ApiResult)
+
+    def _rule(self, key: ObjectKey) -> tuple[RuleRecord | None, RuleFault | None]:
+        return self._table.rule(key), self._table.fault(key)
+
+    def _begin(self) -> None:
+        """Takes up the nodes that are connected, and what they have sent, once all Rules are known."""
+        self._is_loaded = True
+        self._subscriptions.begin()
+        early, self._early, self._early_bytes = self._early, [], 0
+        for message in early:
+            self._deliveries.take(message, *_origin(message))
+
+        def seed(answer: Message | BeehiveError) -> None:
+            for one in answer.content_as(list[NodeConnection]) if isinstance(answer, Message) else ():
+                if one.node not in self._subscriptions.connected:
+                    self._subscriptions.connect(one.node)
+
+        self.request(ModuleName.CLOUDHUB, self.message(NODES_RESOURCE, NODES), _SECONDS, seed)
+
+    def _take_change(self, changed: ObjectChanged) -> None:
+        for change in self._table.put(changed):
+            self._status.refresh(change.key)
+            self._subscriptions.follow(change)
+
+    def _answer_elsewhere(self, message: Message, call: RestCall) -> None:
+        begun = self.clock.monotonic()
+
+        def answered(answer: Message | BeehiveError) -> None:
+            found = answer.content_as(Cloudcores).elsewhere() if isinstance(answer, Message) else {}
+            left = self._rest_seconds - (self.clock.monotonic() - begun)
+            self._passed.serve(call, found.get(call.path.node, ""), left, lambda given: self.reply(message, given))
+
+        self.request(ModuleName.EDGECONTROLLER, self.message(CLOUDCORES_RESOURCE, CLOUDCORES), _SECONDS, answered)
+
+    def _publish(self, call: RestCall, route: RuleRoute) -> RestAnswer:
+        """Sends a message to the node's broker, and returns what the caller gets; nobody waits for the broker."""
+        parts = len(route.pattern.parts) if route.pattern is not None else 0
+        topic = route.topic + call.path.rest(parts)
+        try:
+            content = call.body.decode()
+        except UnicodeDecodeError:
+            why = "a message is a text: send binary data as base64"
+            return told(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
+        if not is_topic(topic):
+            return told(HTTPStatus.BAD_REQUEST, "the path with its query makes no topic of MQTT")
+        fields = {"source": Source.ROUTER_EVENTBUS, "group": Group.USER}
+        resource = f"node/{call.path.node}/{topic}"
+        self.send(ModuleName.CLOUDHUB, self.message(resource, Operation.PUBLISH, content, **fields))
+        self._status.succeeded(route.rule.key)
+        return RestAnswer(HTTPStatus.OK, b"message delivered")
+
+    def _call_service(self, message: Message, call: RestCall, route: RuleRoute, service: ServicePath) -> None:
+        """Sends a request to the node's servicebus; the caller gets the application's response."""
+        key, node = route.rule.key, call.path.node
+        if not self._waiting.has_room(key):
+            why = f"{MOST_OF_RULE} callers of rule {key.name} wait already: try again soon"
+            self._status.failed(key, why)
+            self.reply(message, told(HTTPStatus.SERVICE_UNAVAILABLE, why))
+            return
+
+        def answered(answer: RestAnswer, failure: str) -> None:
+            if failure:
+                self._status.failed(key, failure)
+            else:
+                self._status.succeeded(key)
+            self.reply(message, answer)
+
+        rest = call.path.rest(len(route.pattern.parts) if route.pattern is not None else 0)
+        target = (service.path.rstrip("/") + rest) if rest.startswith("/") else service.path + rest
+        content = ForwardedRequest(to_wire(call.headers), call.body, call.method)
+        fields = {"source": Source.ROUTER_SERVICEBUS, "group": Group.USER}
+        asked = self.message(f"node/{node}/{service.port}:{target}", call.method, content, **fields)
+        self._waiting.add(asked.id, node, key, answered, call.seconds)
+        self.send(ModuleName.CLOUDHUB, asked)
+
+    def _take_answer(self, message: Message, node: str) -> None:
+        try:
+            said = message.content_as(ForwardedResponse)
+            answer = RestAnswer(said.status_code, said.body or b"", from_wire(said.header))
+        except BeehiveError:
+            answer = RestAnswer(0, b"")
+        failure = ""
+        if not HTTPStatus.OK <= answer.status < 600:
+            failure = f"node {node} has answered with something that is no response"
+            answer = told(HTTPStatus.BAD_GATEWAY, failure)
+        elif answer.status >= HTTPStatus.BAD_REQUEST and _EDGECORE in dict(answer.headers).get("Server", ""):
+            failure = f"node {node}: {answer.body[:200].decode(errors='replace').strip()}"
+        if not self._waiting.answer(message.parent_id, node, answer, failure):
+            self._refusals.note(node, "answer to nothing that this node was asked", _KIND, message.parent_id)
+
+    def _close(self) -> None:
+        self._watch.stop()
+        server, self._server = self._server, None
+        self._waiting.end_all(_STOPPING)
+        self._requests.end_all(_STOPPING)
+        if server is not None:
+            server.stop()
+
+
+def _origin(message: Message) -> tuple[str, str]:
+    """Return the node of a message, and the resource that it wrote."""
+    node, _, resource = message.route.resource.removeprefix("node/").partition("/")
+    return node, resource

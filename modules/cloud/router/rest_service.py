@@ -1,0 +1,149 @@
+"""The HTTP service for callers in the cloud: `/NODE/NAMESPACE/PATH…`."""
+
+import re
+import ssl
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from beehive.clock import Clock
+from beehive.http.forwarding import Fields, passed_on
+from edged.server.errors import RequestError
+from edged.server.http import HttpServer
+from edged.server.listening import listen_tcp
+from edged.server.request import Request
+from edged.server.responses import Response, text
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.router.callers import CallApi, Callers, is_cloudcore
+from modules.cloud.router.paths import CallerPath, read_path
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+MOST_BODY: Final = 8 * 1024 * 1024
+"""Bytes of a request: as base64 it fits into a node's largest message, 16 MiB (KubeEdge takes 12 MiB)."""
+_IDLE_SECONDS: Final = 60.0
+"""For which a connection is kept without a request."""
+_SECONDS: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?", re.ASCII)
+_BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+_CREDENTIALS: Final = "authorization"
+SECONDS_HEADER: Final = "x-cloudcore-seconds"
+"""In a request of another cloudcore: the seconds in which its caller gets an answer."""
+
+
+class RestCall(msgspec.Struct, frozen=True):
+    """A caller's request."""
+
+    method: str
+    path: CallerPath
+    headers: Fields
+    """Without the caller's credentials, which are no business of an application on a node."""
+    body: bytes
+    seconds: float | None = None
+    """In which another cloudcore, that has passed the request on, wants an answer; None for a caller's own request."""
+
+
+class RestAnswer(msgspec.Struct, frozen=True):
+    """The response to it."""
+
+    status: int
+    body: bytes
+    headers: Fields = (("Content-Type", "text/plain; charset=utf-8"),)
+
+
+def told(status: HTTPStatus, why: str) -> RestAnswer:
+    """Return a response of the router itself."""
+    return RestAnswer(status, f"{why}\n".encode())
+
+
+class RestService:
+    """Serves callers (`HttpService`) who are admitted, on the threads of their connections.
+
+    Args:
+        callers: decides who may call.
+        ask: returns the router's answer; may block.
+        api: makes API calls; blocks.
+    """
+
+    def __init__(self, callers: Callers, ask: Callable[[RestCall], RestAnswer], api: CallApi) -> None:
+        self._callers = callers
+        self._ask = ask
+        self._api = api
+
+    def admit(self, request: Request) -> None:
+        """Check who calls, before the body is read. Raise RequestError if he may not."""
+        if is_cloudcore(request):
+            return
+        try:
+            self._callers.check(request, self._api)
+        except ApiStatusError as error:
+            raise RequestError(error.code, error.message) from error
+
+    def serve(self, request: Request) -> Response:
+        """Return the response."""
+        if request.method not in METHODS:
+            return text(HTTPStatus.METHOD_NOT_ALLOWED, f"the methods are {', '.join(METHODS)}\n")
+        if request.header("upgrade"):
+            return text(HTTPStatus.NOT_IMPLEMENTED, "a call of a node cannot change its protocol\n")
+        path = read_path(request.target)
+        if path is None:
+            why = "a path such as /NODE/NAMESPACE/PATH is wanted, without empty parts, dots and quoted slashes\n"
+            return text(HTTPStatus.BAD_REQUEST, why)
+        seconds = _seconds(request.header(SECONDS_HEADER)) if is_cloudcore(request) else None
+        headers = passed_on(request.headers, _CREDENTIALS, SECONDS_HEADER)
+        return response_of(self._ask(RestCall(request.method, path, headers, request.body, seconds)))
+
+
+def _seconds(text: str) -> float:
+    """Return a number of seconds; 0 for what is none."""
+    return float(text) if _SECONDS.fullmatch(text) else 0.0
+
+
+def response_of(answer: RestAnswer) -> Response:
+    """Return an answer as the server sends it; what a node says is not trusted to be valid."""
+    headers = passed_on(answer.headers)
+    content_type = next((value for name, value in headers if name.lower() == "content-type"), "")
+    others = tuple((name, value) for name, value in headers if name.lower() != "content-type")
+    body = b"" if answer.status in _BODILESS else answer.body
+    return Response(answer.status, content_type or "application/octet-stream", body, headers=others)
+
+
+class RestListener:
+    """Listens for callers; after a restart of the router on the same port.
+
+    Args:
+        address: IP address.
+        port: 0 takes a free one.
+        callers: decides who may call.
+        context: its TLS; None serves plain HTTP.
+    """
+
+    def __init__(self, address: str, port: int, callers: Callers, context: ssl.SSLContext | None = None) -> None:
+        self._address = address
+        self._context = context
+        self.callers = callers
+        self.port = port
+        """The TCP port, when started."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens, when started."""
+        host = f"[{self._address}]" if ":" in self._address else self._address
+        return f"{'https' if self._context else 'http'}://{host}:{self.port}"
+
+    def start(self, ask: Callable[[RestCall], RestAnswer], api: CallApi, clock: Clock) -> HttpServer:
+        """Start to serve. Raise ServerError when the address cannot be listened on."""
+        listening = listen_tcp(self._address, self.port, "--router-listen")
+        service = RestService(self.callers, ask, api)
+        server = HttpServer(
+            listening,
+            service,
+            clock,
+            max_body=MOST_BODY,
+            context=self._context,
+            idle_seconds=_IDLE_SECONDS,
+            admit=service.admit,
+        )
+        self.port = server.port
+        server.start()
+        return server

@@ -1,0 +1,208 @@
+"""Writes the statuses of Rules: what has happened since the last write at once, and seldom."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+from beehive.clock import Timer
+from beehive.errors import BeehiveError
+from beehive.message import Message
+from beehive.module import Module
+from beehive.names import ModuleName
+from modules.cloud.apiserver import commands
+from modules.cloud.apiserver.commands import Verb
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of
+from modules.cloud.apiserver.times import format_rfc3339
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.router.records import RuleFault, RuleRecord
+from modules.cloud.rules import RULE, RULES_API_VERSION
+
+_log = logging.getLogger(__name__)
+
+INTERVAL: Final = 10.0
+"""Seconds between two writes of a Rule's status."""
+FIRST: Final = 1.0
+"""Seconds until the first, in which more may come."""
+MOST_ERRORS: Final = 10
+"""Errors in a status: the last ones."""
+TIMEOUT: Final = 30.0
+_LONGEST: Final = 300
+"""Characters of an error."""
+_TRIES: Final = 10
+_PARALLEL: Final = 8
+"""Statuses that are written at a time: at the start, all are looked at."""
+READY: Final = "Ready"
+"""The condition's type."""
+
+Known = Callable[[ObjectKey], tuple[RuleRecord | None, RuleFault | None]]
+
+
+class _Pending:
+    """What a Rule's status does not say yet."""
+
+    def __init__(self) -> None:
+        self.successes = self.failures = 0
+        self.errors: deque[str] = deque(maxlen=MOST_ERRORS)
+        self.timer: Timer | None = None
+        self.is_busy = self.is_due = False
+        self.not_before = 0.0
+        self.tries = 0
+
+
+class RuleStatusWriter:
+    """Counts deliveries, and writes the counts with a read, a change and a guarded update: several cloudcores count.
+
+    Args:
+        module: the router.
+        known: returns a Rule, and why it makes no route.
+    """
+
+    def __init__(self, module: Module, known: Known) -> None:
+        self._module = module
+        self._known = known
+        self._pending: dict[ObjectKey, _Pending] = {}
+        self._running = 0
+        self._queue: deque[tuple[ObjectKey, _Pending]] = deque()
+
+    def succeeded(self, key: ObjectKey) -> None:
+        """Count a delivered message."""
+        pending = self._of(key)
+        pending.successes += 1
+        self._due(key, pending)
+
+    def failed(self, key: ObjectKey, why: str) -> None:
+        """Count a message that was not delivered, and keep the reason."""
+        pending = self._of(key)
+        pending.failures += 1
+        pending.errors.append(f"{format_rfc3339(self._module.clock.now())}: {why[:_LONGEST]}")
+        self._due(key, pending)
+
+    def refresh(self, key: ObjectKey) -> None:
+        """Write whether the Rule makes a route, as it may have changed."""
+        if self._known(key)[0] is None:
+            gone = self._pending.pop(key, None)
+            if gone is not None and gone.timer is not None:
+                gone.timer.cancel()
+        else:
+            self._due(key, self._of(key))
+
+    def _of(self, key: ObjectKey) -> _Pending:
+        return self._pending.setdefault(key, _Pending())
+
+    def _due(self, key: ObjectKey, pending: _Pending) -> None:
+        pending.is_due = True
+        if pending.is_busy or pending.timer is not None:
+            return
+        wait = max(FIRST, pending.not_before - self._module.clock.monotonic())
+        pending.timer = self._module.after(wait, partial(self._begin, key, pending))
+
+    def _begin(self, key: ObjectKey, pending: _Pending) -> None:
+        pending.timer = None
+        if self._known(key)[0] is None:
+            self._pending.pop(key, None)
+        elif self._running >= _PARALLEL:
+            pending.is_busy = True
+            self._queue.append((key, pending))
+        else:
+            self._running += 1
+            pending.is_busy, pending.is_due = True, False
+            self._call(_call("get", key), partial(self._read, key, pending))
+
+    def _read(self, key: ObjectKey, pending: _Pending, result: ApiResult) -> None:
+        rule, fault = self._known(key)
+        live = result.object
+        if rule is None or live is None or uid_of(live) != rule.uid:
+            self._finish(key, pending, result)
+            return
+        counts = pending.successes, pending.failures, tuple(pending.errors)
+        pending.successes = pending.failures = 0
+        pending.errors.clear()
+        at = format_rfc3339(self._module.clock.now())
+        made = {**live, "status": status_of(live.get("status"), counts, fault, at)}
+        if made["status"] == live.get("status"):
+            self._finish(key, pending, ApiResult(live))
+            return
+
+        def written(answer: ApiResult) -> None:
+            if answer.refusal is not None:
+                pending.successes += counts[0]
+                pending.failures += counts[1]
+                pending.errors.extendleft(reversed(counts[2][: MOST_ERRORS - len(pending.errors)]))
+            self._finish(key, pending, answer)
+
+        self._call(_call("update", key, made), written)
+
+    def _finish(self, key: ObjectKey, pending: _Pending, result: ApiResult) -> None:
+        self._running -= 1
+        while self._queue and self._running < _PARALLEL:
+            self._begin(*self._queue.popleft())
+        pending.is_busy = False
+        pending.not_before = self._module.clock.monotonic() + INTERVAL
+        has_failed = result.refusal is not None and (result.refusal or {}).get("code") != HTTPStatus.NOT_FOUND
+        pending.tries = pending.tries + 1 if has_failed else 0
+        if has_failed and pending.tries >= _TRIES:
+            why = (result.refusal or {}).get("message")
+            _log.warning("the status of rule %s/%s is not stored: %s", key.namespace, key.name, why)
+            pending.tries = 0
+        elif pending.is_due or has_failed:
+            self._due(key, pending)
+
+    def _call(self, call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
+        def take(answer: Message | BeehiveError) -> None:
+            if isinstance(answer, Message):
+                answered(answer.content_as(ApiResult))
+            else:
+                answered(ApiResult(refusal={"code": HTTPStatus.GATEWAY_TIMEOUT, "message": str(answer)}))
+
+        request = self._module.message(commands.RESOURCE, Verb.CALL, call)
+        self._module.request(ModuleName.EDGECONTROLLER, request, TIMEOUT, take)
+
+
+def status_of(before: Any, counts: tuple[int, int, tuple[str, ...]], fault: RuleFault | None, at: str) -> JsonObject:
+    """Return the status of a Rule.
+
+    Args:
+        before: the present one.
+        counts: messages that were delivered and that were not since then, and why not.
+        fault: why the Rule makes no route; None if it does.
+        at: RFC 3339.
+    """
+    old: JsonObject = before if isinstance(before, dict) else {}
+    successes, failures, errors = counts
+    known = [each for each in old.get("errors") or [] if isinstance(each, str)]
+    conditions = [each for each in old.get("conditions") or [] if isinstance(each, dict)]
+    ready = next((each for each in conditions if each.get("type") == READY), {})
+    status = "False" if fault else "True"
+    since = ready.get("lastTransitionTime") if ready.get("status") == status else None
+    made = {
+        "type": READY,
+        "status": status,
+        "reason": fault.reason if fault else "Routed",
+        "message": fault.message if fault else "",
+        "lastTransitionTime": since or at,
+    }
+    return {
+        **old,
+        "successMessages": _count(old.get("successMessages")) + successes,
+        "failMessages": _count(old.get("failMessages")) + failures,
+        "errors": [*known, *errors][-MOST_ERRORS:],
+        "conditions": [made, *(each for each in conditions if each.get("type") != READY)],
+    }
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _call(verb: str, key: ObjectKey, body: JsonObject | None = None) -> ApiCall:
+    return ApiCall(
+        verb=verb,
+        api_version=RULES_API_VERSION,
+        plural=RULE.plural,
+        namespace=key.namespace,
+        name=key.name,
+        body=body,
+    )

@@ -1,0 +1,91 @@
+"""What nodes subscribe to for Rules: topics of their brokers, and URLs of their servicebus."""
+
+from collections import defaultdict
+from typing import Final
+
+from beehive.module import Module
+from beehive.names import Group, ModuleName, Operation, Source
+from modules.cloud.router.records import RuleRoute
+from modules.cloud.router.routing_table import RoutingTable, RuleChange
+from modules.cloud.router.topics import selects
+
+_MOST_UNWANTED: Final = 100
+"""Subscriptions without a Rule that are ended, for each connection of a node."""
+
+
+_FIXED: Final = ("$hw/events/upload/#", "SYS/dis/upload_records", "+/user/#")
+"""Topics to which each node subscribes without a Rule, and which no Rule ends."""
+
+
+class NodeSubscriptions:
+    """Tells each connected node what it has to subscribe to: all at each connection, as it may have missed a change,
+    and later what changes.
+
+    Args:
+        module: the router.
+        table: has the Rules.
+    """
+
+    def __init__(self, module: Module, table: RoutingTable) -> None:
+        self._module = module
+        self._table = table
+        self._unwanted: defaultdict[str, set[str]] = defaultdict(set)
+        self._is_loaded = False
+        self.connected: set[str] = set()
+        """The nodes that are connected to this cloudcore."""
+
+    def connect(self, node: str) -> None:
+        """Tell a node that has connected."""
+        self.connected.add(node)
+        self._unwanted.pop(node, None)
+        if self._is_loaded:
+            self._tell(node)
+
+    def disconnect(self, node: str) -> None:
+        """Forget a node's connection."""
+        self.connected.discard(node)
+        self._unwanted.pop(node, None)
+
+    def begin(self) -> None:
+        """Tell the connected nodes, once all Rules are known."""
+        self._is_loaded = True
+        for node in sorted(self.connected):
+            self._tell(node)
+
+    def follow(self, change: RuleChange) -> None:
+        """Tell nodes of a changed Rule."""
+        if not self._is_loaded:
+            return
+        old, new = change.old, change.new
+        if old is not None and old.node in self.connected and not self._table.is_wanted(old):
+            self._send(old.node, old.resource, is_url=old.is_url, wanted=False)
+        has_same = old is not None and new is not None and (old.node, old.resource) == (new.node, new.resource)
+        if new is not None and new.node in self.connected and not has_same:
+            self._subscribe(new)
+
+    def end_unwanted(self, node: str, resource: str, *, is_url: bool) -> None:
+        """End a subscription that a node still has: its Rule was deleted while the node was away."""
+        if not is_url and any(selects(fixed, resource) for fixed in _FIXED):
+            return
+        seen = self._unwanted[node]
+        if resource not in seen and len(seen) < _MOST_UNWANTED:
+            seen.add(resource)
+            self._send(node, resource, is_url=is_url, wanted=False)
+
+    def _tell(self, node: str) -> None:
+        for route in self._table.of_node(node):
+            self._subscribe(route)
+
+    def _subscribe(self, route: RuleRoute) -> None:
+        self._unwanted[route.node].discard(route.resource)
+        self._send(route.node, route.resource, is_url=route.is_url, wanted=True)
+
+    def _send(self, node: str, resource: str, *, is_url: bool, wanted: bool) -> None:
+        if is_url:
+            source, operation = Source.ROUTER_SERVICEBUS, Operation.START if wanted else Operation.STOP
+        else:
+            source, operation = Source.ROUTER_EVENTBUS, Operation.SUBSCRIBE if wanted else Operation.UNSUBSCRIBE
+        fields = {"source": source, "group": Group.USER}
+        self._module.send(
+            ModuleName.CLOUDHUB, self._module.message(f"node/{node}/{resource}", operation, None, **fields)
+        )

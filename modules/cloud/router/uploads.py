@@ -1,0 +1,72 @@
+"""What nodes send up, and the calls of servers that follow. Pure."""
+
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from beehive.errors import BeehiveError
+from beehive.http.call import HttpCall
+from beehive.message import Message
+from modules.cloud.router.records import TargetUrl
+from modules.cloud.router.rest_service import METHODS
+
+_TEXT: Final = ("Content-Type", "text/plain; charset=utf-8")
+_JSON: Final = ("Content-Type", "application/json")
+
+
+class UploadError(BeehiveError):
+    """A message of a node that cannot be passed on."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("cannot pass a message on", why)
+        self.why = why
+
+
+class ApplicationRequest(msgspec.Struct, frozen=True):
+    """What an application has posted to its node's servicebus."""
+
+    method: str = ""
+    payload: Any = None
+
+
+def call_of_message(message: Message, server: TargetUrl, node: str, topic: str) -> HttpCall:
+    """Return the call for a message of MQTT: a POST with its text, and with node and topic as headers.
+
+    Raises:
+        UploadError: the message has no text.
+    """
+    try:
+        body = message.content_as(str).encode()
+    except (BeehiveError, UnicodeError) as error:
+        raise UploadError("its content is no text") from error
+    origin = ("X-Node-Name", node), ("X-Mqtt-Topic", quote(topic, safe="/-._~$ "))
+    return _call("POST", server, (_TEXT, *origin), body)
+
+
+def call_of_application(message: Message, server: TargetUrl, node: str) -> HttpCall:
+    """Return the call for an application's request: with its method (POST without one), and with its payload, a text as
+    it is, any other value as JSON.
+
+    Raises:
+        UploadError: the request cannot be read.
+    """
+    try:
+        asked = message.content_as(ApplicationRequest)
+    except BeehiveError as error:
+        raise UploadError('a request such as {"method": "POST", "targetURL": "…", "payload": "…"} is wanted') from error
+    method = asked.method.upper() or "POST"
+    if method not in METHODS:
+        raise UploadError(f"the method is none of {', '.join(METHODS)}")
+    kind, body = _payload(asked.payload)
+    return _call(method, server, (*((kind,) if body else ()), ("X-Node-Name", node)), body)
+
+
+def _payload(payload: Any) -> tuple[tuple[str, str], bytes]:
+    if isinstance(payload, str):
+        return _TEXT, payload.encode(errors="replace")
+    return _JSON, b"" if payload is None else msgspec.json.encode(payload)
+
+
+def _call(method: str, server: TargetUrl, headers: tuple[tuple[str, str], ...], body: bytes) -> HttpCall:
+    return HttpCall(method, server.host, server.port, server.target, headers, body, server.scheme)

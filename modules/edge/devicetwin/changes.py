@@ -1,0 +1,172 @@
+"""The effect of a message on one device: (device, message) → (device, publications). Pure."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from modules.edge.devicetwin import answers, topics, twins
+from modules.edge.devicetwin.answers import Publication, Voice
+from modules.edge.devicetwin.errors import BAD_REQUEST, FAILED, TOO_LARGE, TwinRefused
+from modules.edge.devicetwin.objects import DeviceObject
+from modules.edge.devicetwin.requests import DeviceRequest, TwinRequest, TwinsRequest
+from modules.edge.devicetwin.state import Attribute, Device, Twin
+from modules.edge.devicetwin.twins import At
+from modules.edge.devicetwin.values import MAX_DEVICE, MAX_PROPERTIES, ModelProperty
+
+STATES: Final = ("online", "offline", "ok", "unknown", "unhealthy")
+ONLINE: Final = ("online", "ok")
+
+NOT_STORED: Final = "the change could not be written to the node's database; it was not made"
+
+Models = Mapping[str, ModelProperty]
+
+
+class Rules(NamedTuple):
+    """Rules in which devicetwin can follow KubeEdge's or its own."""
+
+    heartbeat: int = 60_000
+    """Milliseconds in which a repeated value does not count as a change."""
+    like_kubeedge: bool = False
+    """Whether values, times and repetitions are handled as in KubeEdge."""
+
+
+class Change(NamedTuple):
+    """A device after a message."""
+
+    device: Device
+    publications: tuple[Publication, ...] = ()
+    """Messages to publish once the device is stored."""
+    failed: Publication | None = None
+    """Messages to publish instead if it cannot be stored."""
+    notes: tuple[str, ...] = ()
+    """For the log."""
+
+
+def update_twins(device: Device, request: TwinsRequest, models: Models, voice: Voice, rules: Rules) -> Change:
+    """Return a device after an application or a mapper has reported values or requested new ones: all of them apply, or
+    none.
+
+    Raises:
+        TwinRefused: a value is not allowed.
+    """
+    at = _at(device, voice, rules)._replace(by=request.by)
+    topic = topics.device_topic(device.id, topics.TWIN_RESULT)
+    try:
+        changed = {
+            name: twins.update(device.twins.get(name), asked, models.get(name), at)
+            for name, asked in request.twins.items()
+        }
+        after = _with_twins(device, changed, at)
+    except TwinRefused as refused:
+        raise TwinRefused(refused.code, refused.reason, request.event_id) from None
+    result = answers.update_result(after, request.event_id, voice.now, request.twins, device.twins)
+    news = answers.changes(device, after, request.event_id, voice)
+    failed = answers.error(topic, request.event_id, voice.now, FAILED, NOT_STORED)
+    return Change(after, (result, *news), failed)
+
+
+def give_back(device: Device, names: Iterable[str], voice: Voice, rules: Rules) -> Device:
+    """Return a device after the node has returned control of desired values to the cloud."""
+    at = _at(device, voice, rules)
+    stored = {name: device.twins.get(name) for name in names}
+    return _with_twins(device, {name: twins.give_back(one, at) for name, one in stored.items() if one is not None}, at)
+
+
+def sync_twins(
+    device: Device, asked: Mapping[str, TwinRequest | None], event_id: str, voice: Voice, rules: Rules
+) -> Change:
+    """Return a device after the cloud has sent values with versions."""
+    at = _at(device, voice, rules)
+    changed = {name: twins.sync(device.twins.get(name), one, at) for name, one in asked.items()}
+    try:
+        after = _with_twins(device, changed, at)
+    except TwinRefused as refused:
+        return Change(device, notes=(f"{device.id}: values of the cloud are not taken: {refused.reason}",))
+    return Change(after, tuple(answers.changes(device, after, event_id, voice)))
+
+
+def apply_object(device: Device, read: DeviceObject, models: Models, voice: Voice, rules: Rules) -> Change:
+    """Return a device after its Device object was stored: the object's description, and its desired values as expected
+    values.
+
+    A desired value that the model forbids is skipped, with a note.
+    """
+    after = replace(device, description=read.description or device.description, has_object=True)
+    if rules.like_kubeedge:
+        return Change(after)
+    at, notes = _at(device, voice, rules), []
+    desired: dict[str, str | None] = {name: None for name, one in device.twins.items() if one.desired is not None}
+    changed: dict[str, Twin | None] = {}
+    for name, value in (desired | read.desired).items():
+        try:
+            changed[name] = twins.desire(device.twins.get(name), value, models.get(name), at)
+        except TwinRefused as refused:
+            notes.append(f"{device.id}: the desired value of {name} is not taken: {refused.reason}")
+    try:
+        after = _with_twins(after, changed, at)
+    except TwinRefused as refused:
+        notes.append(f"{device.id}: the desired values are not taken: {refused.reason}")
+    return Change(after, tuple(answers.changes(device, after, voice.new_id(), voice)), notes=tuple(notes))
+
+
+def set_state(device: Device, state: str, event_id: str, voice: Voice, rules: Rules) -> Change:
+    """Return a device after a mapper or an application has reported its state.
+
+    Raises:
+        TwinRefused: there is no such state.
+    """
+    if state.lower() not in STATES:
+        allowed = f"the state of a device is one of {', '.join(STATES)}"
+        raise TwinRefused(BAD_REQUEST, allowed, event_id)
+    seen = "" if rules.like_kubeedge else device.last_online
+    if state.lower() in ONLINE:
+        seen = datetime.fromtimestamp(voice.now // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    number = device.number + 1
+    after = replace(device, state=state, last_online=seen, number=number, state_due=number)
+    topic = topics.device_topic(device.id, topics.STATE_RESULT)
+    failed = answers.error(topic, event_id, voice.now, FAILED, NOT_STORED)
+    return Change(after, (answers.state_result(after, event_id, voice.now),), failed)
+
+
+def set_attributes(device: Device, given: Mapping[str, Attribute], event_id: str, voice: Voice) -> Change:
+    """Return a device after the cloud has sent attributes; all other attributes stay unchanged."""
+    attributes = {**device.attributes, **given}
+    if len(attributes) > MAX_PROPERTIES:
+        return Change(device, notes=(f"{device.id}: more than {MAX_PROPERTIES} attributes are not taken",))
+    after = replace(device, attributes=attributes)
+    return Change(after, (answers.attributes(after, event_id, voice.now),) if after != device else ())
+
+
+def add(asked: DeviceRequest, event_id: str, node: str, voice: Voice) -> Change:
+    """Return a new device, as the membership describes it."""
+    name = asked.name or asked.id.rpartition("/")[2]
+    device = Device(asked.id, name, asked.description, asked.state, attributes=dict(asked.attributes))
+    change = sync_twins(device, asked.twins, event_id, voice, Rules())
+    return change._replace(publications=(answers.membership(node, event_id, voice.now, [change.device], []),))
+
+
+def join(device: Device, asked: DeviceRequest, event_id: str, voice: Voice) -> Change:
+    """Return a known device after the membership has named it again."""
+    described = replace(device, description=asked.description or device.description)
+    first = set_attributes(described, asked.attributes, event_id, voice) if asked.attributes else Change(described)
+    second = sync_twins(first.device, asked.twins, event_id, voice, Rules())
+    return second._replace(publications=first.publications + second.publications)
+
+
+def _at(device: Device, voice: Voice, rules: Rules) -> At:
+    return At(voice.now, device.number + 1, 0 if rules.like_kubeedge else rules.heartbeat)
+
+
+def _with_twins(device: Device, changed: Mapping[str, Twin | None], at: At) -> Device:
+    """Return the device with these properties; the same object if none has changed."""
+    new = {name: one for name, one in changed.items() if one is not None and one is not device.twins.get(name)}
+    if not new:
+        return device
+    after = replace(device, twins={**device.twins, **new}, number=at.number)
+    if len(after.twins) > MAX_PROPERTIES:
+        raise TwinRefused(TOO_LARGE, f"a device may have {MAX_PROPERTIES} properties, deleted ones included")
+    if after.size > MAX_DEVICE and after.size > device.size:
+        raise TwinRefused(TOO_LARGE, f"the values of one device may have {MAX_DEVICE} characters together")
+    return after

@@ -1,0 +1,156 @@
+"""The devices of the node and their models, from the cloud's membership messages and the stored objects.
+
+A device exists here because a membership message named it, or because its Device object is stored; the object makes up
+for messages that were missed while the node was offline. A device that has an object is removed with it.
+"""
+
+from typing import Final
+
+from beehive import Message, Operation, ResourceType
+from metamanager.rows import parse
+from modules.edge.devicetwin import answers, changes
+from modules.edge.devicetwin.answers import Voice
+from modules.edge.devicetwin.changes import Change, Models, Rules
+from modules.edge.devicetwin.objects import DeviceObject, ModelObject, read_device, read_model
+from modules.edge.devicetwin.requests import DeviceRequest, MembershipRequest
+from modules.edge.devicetwin.slots import Slots
+from modules.edge.devicetwin.state import Device
+from modules.edge.devicetwin.store import UNREADABLE, Stored
+from modules.edge.devicetwin.topics import is_device_id
+
+MAX_DEVICES: Final = 10_000
+"""Largest number of devices of one node."""
+
+Notes = tuple[str, ...]
+
+
+class Members:
+    """The devices and models of the node.
+
+    Args:
+        slots: the devices.
+        node: name of the node.
+        rules: of changes.
+    """
+
+    def __init__(self, slots: Slots, node: str, rules: Rules) -> None:
+        self._slots = slots
+        self._node = node
+        self._rules = rules
+        self._models: dict[str, ModelObject] = {}
+        self._objects: dict[str, DeviceObject] = {}
+
+    def models_of(self, device_id: str) -> Models:
+        """Return the properties of a device's model; empty if the model is not stored here, or models are ignored."""
+        if self._rules.like_kubeedge:
+            return {}
+        found = self._objects.get(device_id)
+        model = self._models.get(found.model) if found is not None else None
+        return model.properties if model is not None else {}
+
+    def named_by(self, device_id: str) -> frozenset[str]:
+        """Return the properties that a device's object names."""
+        found = self._objects.get(device_id)
+        return frozenset(found.desired) if found is not None else frozenset()
+
+    def load(self, stored: Stored, voice: Voice) -> Notes:
+        """Load the stored devices and objects, and apply objects that arrived while the module was not running to their
+        devices.
+        """
+        self._models = {one.id: one for one in stored.models}
+        self._slots.load(stored.devices)
+        there = {one.id for one in stored.objects}
+        notes: Notes = ()
+        for device in stored.devices:
+            if device.has_object and device.id not in there:
+                self._remove(device, "", voice)
+        for one in stored.objects:
+            notes += self._put_object(one, voice)
+        return notes
+
+    def take(self, asked: MembershipRequest, voice: Voice) -> Notes:
+        """Take the cloud's message about the membership."""
+        notes: Notes = ()
+        for one in (*asked.added, *(asked.devices or ())):
+            notes += self._add(one, asked.event_id, voice)
+        for one in asked.removed:
+            device = self._slots.get(one.id)
+            if device is not None and one.id not in self._objects:
+                self._remove(device, asked.event_id, voice)
+        if asked.devices is not None:
+            named = {one.id for one in asked.devices}
+            for device in list(self._slots.all()):
+                if device.id not in named and not device.has_object:
+                    self._remove(device, asked.event_id, voice)
+        return notes
+
+    def take_object(self, message: Message, voice: Voice) -> Notes:
+        """Take a Device or DeviceModel that metamanager has stored, or whose deletion it has stored."""
+        resource = parse(message.route.resource)
+        key = f"{resource.namespace}/{resource.name}"
+        if message.route.operation == Operation.DELETE:
+            return self._delete_object(resource.type, key, _uid(message), voice)
+        try:
+            if resource.type == ResourceType.DEVICE_MODEL:
+                self._models[key] = read_model(message.content_bytes())
+                return ()
+            if resource.type == ResourceType.DEVICE:
+                return self._put_object(read_device(message.content_bytes()), voice, key)
+        except UNREADABLE as error:
+            return (f"{message.route.resource} cannot be read and is not used: {error}",)
+        return ()
+
+    def _delete_object(self, kind: str, key: str, uid: str, voice: Voice) -> Notes:
+        """Handle the deletion of an object; a late deletion of an earlier object with the same name changes nothing."""
+        if kind == ResourceType.DEVICE_MODEL:
+            if _may_delete(self._models.get(key), uid):
+                self._models.pop(key, None)
+        elif kind == ResourceType.DEVICE and _may_delete(self._objects.get(key), uid):
+            self._objects.pop(key, None)
+            device = self._slots.get(key)
+            if device is not None:
+                self._remove(device, "", voice)
+        return ()
+
+    def _put_object(self, read: DeviceObject, voice: Voice, key: str = "") -> Notes:
+        device_id = key or read.id
+        self._objects[device_id] = read
+        device = self._slots.get(device_id)
+        if device is None:
+            notes = self._add(DeviceRequest(device_id, read.metadata.name, read.description), "", voice)
+            device = self._slots.get(device_id)
+            if device is None:
+                return notes
+        change = changes.apply_object(device, read, self.models_of(device_id), voice, self._rules)
+        return self._commit(change)
+
+    def _add(self, asked: DeviceRequest, event_id: str, voice: Voice) -> Notes:
+        if not is_device_id(asked.id):
+            return (f"a device with the id {asked.id[:200]!r} is not taken: namespace/name is wanted",)
+        device = self._slots.get(asked.id)
+        event_id = event_id or voice.new_id()
+        if device is not None:
+            return self._commit(changes.join(device, asked, event_id, voice))
+        if len(self._slots) >= MAX_DEVICES:
+            return (f"the device {asked.id} is not taken: a node has at most {MAX_DEVICES}",)
+        return self._commit(changes.add(asked, event_id, self._node, voice))
+
+    def _remove(self, device: Device, event_id: str, voice: Voice) -> None:
+        said = answers.membership(self._node, event_id or voice.new_id(), voice.now, [], [device])
+        self._slots.remove(device.id, (said,))
+
+    def _commit(self, change: Change) -> Notes:
+        self._slots.change(change.device, change.publications, change.failed)
+        return change.notes
+
+
+def _uid(message: Message) -> str:
+    """Return the uid of the object in a message; empty if it names none."""
+    try:
+        return read_device(message.content_bytes()).metadata.uid
+    except UNREADABLE:
+        return ""
+
+
+def _may_delete(found: DeviceObject | ModelObject | None, uid: str) -> bool:
+    return found is None or not uid or uid == found.metadata.uid or not found.metadata.uid

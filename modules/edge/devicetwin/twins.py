@@ -1,0 +1,218 @@
+"""The effect of a message on one property: the state machine of KubeEdge's twins, without its defects. Pure.
+
+A local change (by an application or a mapper) raises the edge's version of each side that it sets. A change from the
+cloud carries versions, and is refused if the stored ones are higher; the cloud then receives the stored value. A
+desired value in the Device object counts as the cloud's change of the expected side.
+"""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from modules.edge.devicetwin.errors import TwinRefused
+from modules.edge.devicetwin.past import extended
+from modules.edge.devicetwin.requests import TwinRequest, Version
+from modules.edge.devicetwin.state import APPLICATION, CLOUD, DELETED, Side, Twin
+from modules.edge.devicetwin.values import ModelProperty, check_kind, check_model, check_type, check_writable, twin_type
+
+
+class At(NamedTuple):
+    """The time of a change, its number among the device's changes, and its rules."""
+
+    now: int
+    """Milliseconds since the Unix epoch."""
+    number: int
+    """Number of the change, see `Device.number`."""
+    heartbeat: int = 0
+    """Milliseconds in which a repeated value does not count as a change; with 0 it always counts, as in KubeEdge."""
+    by: str = APPLICATION
+    """The writer of expected values."""
+
+
+def update(stored: Twin | None, asked: TwinRequest | None, model: ModelProperty | None, at: At) -> Twin | None:
+    """Return a property after a local change; the same object if nothing changed.
+
+    Args:
+        stored: the property; None if there is none.
+        asked: the change; None deletes an optional property.
+        model: of the property; None if the device's model does not have it.
+        at: the time and number of the change.
+
+    Raises:
+        TwinRefused: a value does not have the property's type, or the model forbids it.
+    """
+    if asked is None:
+        return _deleted(stored, at)
+    if model is not None:
+        _check(asked, model)
+    twin = stored if stored is not None and stored.is_live else _begun(stored, asked, model)
+    actual = _set(twin.actual, asked.actual, twin.type, at)
+    expected = _set(twin.expected, asked.expected, twin.type, at, at.by)
+    changed = replace(
+        twin,
+        actual=actual,
+        past=twin.past if actual is twin.actual or asked.actual is None else extended(twin.past, asked.actual, at.now),
+        optional=twin.optional and asked.optional is not False,
+    )
+    changed = _with_expected(changed, expected, at)
+    return stored if stored is not None and changed == stored else changed
+
+
+def sync(stored: Twin | None, asked: TwinRequest | None, at: At) -> Twin | None:
+    """Return a property after a change from the cloud.
+
+    A side for which the cloud's version is too old stays as it is and becomes due, so that the cloud receives it. A
+    value without a version, or of the wrong type, is skipped.
+    """
+    if asked is None:
+        return stored
+    if asked.type == DELETED:
+        return _deleted_by_cloud(stored, asked, at)
+    twin = stored if stored is not None and stored.is_live else _begun(stored, asked, None)
+    expected = _synced(twin.expected, asked.expected, asked.expected_version, twin.type, at)
+    refused = expected is not None and expected is not twin.expected and expected.due == at.number
+    actual = twin.actual
+    if not refused:
+        actual = _synced(twin.actual, asked.actual, asked.actual_version, twin.type, at)
+    if expected is twin.expected and actual is twin.actual and (stored is None or not stored.is_live):
+        return stored
+    twin = _with_expected(twin, expected, at)
+    return replace(twin, actual=actual, optional=twin.optional and asked.optional is not False)
+
+
+def desire(stored: Twin | None, desired: str | None, model: ModelProperty | None, at: At) -> Twin | None:
+    """Return a property after the Device object was read.
+
+    Args:
+        stored: the property; None if there is none.
+        desired: the object's desired value, empty for none; None if the object does not have the property.
+        model: of the property.
+        at: the time and number of the change.
+
+    Raises:
+        TwinRefused: the value does not have the property's type, or the model forbids it.
+    """
+    before = stored.desired if stored is not None else None
+    if desired == before or (not desired and not before):
+        return stored
+    if desired and model is not None:
+        check_writable(model)
+        check_model(model, desired)
+    live = stored is not None and stored.is_live
+    twin = stored if stored is not None and live else _begun(stored, TwinRequest(), model)
+    old = twin.expected or Side()
+    if not desired and old.value != before:
+        return replace(twin, desired=desired)  # the node has set another value meanwhile
+    if desired:
+        check_type(twin.type, desired)
+    expected = replace(old, value=desired or "", timestamp=_time(old, at), cloud=old.cloud + 1, due=0, told=True, by="")
+    return _with_expected(replace(twin, desired=desired), expected, at)
+
+
+def give_back(stored: Twin, at: At) -> Twin:
+    """Return a property whose expected value is under the cloud's control again; the same object if it already was."""
+    value, old = stored.desired or "", stored.expected
+    if old is None or (old.value or "") == value:
+        return stored
+    expected = replace(old, value=value, timestamp=_time(old, at), edge=old.edge + 1, due=at.number, by="")
+    return _with_expected(stored, expected, at)
+
+
+def differs(twin: Twin) -> bool:
+    """Return whether a property has an expected value that differs from its actual one."""
+    expected = twin.expected.value if twin.expected is not None else None
+    return bool(expected) and twin.is_live and (twin.actual is None or twin.actual.value != expected)
+
+
+def _check(asked: TwinRequest, model: ModelProperty) -> None:
+    if asked.expected:
+        check_writable(model)
+        check_model(model, asked.expected)
+    if asked.actual is not None:
+        check_model(model, asked.actual)
+
+
+def _begun(stored: Twin | None, asked: TwinRequest, model: ModelProperty | None) -> Twin:
+    """Return a new property, or a deleted one that is created again and keeps its versions."""
+    kind = asked.type or twin_type(model)
+    optional = asked.optional is not False
+    if stored is None:
+        return Twin(optional=optional, type=kind)
+    return replace(stored, optional=optional, type=kind, desired=None)
+
+
+def _with_expected(twin: Twin, expected: Side | None, at: At) -> Twin:
+    """Return a property with an expected value; a different value is added to its history."""
+    before = twin.expected
+    was = (before.value, before.by) if before is not None else (None, "")
+    if expected is None or expected.value is None or was == (expected.value, expected.by):
+        return replace(twin, expected=expected)
+    past = extended(twin.past_expected, expected.value, at.now, expected.by or CLOUD)
+    return replace(twin, expected=expected, past_expected=past)
+
+
+def _set(side: Side | None, value: str | None, kind: str, at: At, by: str = "") -> Side | None:
+    if value is None:
+        check_kind(kind)
+        return side
+    if value or kind not in ("", "string"):
+        check_type(kind, value)
+    old = side or Side()
+    if value == old.value and 0 <= at.now - old.timestamp < at.heartbeat:
+        return side
+    return replace(old, value=value, timestamp=_time(old, at), edge=old.edge + 1, due=at.number, by=by)
+
+
+def _time(side: Side, at: At) -> int:
+    """Return the time of a change. It grows even if the node's clock is set back, because the cloud accepts no older
+    value.
+    """
+    return max(at.now, side.timestamp + 1)
+
+
+def _deleted(stored: Twin | None, at: At) -> Twin | None:
+    if stored is None or not stored.is_live or not stored.optional:
+        return stored
+    return replace(stored, expected=_emptied(stored.expected, at), actual=_emptied(stored.actual, at), type=DELETED)
+
+
+def _emptied(side: Side | None, at: At) -> Side | None:
+    if side is None:
+        return None
+    return replace(side, value=None, timestamp=_time(side, at), edge=side.edge + 1, due=at.number)
+
+
+def _deleted_by_cloud(stored: Twin | None, asked: TwinRequest, at: At) -> Twin | None:
+    if stored is None or not stored.is_live:
+        return stored
+    versions = (asked.expected_version, asked.actual_version)
+    sides = (stored.expected, stored.actual)
+    for side, version in zip(sides, versions, strict=True):
+        if side is not None and version is not None and _is_older(version, side):
+            due = [None if one is None else replace(one, due=at.number) for one in sides]
+            return replace(stored, expected=due[0], actual=due[1])
+    ended = [_ended(side, version, at) for side, version in zip(sides, versions, strict=True)]
+    return replace(stored, expected=ended[0], actual=ended[1], type=DELETED)
+
+
+def _ended(side: Side | None, version: Version | None, at: At) -> Side | None:
+    if side is None:
+        return None
+    cloud, edge = version if version is not None else (side.cloud, side.edge)
+    return Side(None, at.now, cloud, edge, told=True)
+
+
+def _synced(side: Side | None, value: str | None, version: Version | None, kind: str, at: At) -> Side | None:
+    if value is None or version is None:
+        return side
+    if side is not None and _is_older(version, side):
+        return replace(side, due=at.number)
+    try:
+        check_type(kind, value)
+    except TwinRefused:
+        return side
+    return Side(value, at.now, version.cloud, version.edge, told=True)
+
+
+def _is_older(version: Version, side: Side) -> bool:
+    return side.cloud > version.cloud or side.edge > version.edge

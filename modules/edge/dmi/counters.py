@@ -1,0 +1,59 @@
+"""Counters of the mappers' registrations and reports, and their collector for Prometheus."""
+
+from collections import Counter
+from typing import Final
+
+from beehive.exposition import Collector, CounterFamily, MetricFamily
+
+MOST_MAPPERS: Final = 200
+"""Largest number of mappers with counters of their own, since their names come from outside."""
+
+OTHERS: Final = "(others)"
+STORED: Final = "stored"
+
+
+class DmiCounters:
+    """Counts since the process started. They outlive the module's restarts."""
+
+    def __init__(self) -> None:
+        self.registrations = 0
+        """Registrations that were answered."""
+        self.reports: Counter[tuple[str, str]] = Counter()
+        """Calls by mapper (empty for none) and result: `stored`, or the gRPC status of the refusal."""
+        self._mappers: set[str] = set()
+
+    def stored(self, mapper: str) -> None:
+        """Count a report that is stored."""
+        self._count(mapper, STORED)
+
+    def refused(self, mapper: str, status: str) -> None:
+        """Count a call that is refused."""
+        self._count(mapper, status)
+
+    def _count(self, mapper: str, result: str) -> None:
+        if mapper not in self._mappers:
+            if len(self._mappers) >= MOST_MAPPERS:
+                mapper = OTHERS
+            self._mappers.add(mapper)
+        self.reports[mapper, result] += 1
+
+
+class DmiCollector(Collector):
+    """Exports the counters.
+
+    Args:
+        counters: of the module dmi.
+    """
+
+    def __init__(self, counters: DmiCounters) -> None:
+        self._counters = counters
+
+    def collect(self) -> list[MetricFamily]:
+        """Return the present values."""
+        registrations = CounterFamily("dmi_registrations", "Registrations of mappers that were answered.")
+        registrations.add_metric([], self._counters.registrations)
+        text = "Calls of mappers by result: stored, or the gRPC status of the refusal."
+        reports = CounterFamily("dmi_reports", text, ["mapper", "result"])
+        for (mapper, result), number in sorted(self._counters.reports.copy().items()):
+            reports.add_metric([mapper, result], number)
+        return [registrations, reports]

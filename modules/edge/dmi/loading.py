@@ -1,0 +1,112 @@
+"""Reads the stored Devices and DeviceModels when the first mapper registers, and follows their changes."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from beehive import BeehiveError, Message, Module, ModuleName, Operation, ResourceType
+from metamanager.client import AsyncMetaClient, CallError
+from modules.edge.dmi.catalogue import Catalogue, Mark
+from modules.edge.dmi.objects import read_mapped_device, read_mapped_model
+
+_log = logging.getLogger(__name__)
+
+TWIN_SECONDS: Final = 30.0
+"""Seconds for devicetwin's answer; devicetwin first reads its devices from the store."""
+
+Then = Callable[[BeehiveError | None], None]
+
+
+class CatalogueLoader:
+    """Fills a catalogue from the node's store when it is first needed; until then changes cost nothing.
+
+    Args:
+        module: dmi.
+        meta: the store.
+        catalogue: to fill.
+    """
+
+    def __init__(self, module: Module, meta: AsyncMetaClient, catalogue: Catalogue) -> None:
+        self._module = module
+        self._meta = meta
+        self._catalogue = catalogue
+        self._is_loaded = False
+        self._waiting: list[Then] = []
+        self._held: list[Message] = []
+
+    def when_loaded(self, then: Then) -> None:
+        """Call `then` when the stored objects have been read, or with the reason why they cannot be read."""
+        if self._is_loaded:
+            then(None)
+            return
+        self._waiting.append(then)
+        if len(self._waiting) == 1:
+            self._meta.list_all(ResourceType.DEVICE_MODEL, then=self._models_read)
+
+    def changed(self, message: Message) -> set[Mark]:
+        """Apply a stored or deleted Device or DeviceModel, or the desired values of the node's owner, and return the
+        objects to send to mappers.
+        """
+        if self._is_loaded:
+            return self._take(message)
+        if self._waiting:
+            self._held.append(message)
+        return set()
+
+    def _models_read(self, rows: list[bytes] | CallError) -> None:
+        if isinstance(rows, CallError):
+            self._ended(rows)
+            return
+        for text in rows:
+            self._put(ResourceType.DEVICE_MODEL, text)
+        self._meta.list_all(ResourceType.DEVICE, then=self._devices_read)
+
+    def _devices_read(self, rows: list[bytes] | CallError) -> None:
+        if isinstance(rows, CallError):
+            self._ended(rows)
+            return
+        for text in rows:
+            self._put(ResourceType.DEVICE, text)
+        asked = self._module.message(ResourceType.DEVICE_TWIN, Operation.QUERY)
+        self._module.request(ModuleName.DEVICETWIN, asked, TWIN_SECONDS, self._desired_read)
+
+    def _desired_read(self, answer: Message | BeehiveError) -> None:
+        if isinstance(answer, BeehiveError):
+            self._ended(answer)
+            return
+        for device, values in answer.content_as(dict[str, dict[str, str]]).items():
+            self._catalogue.put_desired(device, values)
+        self._ended(None)
+
+    def _ended(self, error: BeehiveError | None) -> None:
+        held, self._held = self._held, []
+        waiting, self._waiting = self._waiting, []
+        self._is_loaded = error is None
+        if error is None:
+            for message in held:
+                self._take(message)
+        for then in waiting:
+            then(error)
+
+    def _take(self, message: Message) -> set[Mark]:
+        namespace, _, rest = message.route.resource.partition("/")
+        kind, _, name = rest.partition("/")
+        if kind == ResourceType.DEVICE_TWIN:
+            return self._catalogue.put_desired(f"{namespace}/{name}", message.content_as(dict[str, str]))
+        if message.route.operation == Operation.DELETE:
+            removed = (
+                self._catalogue.remove_model if kind == ResourceType.DEVICE_MODEL else self._catalogue.remove_device
+            )
+            return removed(f"{namespace}/{name}")
+        return self._put(kind, message.content_bytes())
+
+    def _put(self, kind: str, text: bytes) -> set[Mark]:
+        try:
+            if kind == ResourceType.DEVICE_MODEL:
+                return self._catalogue.put_model(read_mapped_model(text))
+            return self._catalogue.put_device(read_mapped_device(text))
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            _log.error("a stored %s cannot be read, and its mapper is not told: %s", kind, error)
+            return set()

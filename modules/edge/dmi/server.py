@@ -1,0 +1,114 @@
+"""The socket `dmi.sock`, which mappers call; its gRPC server starts with the first of them."""
+
+import grp
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from beehive.clock import Clock
+from beehive.files.advice import advice
+from edged.server.listening import short_name
+from edged.socket_activation import ActivatedServer
+
+if TYPE_CHECKING:
+    import pykka
+
+    from modules.edge.dmi.grpc_server import GrpcServer
+
+SOCKET_MODE: Final = 0o660
+"""Mode of the socket: its owner and its group may connect."""
+
+Ask = Callable[[Any], "pykka.Future[Any]"]
+"""Lets the module take a request; called on any thread. The future has the answer, or MapperCallRefused."""
+
+
+class DmiSocketError(Exception):
+    """The server cannot listen on its socket; the text says what to do."""
+
+
+class DmiServer:
+    """Serves DeviceManagerService on a unix socket.
+
+    Args:
+        path: of the socket; `dmi.sock` in KubeEdge.
+        group: the group that may connect, a name or a number; empty for the process's.
+        ask: the module.
+        clock: for the end of a gRPC server without connections.
+    """
+
+    def __init__(self, path: Path, group: str, ask: Ask, clock: Clock) -> None:
+        self._path = path
+        self._group = group
+        self._ask = ask
+        self._clock = clock
+        self._inode = 0
+        self._server: ActivatedServer | None = None
+
+    def start(self) -> None:
+        """Bind the socket and start to answer calls. Raises DmiSocketError."""
+        try:
+            self._server = ActivatedServer(self._bind(), self._serve, self._clock)
+        except (OSError, KeyError) as error:
+            why = advice(error) if isinstance(error, OSError) else str(error)
+            raise DmiSocketError(f"mappers cannot register on {self._path}: {why}") from error
+
+    def stop(self) -> None:
+        """Refuse new calls, and end the running ones."""
+        with suppress(OSError):
+            if self._inode and self._path.lstat().st_ino == self._inode:
+                self._path.unlink()
+        if self._server is not None:
+            self._server.stop(None)
+
+    def _serve(self) -> "GrpcServer":
+        from modules.edge.dmi.grpc_server import GrpcServer  # noqa: PLC0415 - 21 MB, with the first mapper
+
+        return GrpcServer(self._ask)
+
+    def _bind(self) -> socket.socket:
+        """Return a listening socket. Bind under another name, and rename the socket once its mode and group are set:
+        nobody else can open it before, and the umask, which all threads share, does not change.
+        """
+        making = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        _refuse_served(self._path)
+        making.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with short_name(making) as name:
+                listening.bind(name)
+            if self._group:
+                os.chown(making, -1, _group_id(self._group))
+            making.chmod(SOCKET_MODE)
+            listening.listen()
+            making.rename(self._path)
+        except BaseException:
+            listening.close()
+            making.unlink(missing_ok=True)
+            raise
+        self._inode = self._path.lstat().st_ino
+        return listening
+
+
+def _refuse_served(path: Path) -> None:
+    """Raise OSError if another process serves on the socket; a socket left by a killed process is replaced."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            with short_name(path) as name:
+                probe.connect(name)
+        except OSError:
+            return
+    raise OSError("another process serves on it: choose another modules.deviceTwin.dmiSockPath")
+
+
+def _group_id(group: str) -> int:
+    if group.isdecimal():
+        return int(group)
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise OSError(f"there is no group {group!r}: make it, or change modules.deviceTwin.dmiSockGroup") from None

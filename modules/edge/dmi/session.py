@@ -1,0 +1,194 @@
+"""One registered mapper: the objects that it gets, and the times of the calls to it."""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from beehive import Module, Timer
+from beehive.backoff import Backoff
+from modules.edge.dmi.catalogue import Catalogue, Key
+from modules.edge.dmi.connection import LookAtSocket, MapperCall, MapperCaller, MapperConnection, Outcome
+from modules.edge.dmi.mappers import MapperRow
+from modules.edge.dmi.peer import MapperStep, Peer
+from protos.dmi.v1beta1 import api_pb2 as dmi
+
+_log = logging.getLogger(__name__)
+
+SETTLE_SECONDS: Final = 0.5
+"""Seconds between a registration and the first call: a mapper opens its socket only after the answer."""
+
+FIRST_DELAY: Final = 1.0
+LONGEST_DELAY: Final = 60.0
+"""Bounds in seconds of the random delay before an unreachable mapper is called again."""
+
+MOST_BYTES: Final = 3 * 1024 * 1024
+MOST_SECONDS: Final = 0.4
+"""Bounds of the answer to a registration: gRPC clients accept 4 MiB, and a mapper waits for one second. Later calls
+send the rest."""
+
+
+class MapperSession:
+    """A registered mapper, on the module's thread.
+
+    Args:
+        module: dmi.
+        row: the mapper.
+        catalogue: of the objects that it should have.
+    """
+
+    def __init__(self, module: Module, row: MapperRow, catalogue: Catalogue) -> None:
+        self._module = module
+        self._catalogue = catalogue
+        self._peer = Peer(row.protocol, catalogue)
+        self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
+        self._timer: Timer | None = None
+        self._not_before = 0.0
+        self._is_busy = self._is_looking = self._is_away = self._is_closed = False
+        self._connection: MapperConnection | None = None
+        self.row = row
+        self._connect()
+
+    def begin(self) -> None:
+        """Send everything to a mapper that registered with an earlier process of edgecore."""
+        self._peer.forget()
+        self._pump()
+
+    def register(self, row: MapperRow, *, with_data: bool) -> dmi.MapperRegisterResponse:
+        """Take a registration, and return its answer; with `with_data` it contains the mapper's objects, within bounds.
+
+        Objects that the answer lacks are sent soon afterwards, by calls.
+        """
+        self._disconnect()
+        self.row = row
+        self._connect()
+        self._is_away = False
+        self._backoff.reset()
+        self._peer.begin()
+        answer = self._answer() if with_data else dmi.MapperRegisterResponse()
+        self._not_before = self._module.clock.monotonic() + SETTLE_SECONDS
+        self._pump()
+        return answer
+
+    def mark(self, keys: Iterable[Key]) -> None:
+        """Send changed objects to the mapper."""
+        self._peer.mark(keys)
+        self._pump()
+
+    def tell_again(self, device: str) -> None:
+        """Send the mapper a device again that it may have lost, or could not open."""
+        self._peer.doubt(Key("device", device))
+        self._pump()
+
+    def look(self) -> None:
+        """Check whether the mapper has made a new socket, and if so, send it everything."""
+        settled = self._module.clock.monotonic() >= self._not_before
+        if self._connection is not None and not self._is_busy and not self._is_looking and (settled or self._is_away):
+            self._is_looking = True
+            module, connection = self._module, self._connection
+
+            def done(is_new: bool) -> None:
+                module.call_soon(lambda: self._looked(is_new=is_new) if self._connection is connection else None)
+
+            self._caller.tell(LookAtSocket(done))
+
+    def close(self) -> None:
+        """Stop calling the mapper."""
+        self._is_closed = True
+        self._disconnect()
+
+    def _connect(self) -> None:
+        path = self.row.socket
+        if path is None:
+            _log.warning("mapper %s has no address: it reports, and is told nothing", self.row.name)
+            return
+        self._connection = MapperConnection(path)
+        self._caller = self._module.start_actor(MapperCaller, self._connection, name=f"dmi/{self.row.name}")
+        self._is_busy = self._is_looking = False
+
+    def _disconnect(self) -> None:
+        self._cancel_timer()
+        if self._connection is not None:
+            self._connection.close()
+            self._caller.stop(block=False)
+            self._connection = None
+
+    def _answer(self) -> dmi.MapperRegisterResponse:
+        answer = dmi.MapperRegisterResponse()
+        size, until = 0, self._module.clock.monotonic() + MOST_SECONDS
+        for key in self._catalogue.keys(self.row.protocol):
+            wanted = self._catalogue.wanted(self.row.protocol, key)
+            if wanted is None:
+                continue
+            size += wanted.message.ByteSize() + 8
+            if size > MOST_BYTES or self._module.clock.monotonic() > until:
+                break
+            if isinstance(wanted.message, dmi.DeviceModel):
+                answer.modelList.append(wanted.message)
+            elif isinstance(wanted.message, dmi.Device):
+                answer.deviceList.append(wanted.message)
+                self._note(key, wanted.notes)
+            self._peer.told(key, wanted.digest)
+        return answer
+
+    def _pump(self) -> None:
+        if self._is_busy or self._is_closed or self._connection is None:
+            return
+        self._cancel_timer()
+        now = self._module.clock.monotonic()
+        following = self._peer.next(now) if now >= self._not_before else self._not_before - now
+        if isinstance(following, MapperStep):
+            self._call(following, self._connection)
+        elif following is not None:
+            self._timer = self._module.after(following, self._pump)
+
+    def _call(self, step: MapperStep, connection: MapperConnection) -> None:
+        self._is_busy = True
+        self._note(step.key, step.notes)
+        module = self._module
+
+        def done(outcome: Outcome) -> None:
+            module.call_soon(lambda: self._called(step, outcome) if self._connection is connection else None)
+
+        self._caller.tell(MapperCall(step.method, step.request, step.answer, done))
+
+    def _called(self, step: MapperStep, outcome: Outcome) -> None:
+        self._is_busy = False
+        now = self._module.clock.monotonic()
+        if outcome.is_away:
+            self._gone(outcome.text, now)
+        else:
+            if self._is_away:
+                _log.info("mapper %s is back, and is told everything", self.row.name)
+            self._is_away = False
+            self._backoff.reset()
+            if outcome.is_new:
+                self._peer.forget()
+            elif not outcome.code or (step.digest is None and outcome.code == "NOT_FOUND"):
+                self._peer.succeeded(step)
+            elif self._peer.failed(step, now, self._module.clock.random) <= 2:
+                what = f"{step.method} of {step.key.id}"
+                _log.warning("mapper %s refuses %s: %s; %s", self.row.name, what, outcome.text, outcome.code)
+        self._pump()
+
+    def _gone(self, why: str, now: float) -> None:
+        if not self._is_away:
+            _log.warning("mapper %s does not answer on %s: %s", self.row.name, self.row.socket, why)
+        self._is_away = True
+        self._peer.forget()
+        self._not_before = now + max(FIRST_DELAY / 2, self._backoff.next(self._module.clock.random))
+
+    def _looked(self, *, is_new: bool) -> None:
+        self._is_looking = False
+        if is_new and not self._is_busy and not self._is_closed:
+            self._peer.forget()
+            self._not_before = min(self._not_before, self._module.clock.monotonic() + SETTLE_SECONDS)
+            self._pump()
+
+    def _note(self, key: Key, notes: tuple[str, ...]) -> None:
+        for note in notes:
+            _log.warning("%s: %s", key.id, note)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

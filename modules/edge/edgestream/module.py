@@ -1,0 +1,130 @@
+"""The module edgestream: keeps a tunnel to the cloud for logs, exec, attach and metrics of this node."""
+
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final
+
+from beehive import Actor, Group, Message, Module, ModuleName, handles
+from beehive.backoff import Backoff
+from beehive.errors import BeehiveError
+from modules.edge.edgestream.counters import StreamCounters
+from modules.edge.edgestream.session import TunnelSession
+from modules.edge.edgestream.tunnel import DialNode, MakeLink
+
+_log = logging.getLogger(__name__)
+
+BASE: Final = 1.0
+"""Upper bound of the delay after the first failure, in seconds; it doubles with each one."""
+LIMIT: Final = 30.0
+"""Largest upper bound of the delay. KubeEdge dials every 2 s without jitter."""
+STEADY: Final = 10.0
+"""Seconds after which a tunnel counts as one that worked."""
+
+
+class TunnelRunner(Actor):
+    """Runs each session until its tunnel ends, and tells `ended`; reads no other message meanwhile."""
+
+    def __init__(self, ended: Callable[[TunnelSession, BeehiveError], None]) -> None:
+        super().__init__()
+        self._ended = ended
+
+    def on_receive(self, message: object) -> None:
+        """Run a session until its tunnel ends."""
+        if isinstance(message, TunnelSession):
+            self._ended(message, message.run())
+
+
+class StreamsRunner(Actor):
+    """Serves the streams of each session until its tunnel ends; reads no other message meanwhile."""
+
+    def on_receive(self, message: object) -> None:
+        """Serve the streams of a session."""
+        if isinstance(message, TunnelSession):
+            message.serve()
+
+
+class EdgeStream(Module):
+    """Dials the cloud, and dials again when the tunnel ends.
+
+    It takes no messages: what comes through the tunnel goes to the node's own server.
+
+    Args:
+        make_link: makes a link for each attempt.
+        dial_node: connects to the node's own server.
+        counters: outlive a restart of the module.
+    """
+
+    name = ModuleName.EDGESTREAM
+    group = Group.EDGESTREAM
+
+    def __init__(self, make_link: MakeLink, dial_node: DialNode, counters: StreamCounters) -> None:
+        super().__init__()
+        self._make_link = make_link
+        self._dial_node = dial_node
+        self._counters = counters
+        self._backoff = Backoff(BASE, LIMIT)
+        self._session: TunnelSession | None = None
+        self._up_since: float | None = None
+
+    def on_start(self) -> None:
+        """Dial."""
+        self._counters.open.clear()
+        self._streams = self.start_actor(StreamsRunner)
+        self._tunnel = self.start_actor(TunnelRunner, self._tell_end)
+        self._dial()
+
+    def on_stop(self) -> None:
+        """Close the tunnel."""
+        self._close()
+
+    def on_failure(
+        self,
+        exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the tunnel; the restarted module dials a new one."""
+        self._close()
+        super().on_failure(exception_type, exception_value, traceback)
+
+    @handles()
+    def ignore(self, message: Message) -> None:
+        """Ignore messages: nobody sends any to this module."""
+        _log.debug("not for edgestream: %s %s", message.route.operation, message.route.resource[:200])
+
+    def _dial(self) -> None:
+        session = TunnelSession(self._make_link(), self._dial_node, self.clock, self._counters, self._tell_opened)
+        self._session = session
+        self._tunnel.tell(session)
+
+    def _tell_opened(self) -> None:
+        """Note that the tunnel is up; on the link's thread."""
+        if self._session is not None:
+            self._streams.tell(self._session)
+        self.call_soon(self._opened)
+
+    def _tell_end(self, session: TunnelSession, error: BeehiveError) -> None:
+        """Note the end of a tunnel; on the link's thread."""
+        self.call_soon(lambda: self._ended(session, error))
+
+    def _opened(self) -> None:
+        self._up_since = self.clock.monotonic()
+        self._counters.connected = True
+        self._counters.connections += 1
+        _log.info("the stream tunnel to the cloud is open")
+
+    def _ended(self, session: TunnelSession, error: BeehiveError) -> None:
+        up = 0.0 if self._up_since is None else self.clock.monotonic() - self._up_since
+        self._up_since, self._session = None, None
+        self._counters.connected = False
+        if up >= STEADY:
+            self._backoff.reset()
+        delay = self._backoff.next(self.clock.random)
+        _log.warning("no stream tunnel to the cloud: %s; next try in %.1f s", session.complaint or error, delay)
+        self.after(delay, self._dial)
+
+    def _close(self) -> None:
+        self._counters.connected = False
+        if self._session is not None:
+            self._session.close()

@@ -1,0 +1,259 @@
+"""One tunnel with its streams.
+
+Two threads serve it. The link's thread reads and writes the tunnel, and only decodes frames. The streams' thread owns
+the streams: it polls their connections to the node's own server, and never waits for one of them. So a container that
+does not read, or a caller that does not, stops its own stream; only the bytes for a container have no credit in
+KubeEdge's protocol, so that a full stream holds up the tunnel for a moment, and is removed if it takes nothing then.
+
+Every stream that the cloud asks for ends with exactly one frame `remove`, however it ends: KubeEdge's callers hang
+without one. A reason in it is ours; KubeEdge ignores it.
+"""
+
+import logging
+import select
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from beehive import Clock
+from beehive.errors import BeehiveError
+from beehive.http.errors import HttpError
+from modules.edge.edgestream.counters import StreamCounters
+from modules.edge.edgestream.intake import Intake
+from modules.edge.edgestream.routes import check, refusal
+from modules.edge.edgestream.stream import STALLED, Stream
+from modules.edge.edgestream.tunnel import DialNode, TunnelLink
+from modules.streams import connect
+from modules.streams.connect import ConnectError, StreamRequest
+from modules.streams.frames import CONNECTS, MAX_DATA, Frame, FrameError, FrameType, data_frames, decode
+
+_log = logging.getLogger(__name__)
+
+MOST_STREAMS: Final = 24
+"""Streams at one time. The node's server has 32, of which some are left for the node's owner."""
+
+_TOO_LONG: Final = -1
+"""Type of a frame that was too long, which no frame on the wire can have."""
+_LONGEST_REASON: Final = 300
+
+
+class TunnelSession:
+    """One tunnel, from dialling to its end (`TunnelEvents`); used once.
+
+    Args:
+        link: to the cloud.
+        dial: connects to the node's own server.
+        clock: for the time that a stream may hold up the tunnel.
+        counters: of edgestream.
+        on_open: called on the link's thread when the tunnel is up.
+    """
+
+    def __init__(
+        self, link: TunnelLink, dial: DialNode, clock: Clock, counters: StreamCounters, on_open: Callable[[], None]
+    ) -> None:
+        self._link = link
+        self._dial = dial
+        self._clock = clock
+        self._counters = counters
+        self._on_open = on_open
+        self._intake = Intake()
+        self._streams: dict[int, Stream] = {}
+        self._sent: deque[Callable[[], None]] = deque()
+        """For each frame that the cloud has not confirmed, what its confirmation does."""
+        self._is_open = False
+        self.complaint = ""
+        """Why this side or the cloud gave up a tunnel that worked; empty otherwise."""
+
+    def run(self) -> BeehiveError:
+        """Dial and serve the tunnel until it ends, and return why; on the link's thread."""
+        try:
+            return self._link.run(self)
+        finally:
+            self._intake.close()
+            if not self._is_open:
+                self._intake.release()
+
+    def serve(self) -> None:
+        """Serve the streams until the tunnel ends, and close them all; on the streams' thread."""
+        try:
+            while True:
+                patience = self._take_frames()  # resets the bell; what comes after that rings again
+                if self._intake.closed:
+                    return
+                self._poll(patience)
+        finally:
+            for number in list(self._streams):
+                self._forget(number)
+            self._intake.release()
+
+    def close(self) -> None:
+        """End the tunnel; any thread."""
+        self._intake.close()
+        self._link.close()
+
+    def opened(self) -> None:
+        """Begin to serve streams."""
+        self._is_open = True
+        self._on_open()
+
+    def received(self, frame: bytes) -> None:
+        """Take a frame of the cloud."""
+        try:
+            read = decode(frame)
+        except FrameError as error:
+            self._give_up(f"the cloud sent what is no frame: {error}")
+            return
+        if read.kind == FrameType.CLOSE:
+            self._give_up(f"the cloud closed the tunnel: {_printable(read.data)}")
+        elif len(read.data) > MAX_DATA:
+            self._intake.put(Frame(read.connection, _TOO_LONG))
+        else:
+            self._intake.put(read)
+
+    def skipped(self, head: bytes, size: int) -> None:
+        """Remove the stream that a discarded frame belongs to; its bytes are lost."""
+        try:
+            self._intake.put(Frame(decode(head).connection, _TOO_LONG))
+        except FrameError as error:
+            self._give_up(f"the cloud sent {size} bytes that are no frame: {error}")
+
+    def confirmed(self, frames: int) -> None:
+        """Let the streams go on whose frames the cloud has read."""
+        self._intake.confirm(frames)
+
+    def _give_up(self, why: str) -> None:
+        self.complaint = why
+        self._link.close()
+
+    def _take_frames(self) -> float | None:
+        """Handle the frames that wait; return the seconds after which the first of them has waited too long for its
+        stream to take bytes, None if none waits.
+        """
+        for _ in range(self._intake.take_confirmed()):
+            self._sent.popleft()()
+        while (frame := self._intake.head()) is not None:
+            stream = self._streams.get(frame.connection)
+            if frame.kind == FrameType.DATA and stream is not None and stream.is_full:
+                left = self._patience(stream)
+                if left > 0:
+                    return left
+                self._end(stream, "the container takes no bytes, and held up the other streams")
+            self._intake.drop_head()
+            self._handle(frame)
+        return None
+
+    def _patience(self, stream: Stream) -> float:
+        """Return how much longer a full stream may hold up the tunnel."""
+        now = self._clock.monotonic()
+        if stream.stalled_since is None:
+            stream.stalled_since = now
+        return stream.stalled_since + STALLED - now
+
+    def _handle(self, frame: Frame) -> None:
+        stream = self._streams.get(frame.connection)
+        if frame.kind in CONNECTS:
+            self._open(FrameType(frame.kind), frame)
+        elif stream is None:
+            _log.debug("a frame of type %d for stream %d, which is not open", frame.kind, frame.connection)
+        elif frame.kind == FrameType.DATA:
+            self._counters.received += len(frame.data)
+            stream.hold(frame.data)
+        elif frame.kind == FrameType.REMOVE:
+            stream.write()  # what came just before
+            self._end(stream)
+        elif frame.kind == _TOO_LONG:
+            self._end(stream, f"a frame had more than {MAX_DATA} bytes of data")
+        else:
+            _log.debug("a frame of the unknown type %d", frame.kind)
+
+    def _open(self, kind: FrameType, frame: Frame) -> None:
+        number = frame.connection
+        if number in self._streams or not number:
+            _log.warning("the cloud opens stream %d, which is open already or none", number)
+            return
+        try:
+            request = connect.decode(frame.data)
+            if request.connection != number:
+                raise ConnectError(f"the request is for stream {request.connection}, its frame for {number}")
+            check(kind, request)
+            if len(self._streams) >= MOST_STREAMS:
+                self._refuse(kind, number, "503 Service Unavailable", f"{MOST_STREAMS} streams of this node are open")
+                return
+            self._streams[number] = self._connected(kind, request)
+        except (ConnectError, HttpError) as error:
+            self._refuse(kind, number, "403 Forbidden", str(error))
+        except OSError as error:
+            why = f"the node's own server cannot be reached: {error.strerror or error}; is modules.edged enabled?"
+            self._refuse(kind, number, "502 Bad Gateway", why)
+        else:
+            self._counters.opened[kind] += 1
+            self._counters.open[kind] += 1
+            _log.debug("stream %d begins: %s %s", number, kind.name.lower(), request.target.partition("?")[0])
+
+    def _connected(self, kind: FrameType, request: StreamRequest) -> Stream:
+        local = self._dial()
+        try:
+            return Stream(kind, request, local)
+        except HttpError:
+            local.close()
+            raise
+
+    def _refuse(self, kind: FrameType, number: int, status: str, why: str) -> None:
+        _log.warning("a stream that the cloud asks for is refused: %s", why)
+        self._counters.refused += 1
+        for frame in data_frames(number, refusal(kind, status, why)):
+            self._send(frame)
+        self._send(Frame(number, FrameType.REMOVE, why.encode()[:_LONGEST_REASON]))
+
+    def _end(self, stream: Stream, why: str = "") -> None:
+        """Remove a stream; `why` is empty if it has ended properly."""
+        if why:
+            _log.info("stream %d is removed: %s", stream.number, why)
+            self._counters.broken += 1
+        self._forget(stream.number)
+        self._send(Frame(stream.number, FrameType.REMOVE, why.encode()[:_LONGEST_REASON]))
+
+    def _forget(self, number: int) -> None:
+        stream = self._streams.pop(number)
+        stream.local.close()
+        self._counters.open[stream.kind] -= 1
+
+    def _send(self, frame: Frame, confirm: Callable[[], None] = lambda: None) -> None:
+        self._sent.append(confirm)
+        self._link.send(frame.encode())
+
+    def _poll(self, patience: float | None) -> None:
+        """Wait until a stream can go on, a frame comes, or the time is over; serve the streams that can."""
+        poll = select.poll()
+        poll.register(self._intake.bell, select.POLLIN)
+        waiting: dict[int, Stream] = {}
+        for stream in self._streams.values():
+            if stream.events:
+                waiting[stream.local.fileno()] = stream
+                poll.register(stream.local.fileno(), stream.events)
+        for descriptor, events in poll.poll(None if patience is None else patience * 1000 + 1):
+            if descriptor in waiting:
+                self._serve_stream(waiting[descriptor], events)
+
+    def _serve_stream(self, stream: Stream, events: int) -> None:
+        broken = select.POLLHUP | select.POLLERR
+        if events & (select.POLLOUT | broken):
+            stream.write()
+        if not events & (select.POLLIN | broken):
+            return
+        data, end = stream.read()
+        for frame in data_frames(stream.number, data):
+            stream.unconfirmed += len(frame.data)
+            self._counters.sent += len(frame.data)
+            self._send(frame, partial(_confirm, stream, len(frame.data)))
+        if end is not None:
+            self._end(stream, end)
+
+
+def _confirm(stream: Stream, size: int) -> None:
+    stream.unconfirmed -= size
+
+
+def _printable(text: bytes) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text[:_LONGEST_REASON].decode("utf-8", "replace"))

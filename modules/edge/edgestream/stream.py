@@ -1,0 +1,149 @@
+"""One stream: a connection to the node's own server, with bounded buffers on both sides."""
+
+import select
+import socket
+from typing import Final, Protocol
+
+from beehive.http.errors import HttpError
+from modules.edge.edgestream.routes import has_upgrade, plain_headers, request_head
+from modules.streams.connect import StreamRequest
+from modules.streams.frames import SENT_DATA, FrameType
+
+WINDOW: Final = 256 * 1024
+"""Bytes of a stream that are on the way to the cloud; no more are read before it has received some."""
+
+HELD: Final = 256 * 1024
+"""Bytes from the cloud that wait for a container; more hold up the tunnel, for `STALLED` at most."""
+
+STALLED: Final = 1.0
+"""Seconds after which a stream that takes nothing, while its bytes hold up the tunnel, is removed."""
+
+_MAX_HEAD: Final = 64 * 1024
+
+
+class _Reading(Protocol):
+    """How the bytes of the node's server become those of the stream."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer is complete before the connection ends."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the stream's bytes. Raises HttpError."""
+
+    def end(self) -> str:
+        """Return why the stream has ended, empty for its proper end. Raises HttpError."""
+
+
+class _AsItIs:
+    """An upgraded connection: all bytes pass, the answer's head included."""
+
+    done = False
+
+    def feed(self, data: bytes) -> bytes:
+        return data
+
+    def end(self) -> str:
+        return ""
+
+
+class _Body:
+    """A response, of which the body passes: the protocol of the tunnel has no place for a status."""
+
+    def __init__(self, request: StreamRequest) -> None:
+        from beehive.http.client import ClientExchange  # noqa: PLC0415 - h11, with the first request
+
+        self._exchange = ClientExchange(_MAX_HEAD)
+        self.head = self._exchange.request("GET", request.target, plain_headers())
+        self._status = 0
+
+    @property
+    def done(self) -> bool:
+        return self._exchange.complete
+
+    def feed(self, data: bytes) -> bytes:
+        body = bytearray()
+        for part in self._exchange.feed(data):
+            if isinstance(part, bytes):
+                body += part
+            else:
+                self._status = part.status
+        return bytes(body)
+
+    def end(self) -> str:
+        if not self.done:
+            self.feed(b"")
+        return "" if self._status == 200 else f"the node answers with status {self._status}"
+
+
+class Stream:
+    """One stream of the tunnel.
+
+    Args:
+        kind: type of the frame that opened it.
+        request: what the cloud asks.
+        local: connection to the node's server, which does not block; the stream closes it.
+    """
+
+    def __init__(self, kind: FrameType, request: StreamRequest, local: socket.socket) -> None:
+        self.kind = kind
+        self.number = request.connection
+        self.local = local
+        self._reading: _Reading
+        if has_upgrade(kind):
+            self._reading, head = _AsItIs(), request_head(request)
+        else:
+            self._reading = body = _Body(request)
+            head = body.head
+        self._held = bytearray(head)
+        self._takes = True
+        self.unconfirmed = 0
+        """Bytes that the cloud has not received yet."""
+        self.stalled_since: float | None = None
+        """Since when its bytes hold up the tunnel, and it takes none."""
+
+    @property
+    def events(self) -> int:
+        """What it waits for, for `poll`; 0 for nothing."""
+        wants_more = self.unconfirmed < WINDOW
+        return (select.POLLIN if wants_more else 0) | (select.POLLOUT if self._held else 0)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it can hold no more bytes for its container."""
+        return len(self._held) >= HELD
+
+    def hold(self, data: bytes) -> None:
+        """Hold bytes of the cloud until the node's server takes them."""
+        if self._takes:
+            self._held += data
+
+    def write(self) -> None:
+        """Hand over as many bytes as the node's server takes. One that reads no more may still answer."""
+        try:
+            written = self.local.send(self._held) if self._held else 0
+        except BlockingIOError:
+            return
+        except OSError:
+            self._takes = False
+            self._held.clear()
+            return
+        if written:
+            del self._held[:written]
+            self.stalled_since = None
+
+    def read(self) -> tuple[bytes, str | None]:
+        """Read once; return the stream's bytes, and when it has ended the reason, empty for the proper end."""
+        try:
+            data = self.local.recv(SENT_DATA)
+        except BlockingIOError:
+            return b"", None
+        except OSError as error:
+            return b"", f"the node's server broke off: {error}"
+        try:
+            if not data:
+                return b"", self._reading.end()
+            read = self._reading.feed(data)
+            return read, self._reading.end() if self._reading.done else None
+        except HttpError as error:
+            return b"", f"the node's answer broke off: {error}"

@@ -1,0 +1,211 @@
+"""The way to one broker: the session under way, what waits for it, and when it is dialled again."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from beehive import Actor, Module, Timer
+from beehive.backoff import Backoff
+from modules.edge.eventbus.counters import EventBusCounters
+from modules.edge.eventbus.packets import Received
+from modules.edge.eventbus.publications import Publications, QueuedMessage
+from modules.edge.eventbus.session import BrokerSettings, MqttSession
+
+_log = logging.getLogger(__name__)
+
+FIRST_DELAY: Final = 1.0
+LONGEST_DELAY: Final = 30.0
+"""Bounds of the delay before the broker is dialled again, in seconds; it is drawn at random. The upper one doubles with
+each session that lasted no longer than `LONGEST_DELAY`.
+"""
+
+
+class SessionRunner(Actor):
+    """Runs each session that it receives until its end; close the session before stopping the actor."""
+
+    def on_receive(self, message: object) -> None:
+        """Run a session."""
+        if isinstance(message, SessionLink):
+            message.ended(message.session.run(message))
+
+
+class SessionLink:
+    """A session, and its reports on the module's thread; those of an earlier session are dropped."""
+
+    def __init__(self, connection: "BrokerConnection", session: MqttSession) -> None:
+        self._connection = connection
+        self.session = session
+        self.id = connection.module.clock.new_id()
+        """Names the session to whoever stores its messages."""
+        self.is_given_up = False
+        """Whether a message could not be stored: then the broker is to send it, and all later ones, again."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no later session has taken its place."""
+        return self._connection.link is self
+
+    def stored(self, messages: Sequence[Received]) -> None:
+        """Acknowledge messages to the broker."""
+        self._connection.take_stored()
+        self.session.answered(messages)
+
+    def give_up(self) -> None:
+        """End the session, so that the next one gets all again that has no acknowledgement."""
+        self.is_given_up = True
+        self._connection.give_up()
+        self.session.close()
+
+    def connected(self) -> None:
+        """See `SessionEvents`."""
+        self._soon(self._connection.connected)
+
+    def received(self, messages: list[Received]) -> None:
+        """See `SessionEvents`."""
+        self._soon(lambda: self._connection.take(self, messages))
+
+    def published(self, numbers: list[int]) -> None:
+        """See `SessionEvents`."""
+        self._soon(lambda: self._connection.published(numbers))
+
+    def ended(self, why: str) -> None:
+        """Report the end."""
+        self._soon(lambda: self._connection.session_ended(why))
+
+    def _soon(self, report: Callable[[], None]) -> None:
+        self._connection.module.call_soon(lambda: report() if self.is_current else None)
+
+
+Take = Callable[[SessionLink, list[Received]], None]
+"""Handles messages of applications, and answers the link's session when they are stored."""
+
+
+class BrokerConnection:
+    """Keeps a session with a broker, and publishes in order through a bounded queue: a slow broker holds up nobody.
+
+    It runs on the module's thread and leaves the socket to its `SessionRunner`.
+
+    Args:
+        module: eventbus.
+        name: of the broker, in the metrics and the log.
+        settings: of the broker.
+        topics: which each session subscribes to.
+        take: receives the messages of applications.
+        counters: of eventbus.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        settings: BrokerSettings,
+        topics: Callable[[], Iterable[str]],
+        take: Take,
+        counters: EventBusCounters,
+    ) -> None:
+        self.module = module
+        self._name = name
+        self._settings = settings
+        self._topics = topics
+        self.take = take
+        self._counters = counters
+        self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
+        self._is_up = self._has_given_up = False
+        self._up_since = 0.0
+        self._pumps = False
+        """Whether `_pump` is under way: it finds all that came to the module's inbox before it."""
+        self._redial: Timer | None = None
+        self.publications = Publications(dropped=counters.dropped)
+        self.link: SessionLink | None = None
+        """The session under way."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the broker is edgecore's own."""
+        return self._settings.is_local
+
+    def start(self) -> None:
+        """Start the session's actor; `dial` begins."""
+        self._runner = self.module.start_actor(SessionRunner, name=f"{self.module.name}/{self._name}")
+        self._counters.connected[self._name] = False
+
+    def dial(self) -> None:
+        """Connect now, unless a session is under way."""
+        if self._redial is not None:
+            self._redial.cancel()
+            self._redial = None
+        if self.link is None:
+            self.link = SessionLink(self, MqttSession(self._settings, self._topics(), self.module.clock))
+            self._runner.tell(self.link)
+
+    def close(self) -> None:
+        """Close the session; the broker keeps what comes for the next one."""
+        self._counters.connected[self._name] = self._is_up = False
+        if self.link is not None:
+            self.link.session.close()
+            self.link = None
+
+    def publish(self, topic: str, payload: bytes, done: Callable[[str], None] | None = None) -> None:
+        """Publish now or later; `done` is called when the broker has it, or with why it was dropped."""
+        self.publications.put(QueuedMessage(topic, payload, self.module.clock.monotonic(), done))
+        if not self._pumps:
+            self._pumps = True
+            self.module.call_soon(self._pump)
+
+    def subscribe(self, topic: str) -> None:
+        """Subscribe at once, if there is a session; the next one does anyway."""
+        if self.link is not None and self._is_up:
+            self.link.session.subscribe(topic)
+
+    def unsubscribe(self, topic: str) -> None:
+        """End a subscription, which the broker keeps with the session."""
+        if self.link is not None and self._is_up:
+            self.link.session.unsubscribe(topic)
+
+    def take_stored(self) -> None:
+        """Note that messages are stored again."""
+        if self._has_given_up:
+            self._has_given_up = False
+            self._backoff.reset()
+
+    def give_up(self) -> None:
+        """Note that a message was not stored: while none is, the broker is dialled ever later."""
+        self._has_given_up = True
+
+    def connected(self) -> None:
+        """Take the news that the broker has accepted the session."""
+        self._counters.connected[self._name] = self._is_up = True
+        self._counters.connections += 1
+        self._up_since = self.module.clock.monotonic()
+        _log.info("connected to the MQTT broker %s", self._settings.address)
+        self._pump()
+
+    def published(self, numbers: list[int]) -> None:
+        """Take the broker's acknowledgements of publications."""
+        self._counters.published += len(numbers)
+        for number in numbers:
+            self.publications.acknowledged(number)
+        self._pump()
+
+    def session_ended(self, why: str) -> None:
+        """Dial again, later."""
+        lasted = self.module.clock.monotonic() - self._up_since
+        if self._is_up and lasted > LONGEST_DELAY and not self._has_given_up:
+            self._backoff.reset()
+        self._counters.connected[self._name] = self._is_up = False
+        self.link = None
+        self.publications.connection_lost()
+        delay = self._backoff.next(self.module.clock.random)
+        _log.warning("no MQTT broker at %s: %s; next try in %.1f s", self._settings.address, why, delay)
+        self._redial = self.module.after(delay, self.dial)
+
+    def _pump(self) -> None:
+        self._pumps = False
+        if not self._is_up or self.link is None:
+            return
+        now, taken = self.module.clock.monotonic(), []
+        while (following := self.publications.next(now)) is not None:
+            number, one = following
+            taken.append((number, one.topic, one.payload))
+        if taken:
+            self.link.session.publish(taken)

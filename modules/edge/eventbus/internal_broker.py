@@ -1,0 +1,111 @@
+"""The broker that eventbus runs itself: its settings, and the text of mosquitto's files. Pure.
+
+mosquitto listens on a Unix socket, for edgecore alone, and on the address for devices and applications. What only the
+cloud and edgecore may say to applications is closed to all who come by that address.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from modules.edge.eventbus.routing import MAX_PAYLOAD
+
+INSTALL: Final = "apt-get install mosquitto"
+"""Installs it on Debian and Ubuntu; its own service, on another port, is not needed."""
+
+CONFIGURATION: Final = "mosquitto.conf"
+ACL: Final = "acl"
+PASSWORDS: Final = "passwords"
+DATA: Final = "data"
+"""Directory of what mosquitto writes, the one that its user owns."""
+SOCKET: Final = f"{DATA}/eventbus.sock"
+
+LEAST_QUEUE: Final = 10_000
+"""Messages that may wait for one client: what comes while eventbus is started again waits there too."""
+
+_MEMORY: Final = 64 * 1024 * 1024
+_CLIENT_BYTES: Final = 8 * 1024 * 1024
+
+OPEN_TO_DEVICES: Final = (
+    "$hw/events/device/+/+/twin/update",
+    "$hw/events/device/+/+/twin/get",
+    "$hw/events/device/+/+/state/update",
+    "$hw/events/device/+/+/state/get",
+    "$hw/events/device/+/twin/update",
+    "$hw/events/device/+/twin/get",
+    "$hw/events/device/+/state/update",
+    "$hw/events/device/+/state/get",
+    "$hw/events/node/+/membership/get",
+    "$hw/events/upload/#",
+)
+"""Topics below `$hw` under which applications and devices may publish; the answers there are edgecore's."""
+
+
+class InternalBroker(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the broker."""
+
+    directory: Path
+    """Of its files; nobody else's."""
+    program: Path
+    """mosquitto."""
+    host: str
+    """Address for devices and applications."""
+    port: int
+    client_id: str
+    """Name of edgecore's session. A secret: who knew it could take the session over."""
+    user: str = ""
+    """With a password: whom devices and applications log in as; empty for no login."""
+    password: str = ""
+    queue: int = LEAST_QUEUE
+    """Messages that may wait for a client that is slow or away."""
+    qos: int = 1
+    retain: bool = False
+
+    @property
+    def socket(self) -> Path:
+        """Unix socket for edgecore."""
+        return self.directory / SOCKET
+
+
+def configuration(broker: InternalBroker) -> str:
+    """Return mosquitto's configuration; paths are relative to its directory."""
+    login = ["allow_anonymous false", f"password_file {PASSWORDS}"] if broker.user else ["allow_anonymous true"]
+    lines = [
+        "per_listener_settings true",
+        f"listener 0 {SOCKET}",
+        "allow_anonymous true",
+        f"listener {broker.port} {broker.host}",
+        *login,
+        f"acl_file {ACL}",
+        "max_connections 1024",
+        "persistence true",
+        f"persistence_location {DATA}/",
+        "autosave_interval 300",
+        "persistent_client_expiration 1m",
+        f"max_queued_messages {max(LEAST_QUEUE, broker.queue)}",
+        f"max_queued_bytes {_CLIENT_BYTES}",
+        "max_inflight_messages 200",
+        f"max_packet_size {MAX_PAYLOAD + 65_536}",
+        f"memory_limit {_MEMORY}",
+        "set_tcp_nodelay true",
+        "sys_interval 0",
+        "connection_messages false",
+        "log_dest stderr",
+        "log_timestamp false",
+        "log_type error",
+        "log_type warning",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def acl(user: str) -> str:
+    """Return what clients on the address may do: read all, write nothing that only the cloud and edgecore say.
+
+    Args:
+        user: whom they log in as; empty for clients without a name. mosquitto tells the two apart.
+    """
+    lines = [f"user {user}"] if user else []
+    lines += ["topic readwrite #", "topic readwrite $ke/#", "topic read $hw/#"]
+    lines += [f"topic write {topic}" for topic in OPEN_TO_DEVICES]
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,123 @@
+"""The directory of the internal broker: its files, its user, and the process that an earlier edgecore has left."""
+
+import base64
+import hashlib
+import os
+import pwd
+import secrets
+import select
+import shutil
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from beehive.files.durable import replace_file, replace_soon
+from modules.edge.eventbus.internal_broker import (
+    ACL,
+    CONFIGURATION,
+    DATA,
+    PASSWORDS,
+    InternalBroker,
+    acl,
+    configuration,
+)
+
+PROGRAM: Final = "mosquitto"
+PID: Final = "pid"
+_CLIENT_ID: Final = "client-id"
+SEARCHED: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ROUNDS: Final = 1000
+_USERS: Final = ("mosquitto", "nobody")
+END_SECONDS: Final = 5.0
+"""For mosquitto to write what it keeps, and to end."""
+
+
+class Owner(NamedTuple):
+    """Whom mosquitto runs as."""
+
+    uid: int
+    gid: int
+
+
+def find_mosquitto(searched: str = SEARCHED) -> Path | None:
+    """Return the program; None if it is not installed. The process' own PATH does not count: it may be anybody's."""
+    found = shutil.which(PROGRAM, path=searched)
+    return None if found is None else Path(found)
+
+
+def owner() -> Owner:
+    """Return mosquitto's user for root's edgecore, else the own one."""
+    if os.geteuid() != 0:
+        return Owner(os.geteuid(), os.getegid())
+    for name in _USERS:
+        with suppress(KeyError):
+            found = pwd.getpwnam(name)
+            return Owner(found.pw_uid, found.pw_gid)
+    return Owner(65534, 65534)
+
+
+def client_id(directory: Path) -> str:
+    """Return the secret name of edgecore's session, which is made once. Raises OSError."""
+    directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+    file = directory / _CLIENT_ID
+    with suppress(FileNotFoundError):
+        if known := file.read_text().strip():
+            return known
+    made = f"edgecore-{secrets.token_hex(16)}"
+    replace_file(file, made.encode(), 0o600)
+    return made
+
+
+def write_files(broker: InternalBroker, user: Owner) -> None:
+    """Write mosquitto's files anew; it may read them, and write in its own directory only. Raises OSError."""
+    directory = broker.directory
+    data = directory / DATA
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    texts = {CONFIGURATION: configuration(broker), ACL: acl(broker.user)}
+    if broker.user:
+        texts[PASSWORDS] = password_line(broker.user, broker.password, secrets.token_bytes(12))
+    for name, text in texts.items():
+        replace_soon(directory / name, text.encode(), 0o640)
+        os.chown(directory / name, -1, user.gid)
+    os.chown(directory, -1, user.gid)
+    directory.chmod(0o750)
+    os.chown(data, user.uid, user.gid, follow_symlinks=False)
+
+
+def password_line(user: str, password: str, salt: bytes) -> str:
+    """Return the line of mosquitto's password file for a user (PBKDF2 with SHA-512)."""
+    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
+    return f"{user}:$7${_ROUNDS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}\n"
+
+
+def mark(directory: Path) -> str:
+    """Return the name under which mosquitto runs in a directory, the first word of its command line."""
+    return f"{PROGRAM}: {directory.absolute()}"
+
+
+def end_left_over(directory: Path) -> None:
+    """End the mosquitto that an edgecore which was killed has left in a directory. Blocks for some seconds at most."""
+    try:
+        pid = int((directory / PID).read_text())
+        process = os.pidfd_open(pid)
+    except (OSError, ValueError):
+        return
+    try:
+        name = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
+        if name == os.fsencode(mark(directory)):  # else the number belongs to another process by now
+            _end(process)
+    except OSError:
+        return
+    finally:
+        os.close(process)
+
+
+def _end(process: int) -> None:
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, number)
+        if poll.poll(END_SECONDS * 1000):
+            return

@@ -1,0 +1,233 @@
+"""mosquitto as a process of edgecore: started, watched, started again when it ends, and ended with edgecore."""
+
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+from beehive import Actor, Clock, Module
+from beehive.backoff import Backoff
+from beehive.files.durable import write_file
+from beehive.rate import TokenBucket
+from modules.edge.eventbus import mosquitto_files
+from modules.edge.eventbus.counters import EventBusCounters
+from modules.edge.eventbus.internal_broker import CONFIGURATION, InternalBroker
+
+_log = logging.getLogger(__name__)
+
+FIRST_DELAY: Final = 1.0
+LONGEST_DELAY: Final = 60.0
+"""Bounds of the delay before it is started again, in seconds; it is drawn at random."""
+
+STEADY: Final = 60.0
+"""Seconds after which a broker that ends has not failed at once."""
+
+_PROGRAM: Final = Path(__file__).with_name("mosquitto_launcher.py")
+_LOOK: Final = 0.05
+"""Seconds between two attempts to reach a broker that is starting."""
+_ABOUT_THE_UNIX_SOCKET: Final = "Unable to set TCP_NODELAY"
+"""The option is for the other listener, and mosquitto has it for both or none."""
+_LONGEST_LINE: Final = 300
+_LINES: Final = (1.0, 20)
+"""Lines of mosquitto that are logged: a second, and at once. A device may make it complain without end."""
+
+
+class MosquittoProcess:
+    """One run of mosquitto.
+
+    Args:
+        broker: its settings.
+        clock: for the rate of its lines in the log.
+    """
+
+    def __init__(self, broker: InternalBroker, clock: Clock) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._lines = TokenBucket(*_LINES)
+        self._last: deque[str] = deque(maxlen=1)
+        self._lock = threading.Lock()
+        self._stopping = self._closed = False
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def run(self, listening: Callable[[], None]) -> str:
+        """Start mosquitto, and return why it has ended. Blocks; called once. The thread must not end before it.
+
+        Args:
+            listening: called when edgecore can connect.
+        """
+        try:
+            mosquitto_files.end_left_over(self._broker.directory)
+            process = self._start()
+            try:
+                write_file(self._broker.directory / mosquitto_files.PID, b"%d\n" % process.pid)
+                self._follow(process, listening)
+            finally:
+                self._end(process)
+        except OSError as error:
+            return str(error)
+        finally:
+            with self._lock:
+                self._closed = True
+                os.close(self._bell)
+        said = f": {self._last[0]}" if self._last else ""
+        return "stopped by this node" if self._stopping else f"it has ended with status {process.returncode}{said}"
+
+    def stop(self) -> None:
+        """End mosquitto; `run` returns then. Any thread."""
+        with self._lock:
+            self._stopping = True
+            if not self._closed:
+                os.eventfd_write(self._bell, 1)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        user = mosquitto_files.owner()
+        mosquitto_files.write_files(self._broker, user)
+        with suppress(FileNotFoundError):
+            self._broker.socket.unlink()
+        own = [str(os.getpid()), str(user.uid), str(user.gid), mosquitto_files.mark(self._broker.directory)]
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_PROGRAM), *own, str(self._broker.program), "-c", CONFIGURATION],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            cwd=self._broker.directory,
+            env={},
+        )
+
+    def _follow(self, process: subprocess.Popen[bytes], listening: Callable[[], None]) -> None:
+        """Log what it says until it ends, or is to end."""
+        stream = process.stderr
+        if stream is None:
+            return
+        poll = select.poll()
+        poll.register(stream, select.POLLIN)
+        poll.register(self._bell, select.POLLIN)
+        is_up = False
+        while not self._stopping:
+            if not is_up and self._answers():
+                is_up = True
+                listening()
+            ready = dict(poll.poll(None if is_up else _LOOK * 1000))
+            if stream.fileno() in ready and not self._read(stream):
+                return
+
+    def _read(self, stream: IO[bytes]) -> bool:
+        """Log what is there; return False at the end."""
+        said = os.read(stream.fileno(), 4096)
+        for line in said.decode(errors="replace").splitlines():
+            text = "".join(char for char in line[:_LONGEST_LINE] if char.isprintable())
+            if _ABOUT_THE_UNIX_SOCKET in text:
+                continue
+            self._last.append(text)
+            if not self._lines.take(self._clock.monotonic()):
+                _log.warning("mosquitto: %s", text)
+        return bool(said)
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as attempt:
+            try:
+                attempt.connect(str(self._broker.socket))
+            except OSError:
+                return False
+        return True
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """End it if need be, and wait for it. One that has just begun may miss the first signal."""
+        if process.stderr is not None:
+            process.stderr.close()
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(mosquitto_files.END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class BrokerRunner(Actor):
+    """Runs each mosquitto that it receives until its end. mosquitto ends with this actor's thread."""
+
+    def on_receive(self, message: object) -> None:
+        """Run it."""
+        if isinstance(message, _Run):
+            message.ended(message.process.run(message.listening))
+
+
+class _Run:
+    """One run, and its reports on the module's thread."""
+
+    def __init__(self, supervisor: "BrokerSupervisor", process: MosquittoProcess) -> None:
+        self._supervisor = supervisor
+        self.process = process
+
+    def listening(self) -> None:
+        """Report that it takes connections."""
+        self._supervisor.module.call_soon(lambda: self._supervisor.listening(self))
+
+    def ended(self, why: str) -> None:
+        """Report its end."""
+        self._supervisor.module.call_soon(lambda: self._supervisor.ended(self, why))
+
+
+class BrokerSupervisor:
+    """Keeps a mosquitto running, on the module's thread.
+
+    Args:
+        module: eventbus.
+        broker: settings.
+        counters: of eventbus.
+        dial: called when it listens.
+    """
+
+    def __init__(
+        self, module: Module, broker: InternalBroker, counters: EventBusCounters, dial: Callable[[], None]
+    ) -> None:
+        self.module = module
+        self._broker = broker
+        self._counters = counters
+        self._dial = dial
+        self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
+        self._runner = module.start_actor(BrokerRunner)
+        self._run: _Run | None = None
+        self._since = 0.0
+
+    def start(self) -> None:
+        """Start it."""
+        self._counters.broker_starts += 1
+        self._since = self.module.clock.monotonic()
+        self._run = _Run(self, MosquittoProcess(self._broker, self.module.clock))
+        self._runner.tell(self._run)
+
+    def stop(self) -> None:
+        """End it; it writes what it keeps."""
+        if self._run is not None:
+            self._run.process.stop()
+            self._run = None
+
+    def listening(self, run: _Run) -> None:
+        """Connect."""
+        if run is self._run:
+            _log.info("mosquitto listens on %s:%d", self._broker.host, self._broker.port)
+            self._dial()
+
+    def ended(self, run: _Run, why: str) -> None:
+        """Start it again, later."""
+        if run is not self._run:
+            return
+        self._run = None
+        if self.module.clock.monotonic() - self._since >= STEADY:
+            self._backoff.reset()
+        delay = self._backoff.next(self.module.clock.random)
+        _log.error("mosquitto does not run: %s; next try in %.1f s", why, delay)
+        self.module.after(delay, self.start)

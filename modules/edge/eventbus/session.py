@@ -1,0 +1,267 @@
+"""One connection to the broker, by paho-mqtt without its own threads.
+
+The session is the broker's memory of this node (clean session off): what is published while edgecore restarts waits at
+the broker. A message of QoS 1 is acknowledged when whoever it is for has stored it, not when it was read.
+"""
+
+import os
+import select
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+from paho.mqtt.client import Client, ConnectFlags
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
+from paho.mqtt.reasoncodes import ReasonCode
+
+from beehive import Clock
+from modules.edge.eventbus.client import Arrived, BufferedClient, acknowledge_at_once, send_at_once
+from modules.edge.eventbus.packets import Received
+from modules.edge.eventbus.publications import WINDOW
+from modules.edge.eventbus.tls import TlsFiles, client_context
+
+KEEP_ALIVE: Final = 30
+"""Seconds (KubeEdge)."""
+
+CONNECT_SECONDS: Final = 10.0
+"""For the connection, and for the broker's answer."""
+
+MOST_UNANSWERED: Final = 1000
+"""Messages of applications that are not stored yet; beyond them nothing more is read from the broker."""
+
+_CAME: Final = select.POLLIN | select.POLLHUP | select.POLLERR
+_TICK: Final = 10.0
+"""Seconds between two checks of the keep-alive; the broker waits for one and a half of it."""
+
+
+class BrokerSettings(msgspec.Struct, frozen=True):
+    """How a broker is reached, and how to publish there."""
+
+    host: str
+    """Name or address; with port 0 the path of a Unix socket."""
+    port: int
+    client_id: str
+    user: str = ""
+    password: str = ""
+    tls: TlsFiles | None = None
+    qos: int = 1
+    """Of what is published."""
+    retain: bool = False
+    """Whether the broker keeps the newest message of each topic for later subscribers."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is reached by a Unix socket."""
+        return self.port == 0
+
+    @property
+    def address(self) -> str:
+        """Where it is, for the log."""
+        return self.host if self.is_local else f"{self.host}:{self.port}"
+
+
+class SessionEvents(Protocol):
+    """What a session reports, on its own thread; each returns at once."""
+
+    def connected(self) -> None:
+        """The broker has accepted the session."""
+
+    def received(self, messages: list[Received]) -> None:
+        """Messages have come, in this order."""
+
+    def published(self, numbers: list[int]) -> None:
+        """The broker has acknowledged publications."""
+
+
+class MqttSession:
+    """A connection, from `run` until its end. All other methods may be called from any thread.
+
+    Args:
+        settings: of the broker.
+        topics: subscribed to at once.
+        clock: for the deadline of the broker's answer.
+    """
+
+    def __init__(self, settings: BrokerSettings, topics: Iterable[str], clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._topics = list(topics)
+        self._commands: deque[Callable[[BufferedClient], object]] = deque()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._lock = threading.Lock()
+        self._closing = self._closed = self._rung = False
+        self._refused = ""
+        self._accepted = False
+        self._opened: list[ssl.SSLSocket] = []
+        """Sockets with TLS; paho leaves one open whose handshake has failed."""
+        self._numbers: dict[int, int] = {}
+        self._events: SessionEvents | None = None
+        self._unanswered = 0
+
+    def run(self, events: SessionEvents) -> str:
+        """Connect, and exchange messages until the end; return why it has ended. Blocks; called once."""
+        self._events = events
+        client = BufferedClient(
+            CallbackAPIVersion.VERSION2,
+            client_id=self._settings.client_id,
+            clean_session=False,
+            transport="unix" if self._settings.is_local else "tcp",
+            reconnect_on_failure=False,
+            manual_ack=True,
+        )
+        try:
+            self._prepare(client, events)
+            client.on_socket_open = send_at_once
+            # a peer on a Unix socket cannot vanish unnoticed
+            client.connect(self._settings.host, self._settings.port or 1, 0 if self._settings.is_local else KEEP_ALIVE)
+            return self._loop(client)
+        except (OSError, ValueError) as error:
+            return str(error) or type(error).__name__
+        finally:
+            self._end(client)
+
+    def publish(self, publications: Sequence[tuple[int, str, bytes]]) -> None:
+        """Publish, each under a number, a topic and with a payload; `published` reports the numbers."""
+
+        def send(client: BufferedClient) -> None:
+            settings, gone = self._settings, []
+            for number, topic, payload in publications:
+                mid = client.send(topic, payload, qos=settings.qos, retain=settings.retain)
+                if mid:
+                    self._numbers[mid] = number
+                else:
+                    gone.append(number)
+            if gone and self._events is not None:
+                self._events.published(gone)
+
+        self._command(send)
+
+    def answered(self, messages: Sequence[Received]) -> None:
+        """Acknowledge messages: they are stored."""
+
+        def acknowledge(client: BufferedClient) -> None:
+            self._unanswered -= len(messages)
+            for message in messages:
+                client.acknowledge(message)
+
+        self._command(acknowledge)
+
+    def subscribe(self, topic: str) -> None:
+        """Subscribe to a topic with QoS 1."""
+        self._command(lambda client: client.subscribe(topic, 1))
+
+    def unsubscribe(self, topic: str) -> None:
+        """End a subscription."""
+        self._command(lambda client: client.unsubscribe(topic))
+
+    def close(self) -> None:
+        """End the session's connection in good order; what waits is sent before."""
+        self._closing = True
+        self._ring()
+
+    def _prepare(self, client: BufferedClient, events: SessionEvents) -> None:
+        settings = self._settings
+        client.connect_timeout = CONNECT_SECONDS
+        client.max_inflight_messages_set(WINDOW)
+        if settings.user:
+            client.username_pw_set(settings.user, settings.password or None)
+        if settings.tls is not None:
+            client.tls_set_context(client_context(settings.tls, self._opened))
+
+        def accepted(_client: Client, _data: Any, _flags: ConnectFlags, reason: ReasonCode, _properties: Any) -> None:
+            if reason.is_failure:
+                self._refused = f"the broker refuses this node: {reason}"
+                return
+            self._accepted = True
+            client.subscribe([(topic, 1) for topic in self._topics])
+            events.connected()
+
+        client.on_connect = accepted
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether more is read from the broker."""
+        return self._unanswered < MOST_UNANSWERED
+
+    def _loop(self, client: BufferedClient) -> str:
+        deadline = self._clock.monotonic() + CONNECT_SECONDS
+        while not self._refused:
+            if not self._accepted and self._clock.monotonic() > deadline:
+                return f"the broker has not answered within {CONNECT_SECONDS:.0f} s"
+            connection = client.socket()
+            if connection is None:
+                return "the broker has ended the connection"
+            if self._closing and not self._commands and not client.has_output:
+                client.end()
+                return "closed by this node"
+            behind = self._has_room and client.is_behind
+            wanted = self._has_room and not behind
+            poll = select.poll()
+            poll.register(self._bell, select.POLLIN)
+            poll.register(connection, wanted * select.POLLIN | client.has_output * select.POLLOUT)
+            pending = wanted and getattr(connection, "pending", int)() > 0
+            ready = dict(poll.poll(0 if behind or pending else _TICK * 1000))
+            came = pending or bool(ready.get(connection.fileno(), 0) & _CAME)
+            code = self._turn(client, came=came, behind=behind)
+            if code is not MQTTErrorCode.MQTT_ERR_SUCCESS:
+                return self._refused or f"the connection was lost: {code.name}"
+        return self._refused
+
+    def _turn(self, client: BufferedClient, *, came: bool, behind: bool) -> MQTTErrorCode:
+        self._silence_bell()
+        while self._commands:
+            self._commands.popleft()(client)
+        code = MQTTErrorCode.MQTT_ERR_SUCCESS
+        if came:
+            client.read()
+            acknowledge_at_once(client)
+        if came or behind:
+            code = self._report(client.handle(MOST_UNANSWERED - self._unanswered))
+        if code is MQTTErrorCode.MQTT_ERR_SUCCESS and client.want_write():
+            code = client.loop_write()
+        if code is not MQTTErrorCode.MQTT_ERR_SUCCESS:
+            return code
+        client.flush()
+        return client.loop_misc()
+
+    def _report(self, arrived: Arrived) -> MQTTErrorCode:
+        """Report what has come, all of a kind at once."""
+        numbers = [number for mid in arrived.published if (number := self._numbers.pop(mid, None)) is not None]
+        self._unanswered += len(arrived.messages)
+        if self._events is not None and arrived.messages:
+            self._events.received(arrived.messages)
+        if self._events is not None and numbers:
+            self._events.published(numbers)
+        return arrived.code
+
+    def _command(self, command: Callable[[BufferedClient], object]) -> None:
+        self._commands.append(command)
+        self._ring()
+
+    def _ring(self) -> None:
+        if self._rung:
+            return  # the session has not yet looked at what came before, and will find this too
+        with self._lock:
+            self._rung = True
+            if not self._closed:
+                os.eventfd_write(self._bell, 1)
+
+    def _silence_bell(self) -> None:
+        try:
+            os.eventfd_read(self._bell)
+        except BlockingIOError:
+            return
+        self._rung = False
+
+    def _end(self, client: BufferedClient) -> None:
+        connection = client.socket()
+        if connection is not None:
+            connection.close()
+        for each in self._opened:
+            each.close()
+        with self._lock:
+            self._closed = True
+            os.close(self._bell)

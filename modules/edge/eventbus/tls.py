@@ -1,0 +1,30 @@
+"""TLS to a broker."""
+
+import ssl
+from pathlib import Path
+
+import msgspec
+
+
+class TlsFiles(msgspec.Struct, frozen=True):
+    """Files of a connection with TLS."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def client_context(files: TlsFiles, opened: list[ssl.SSLSocket]) -> ssl.SSLContext:
+    """Return a context that verifies the broker and notes its sockets; an unreadable file is an OSError."""
+
+    class NotedSocket(ssl.SSLSocket):
+        def do_handshake(self, block: bool = False) -> None:
+            opened.append(self)
+            super().do_handshake(block)
+
+    for path in (files.authority, files.certificate, files.key):
+        path.open("rb").close()
+    context = ssl.create_default_context(cafile=str(files.authority))
+    context.load_cert_chain(files.certificate, files.key)
+    context.sslsocket_class = NotedSocket
+    return context

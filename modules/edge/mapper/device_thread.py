@@ -1,0 +1,211 @@
+"""The thread of one device: opens the device, writes desired values, reads, and reports changes."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from beehive.backoff import Backoff
+from beehive.clock import Clock
+from modules.edge.mapper.driver import DeviceDriver, DriverProperty, DriverSpec, text_of, value_of
+from modules.edge.mapper.method_calls import MethodCalls, MethodRefused
+
+_log = logging.getLogger(__name__)
+
+FIRST_DELAY: Final = 1.0
+LONGEST_DELAY: Final = 60.0
+"""Bounds in seconds of the random delay before a device that failed is opened again."""
+
+REPEAT: Final = 1.0
+"""Seconds after which a report that edgecore did not accept is repeated, with the newest values."""
+
+METHOD_SECONDS: Final = 8.0
+"""For which the caller of a method waits: less than the ten seconds of edgecore's servicebus."""
+
+IDLE: Final = 60.0
+"""Longest pause of a device, in seconds."""
+
+
+class Reports(Protocol):
+    """Sends reports to edgecore; called on the threads of devices."""
+
+    def values(self, spec: DriverSpec, values: Mapping[str, str]) -> bool:
+        """Report values; return whether edgecore has accepted them."""
+
+    def state(self, spec: DriverSpec, state: str) -> bool:
+        """Report a state; return whether edgecore has accepted it."""
+
+
+class DeviceThread:
+    """Runs one device until `stop`.
+
+    Args:
+        spec: the device.
+        driver: makes its driver.
+        reports: sends its reports.
+        clock: measures cycles.
+        previous: an earlier, stopped thread of the device: this one waits for its end.
+    """
+
+    def __init__(
+        self,
+        spec: DriverSpec,
+        driver: Callable[[DriverSpec], DeviceDriver],
+        reports: Reports,
+        clock: Clock,
+        previous: "DeviceThread | None" = None,
+    ) -> None:
+        self._spec = spec
+        self._make = driver
+        self._reports = reports
+        self._clock = clock
+        self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
+        self._previous = previous
+        self._stopped = threading.Event()
+        self._wake = threading.Event()
+        self._due = {name: 0.0 for name, one in spec.properties.items() if one.is_reported}
+        self._told: dict[str, tuple[str, float]] = {}
+        self._state = ""
+        self._problem = ""
+        self._values: dict[str, str] = {}
+        self._driver: DeviceDriver | None = None
+        """While the device is open."""
+        self._written: dict[str, str] = {}
+        """Desired values that were written to the device."""
+        self._calls = MethodCalls(self._wake.set)
+        self._thread = threading.Thread(target=self._run, name=spec.id, daemon=True)
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """The last values that were read; may be called on any thread."""
+        return self._values
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def call(self, method: str, name: str, text: str) -> None:
+        """Call a method with a value for a property of the device, and wait for its end. Raises MethodRefused."""
+        prop = self._spec.properties.get(name)
+        if prop is None or not prop.is_writable:
+            raise MethodRefused(f"{name} is {'ReadOnly' if prop is not None else 'no property of the device'}")
+        try:
+            value = value_of(prop.type, text)
+        except ValueError as error:
+            raise MethodRefused(f"{name} is {prop.type} in the device's model: {error}") from error
+
+        def work() -> None:
+            if self._driver is not None:
+                self._driver.call(method, prop, value)
+            if name in self._due:
+                self._due[name] = 0.0
+
+        self._calls.call(work, METHOD_SECONDS)
+
+    def desire(self, spec: DriverSpec) -> None:
+        """Take a description with changed desired values; the device stays open."""
+        self._spec = spec
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Ask the thread to end; `join` waits for it."""
+        self._stopped.set()
+        self._wake.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait at most `seconds` for the thread's end; a driver that hangs is abandoned."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        self._take_over()
+        while not self._stopped.is_set():
+            driver: DeviceDriver | None = None
+            try:
+                driver = self._make(self._spec)
+                driver.open()
+                self._poll(driver)
+            except Exception as error:  # noqa: BLE001 - the author's code, which must not end the mapper
+                self._failed(error)
+            finally:
+                self._close(driver)
+            if not self._stopped.is_set():
+                self._tell_state("offline")
+                self._stopped.wait(self._backoff.next(self._clock.random) + FIRST_DELAY / 10)
+
+    def _take_over(self) -> None:
+        """Wait for the earlier thread, and take over the desired values that it has written."""
+        previous, self._previous = self._previous, None
+        while previous is not None and not self._stopped.is_set():
+            previous.join(FIRST_DELAY)
+            if not previous._thread.is_alive():
+                self._written = previous._written
+                return
+
+    def _poll(self, driver: DeviceDriver) -> None:
+        self._driver = driver
+        while not self._stopped.is_set():
+            self._wake.clear()
+            driver.properties = self._spec.properties
+            self._write(driver)
+            self._calls.carry_out()
+            self._tell_state("online")
+            now = self._clock.monotonic()
+            due = [name for name, when in self._due.items() if when <= now]
+            read = {name: text_of(driver.read(self._spec.properties[name])) for name in due}
+            self._values = {**self._values, **read}
+            if read:
+                self._backoff.reset()
+                self._problem = ""
+            again = self._report(read, now)
+            for name in due:
+                cycle = self._spec.properties[name].collect_cycle
+                self._due[name] = now + (min(cycle, REPEAT) if again else cycle)
+            following = min(self._due.values(), default=now + IDLE)
+            self._wake.wait(max(0.0, min(following, now + IDLE) - self._clock.monotonic()))
+
+    def _report(self, read: Mapping[str, str], now: float) -> bool:
+        """Report changed values, and values with too old a report; return whether the report must be repeated."""
+        news = {name: value for name, value in read.items() if self._is_news(self._spec.properties[name], value, now)}
+        if not news:
+            return False
+        if not self._reports.values(self._spec, news):
+            return True
+        self._told.update({name: (value, now) for name, value in news.items()})
+        return False
+
+    def _is_news(self, prop: DriverProperty, value: str, now: float) -> bool:
+        told = self._told.get(prop.name)
+        return told is None or told[0] != value or now - told[1] >= prop.report_cycle
+
+    def _write(self, driver: DeviceDriver) -> None:
+        for prop in self._spec.properties.values():
+            if not prop.desired or not prop.is_writable or self._written.get(prop.name) == prop.desired:
+                continue
+            try:
+                value = value_of(prop.type, prop.desired)
+            except ValueError as error:
+                _log.warning("%s: the desired value of %s is not written: %s", self._spec.id, prop.name, error)
+                continue
+            driver.write(prop, value)
+            self._written[prop.name] = prop.desired
+            if prop.name in self._due:
+                self._due[prop.name] = 0.0
+
+    def _tell_state(self, state: str) -> None:
+        if self._spec.reports_state and state != self._state and self._reports.state(self._spec, state):
+            self._state = state
+
+    def _failed(self, error: Exception) -> None:
+        why = f"{type(error).__name__}: {error}"
+        if why != self._problem:
+            _log.warning("%s failed, and is opened again: %s", self._spec.id, why)
+        self._problem = why
+        self._written.clear()  # a device that was away may have lost them
+
+    def _close(self, driver: DeviceDriver | None) -> None:
+        if driver is None:
+            return
+        try:
+            driver.close()
+        except Exception as error:  # noqa: BLE001 - the author's code
+            _log.warning("%s did not close: %s: %s", self._spec.id, type(error).__name__, error)

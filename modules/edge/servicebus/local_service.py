@@ -1,0 +1,71 @@
+"""The HTTP service for applications on the node that call the cloud (KubeEdge's port 9060)."""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from beehive.decoding import decode_json
+from edged.server.request import Request
+from edged.server.responses import Response
+
+MAX_BODY: Final = 5_000_000
+"""Largest request of an application in bytes (KubeEdge's limit)."""
+
+_OK: Final = 200
+_FAILED: Final = 400
+
+
+class CloudError(Exception):
+    """The cloud gave no answer; the text says why."""
+
+
+class CallCloud(Protocol):
+    """Asks the cloud."""
+
+    def __call__(self, url: str, body: bytes) -> str:
+        """Return the answer to a request for a URL. Blocks. Raise CloudError without one."""
+
+
+class LocalRequest(msgspec.Struct, frozen=True):
+    """The part of an application's request that is read here; the cloud reads the rest."""
+
+    target_url: str = msgspec.field(default="", name="targetURL")
+
+
+class LocalResponse(msgspec.Struct, frozen=True):
+    """The response to an application; its HTTP status is always 200, as in KubeEdge."""
+
+    code: int
+    msg: str
+    body: str = ""
+
+
+class LocalService:
+    """Serves `POST /` with `{"method", "targetURL", "payload"}` (`HttpService`), on the threads of connections.
+
+    Args:
+        allowed: returns the URLs for which the cloud has rules.
+        call: asks the cloud.
+    """
+
+    def __init__(self, allowed: Callable[[], frozenset[str]], call: CallCloud) -> None:
+        self._allowed = allowed
+        self._call = call
+
+    def serve(self, request: Request) -> Response:
+        """Return the response."""
+        return Response(_OK, "application/json", msgspec.json.encode(self._answer(request.body)))
+
+    def _answer(self, body: bytes) -> LocalResponse:
+        try:
+            url = decode_json(body, LocalRequest).target_url
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return LocalResponse(_FAILED, "invalid params")
+        if url not in self._allowed():
+            why = f"url {url[:1024]} is not allowed and please make a rule for this url in the cloud"
+            return LocalResponse(_FAILED, why)
+        try:
+            return LocalResponse(_OK, "receive response from cloud successfully", self._call(url, body))
+        except CloudError as error:
+            return LocalResponse(_FAILED, str(error))

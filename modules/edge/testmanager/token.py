@@ -1,0 +1,60 @@
+"""The token of testmanager: a file that only its owner can read, made at the first start."""
+
+import hmac
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Final
+
+from beehive.files.advice import advice
+from edged.server.errors import ServerError
+
+SHORTEST: Final = 16
+LONGEST: Final = 4096
+"""Bounds of a token, in bytes."""
+
+_SCHEME: Final = "Bearer "
+
+
+def read_token(path: Path) -> bytes:
+    """Return the token in a file; a file that does not exist is made with a random one, readable by its owner.
+
+    Raises:
+        ServerError: the file cannot be read or made, others may read it, or it holds no token.
+    """
+    try:
+        _make(path)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            text = os.read(descriptor, LONGEST + 1).strip() if stat.S_ISREG(mode) else b""
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise ServerError(
+            "cannot read the token of testmanager", str(path), f"{advice(error)}; see tokenFile"
+        ) from error
+    if not stat.S_ISREG(mode):
+        raise ServerError("the token of testmanager is no file", str(path), "see tokenFile")
+    if stat.S_IMODE(mode) & 0o077:
+        raise ServerError("others may read the token of testmanager", str(path), f"chmod 600 {path}")
+    if not SHORTEST <= len(text) <= LONGEST:
+        hint = f"{SHORTEST} to {LONGEST} bytes are wanted; without the file, the next start makes one"
+        raise ServerError("the file holds no token", str(path), hint)
+    return text
+
+
+def is_allowed(token: bytes, header: str) -> bool:
+    """Return whether the header `Authorization` has the token, in constant time."""
+    given = header.removeprefix(_SCHEME).strip() if header.startswith(_SCHEME) else ""
+    return hmac.compare_digest(given.encode(), token)
+
+
+def _make(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{secrets.token_urlsafe(32)}\n")

@@ -1,0 +1,104 @@
+"""The TCP ports of the Kubernetes API, beside the control socket."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from edged.server.errors import ServerError
+from edged.server.http import HttpServer
+from edged.server.listening import listen_tcp
+from modules.cloud.apiserver.limits import REQUEST_BYTES
+from modules.processes.cloudcore.errors import ControlError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from beehive import Clock
+    from edged.server.router import HttpService
+    from modules.cloud.apiserver.authentication.authenticator import Authenticator
+
+_log = logging.getLogger(__name__)
+
+_IDLE_SECONDS: Final = 90.0
+"""Seconds that a connection is kept without a request (the idle time-out of Go's HTTP clients)."""
+_LOOPBACK: Final = "127.0.0.1"
+
+
+class ApiListener:
+    """Listens for clients of the Kubernetes API; after a restart of module `control` on the same port.
+
+    Args:
+        address: IP address.
+        port: 0 takes a free one.
+        option: of the command line, for errors.
+        context: its TLS; None serves plain HTTP.
+    """
+
+    def __init__(self, address: str, port: int, option: str, context: ssl.SSLContext | None) -> None:
+        self._address = address
+        self._port = port
+        self._option = option
+        self._context = context
+
+    @property
+    def url(self) -> str:
+        """Where it listens, when started."""
+        host = f"[{self._address}]" if ":" in self._address else self._address
+        return f"{'https' if self._context else 'http'}://{host}:{self._port}"
+
+    @property
+    def port(self) -> int:
+        """The TCP port, when started."""
+        return self._port
+
+    def start(self, service: HttpService, clock: Clock) -> HttpServer:
+        """Start to serve.
+
+        Raises:
+            ControlError: the address cannot be listened on.
+        """
+        try:
+            listening = listen_tcp(self._address, self._port, self._option)
+        except ServerError as error:
+            raise ControlError(
+                "cannot serve the Kubernetes API on", f"{self._address}:{self._port}", error.hint
+            ) from error
+        server = HttpServer(
+            listening, service, clock, max_body=REQUEST_BYTES, context=self._context, idle_seconds=_IDLE_SECONDS
+        )
+        self._port = server.port
+        server.start()
+        return server
+
+
+class SecureListener(ApiListener):
+    """The HTTPS port, whose clients are authenticated (`--secure-port`).
+
+    Args:
+        address: IP address.
+        port: 0 takes a free one.
+        context: asks for client certificates of the authority.
+        authenticator: finds the user of a request.
+    """
+
+    def __init__(self, address: str, port: int, context: ssl.SSLContext, authenticator: Authenticator) -> None:
+        super().__init__(address, port, "--secure-port", context)
+        self.authenticator = authenticator
+
+
+class InsecureListener(ApiListener):
+    """The plain HTTP port, on the loopback interface, whose clients are all administrators (`--insecure-port`).
+
+    Args:
+        port: 0 takes a free one.
+    """
+
+    def __init__(self, port: int) -> None:
+        super().__init__(_LOOPBACK, port, "--insecure-port", None)
+
+    def start(self, service: HttpService, clock: Clock) -> HttpServer:
+        """Start to serve. Raise ControlError when the port cannot be listened on."""
+        server = super().start(service, clock)
+        _log.warning("every program of this machine may do everything with the cloud at %s", self.url)
+        return server

@@ -1,0 +1,48 @@
+"""Settings of edgestream, the stream tunnel to the cloud (`modules.edgeStream`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import field
+
+from modules.processes.edgecore.config.names import WEBSOCKET_SERVER
+from modules.processes.edgecore.config.section import Section
+from modules.processes.edgecore.config.value_kinds import AbsolutePath, Switch, Whole
+
+
+class EdgeStreamOptions(Section, frozen=True, kw_only=True):
+    """The tunnel by which `kubectl logs`, `exec`, `attach` and metrics-server reach this node."""
+
+    enable: Annotated[bool, Switch()] = False
+    """Whether the node dials the cloud's stream tunnel. Whoever may use it in the cloud reads the logs of this node's
+    containers and runs commands in them. It opens no port of the node."""
+
+    handshake_timeout: Annotated[int, Whole("seconds", 1, 3600)] = 30
+    """Longest wait for the connection to be made, TLS and upgrade included."""
+
+    read_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 15
+    """Longest silence of the cloud, which is asked with a websocket ping every 5 seconds; then the tunnel is taken for
+    dead and made anew. KubeEdge reads the key and heeds it not, so that it notices a silent loss only when it writes.
+    """
+
+    server: Annotated[str, WEBSOCKET_SERVER] = "127.0.0.1:10004"
+    """Address of cloudcore's tunnel server (cloudStream's tunnelPort). `host:port` uses TLS; `ws://host:port` does not
+    and is for tests only."""
+
+    tls_tunnel_ca_file: Annotated[Path, AbsolutePath()] = field(
+        default=Path("/etc/kubeedge/ca/rootCA.crt"), name="tlsTunnelCAFile"
+    )
+    """The CA that the tunnel server's certificate is checked against (PEM); edgehub fetches it. KubeEdge does not check
+    that certificate at all."""
+
+    tls_tunnel_cert_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/certs/server.crt")
+    """The node's certificate (PEM), which edgehub fetches and renews; read for each connection."""
+
+    tls_tunnel_private_key_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/certs/server.key")
+    """The key of that certificate (PEM)."""
+
+    write_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 15
+    """How long the cloud may read nothing while bytes wait for it; then the tunnel is made anew. KubeEdge reads the key
+    and heeds it not."""

@@ -1,0 +1,57 @@
+"""Which mapper each device of the node's database has."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from beehive.names import ResourceType
+from modules.edge.dmi.errors import MapperCallRefused
+from modules.edge.dmi.mappers import decode_mapper
+from modules.edge.dmi.objects import MappedDevice, MappedModel, protocol_of, read_mapped_device, read_mapped_model
+from modules.processes.edgecore.store_commands.database import StoreReader
+
+T = TypeVar("T")
+
+
+class MappedParts(NamedTuple):
+    """A device with what it belongs to."""
+
+    device: MappedDevice
+    model: MappedModel | None
+    protocol: str
+    mapper: str
+    """Empty if none has registered."""
+
+
+def parts_of(database: StoreReader, device_id: str) -> MappedParts | None:
+    """Return a device with its model and mapper; None if the cloud has not sent its Device."""
+    devices = _read(database, ResourceType.DEVICE, read_mapped_device)
+    device = next((one for one in devices if one.id == device_id), None)
+    if device is None:
+        return None
+    models = _read(database, ResourceType.DEVICE_MODEL, read_mapped_model)
+    model = next((one for one in models if one.id == device.model), None)
+    protocol = protocol_of(device, model)
+    mappers = _read(database, ResourceType.DEVICE_MAPPER, decode_mapper)
+    return MappedParts(device, model, protocol, next((one.name for one in mappers if one.protocol == protocol), ""))
+
+
+def mappers_of(database: StoreReader) -> dict[str, str]:
+    """Return the mapper of each device, by `namespace/name`: the one that has registered for its protocol."""
+    by_protocol = {one.protocol: one.name for one in _read(database, ResourceType.DEVICE_MAPPER, decode_mapper)}
+    if not by_protocol:
+        return {}
+    models = {one.id: one for one in _read(database, ResourceType.DEVICE_MODEL, read_mapped_model)}
+    devices = _read(database, ResourceType.DEVICE, read_mapped_device)
+    found = {one.id: by_protocol.get(protocol_of(one, models.get(one.model)), "") for one in devices}
+    return {device: mapper for device, mapper in found.items() if mapper}
+
+
+def _read(database: StoreReader, kind: ResourceType, read: Callable[[bytes], T]) -> Iterator[T]:
+    """Yield the objects of a type; those that dmi cannot read either are left out."""
+    for row in database.objects(kind):
+        try:
+            yield read(row.value.encode())
+        except (msgspec.DecodeError, UnicodeError, RecursionError, MapperCallRefused):
+            continue

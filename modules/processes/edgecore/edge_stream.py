@@ -1,0 +1,89 @@
+"""Adds the module edgestream to a node; imported only where it is enabled.
+
+The tunnel is a websocket link like edgehub's, with the node's certificate. Its streams go to the owner's socket of this
+edgecore, so that exec and attach are open on no port of the node.
+"""
+
+import errno
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+from beehive import Hive
+from beehive.exposition import CollectorRegistry
+from edged.node.machine import default_addresses
+from edged.server.listening import short_name
+from edgehub.settings import EdgeHubSettings
+from edgehub.tls import client_context
+from edgehub.websocket import WebsocketLink
+from modules.edge.edgestream.counters import StreamCollector, StreamCounters
+from modules.edge.edgestream.module import EdgeStream
+from modules.edge.edgestream.tunnel import DialNode
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.edge_stream import EdgeStreamOptions
+from modules.processes.edgecore.socket_path import socket_path
+from modules.streams.frames import MAX_FRAME
+
+
+def add_edge_stream(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry) -> None:
+    """Add edgestream with the settings of `modules.edgeStream`."""
+    settings = tunnel_settings(config)
+    make_context = _context(config.modules.edge_stream)
+
+    def make_link() -> WebsocketLink:
+        return WebsocketLink(settings, hive.clock, make_context, tunnel_headers(config))
+
+    counters = StreamCounters()
+    hive.add(EdgeStream, make_link, node_dialler(socket_path(config)), counters)
+    registry.register(StreamCollector(counters))
+
+
+def tunnel_settings(config: EdgeCoreConfig) -> EdgeHubSettings:
+    """Return the settings of the tunnel's link."""
+    options = config.modules.edge_stream
+    server = options.server if "://" in options.server else f"wss://{options.server}"
+    return EdgeHubSettings(
+        url=f"{server}/v1/kubeedge/connect",
+        node=config.node_name,
+        handshake_timeout=options.handshake_timeout,
+        read_deadline=options.read_deadline,
+        write_deadline=options.write_deadline,
+        max_frame_bytes=MAX_FRAME,
+    )
+
+
+def tunnel_headers(config: EdgeCoreConfig) -> dict[str, str]:
+    """Return the headers by which KubeEdge's cloud knows the node; its address may change from dial to dial."""
+    address = config.modules.edged.node_ip or default_addresses()[0]
+    return {"SessionHostNameOverride": config.node_name, "SessionInternalIP": address}
+
+
+def node_dialler(path: Path) -> DialNode:
+    """Return the function that connects to the owner's socket of this edgecore without waiting."""
+
+    def dial() -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(0)
+        try:
+            with short_name(path) as name:
+                connection.connect(name)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+    return dial
+
+
+def _context(options: EdgeStreamOptions) -> Callable[[], ssl.SSLContext]:
+    """Return a factory that reads the files for each connection, so that the next one uses a renewed certificate."""
+    files = (options.tls_tunnel_ca_file, options.tls_tunnel_cert_file, options.tls_tunnel_private_key_file)
+
+    def make() -> ssl.SSLContext:
+        for path in files:
+            if not path.exists():
+                raise FileNotFoundError(errno.ENOENT, "edgehub has not fetched it yet", str(path))
+        return client_context(*files)
+
+    return make

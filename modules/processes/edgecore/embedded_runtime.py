@@ -1,0 +1,108 @@
+"""The container runtime inside edgecore that a configuration selects."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from beehive import Clock
+from edged.errors import EdgedError
+from edged.settings.cgroups import CgroupDriver
+from modules.processes.edgecore.config import EdgeCoreConfig
+
+if TYPE_CHECKING:
+    from edged.dockershim.engine import DockerSettings
+    from edged.embedded.cri_server import CriServer
+    from edged.embedded.local_calls import LocalCall
+    from edged.oci.engine import OciSettings
+    from edged.oci.network import PodNetwork
+
+_REGISTRIES: Final = Path("/etc/containerd/certs.d")
+"""Where containerd's users have described mirrors and certificates of registries."""
+
+
+def start_embedded_runtime(config: EdgeCoreConfig, clock: Clock, stack: ExitStack) -> "dict[str, LocalCall]":
+    """Start the runtime, which the stack stops; return its calls for this process. Raises EdgedError."""
+    from edged.embedded.errors import EmbeddedRuntimeError  # noqa: PLC0415
+
+    try:
+        embedded = embedded_runtime(config, clock)
+        embedded.start()
+    except EmbeddedRuntimeError as error:
+        raise EdgedError(error.attempt, error.reason, error.hint) from error
+    stack.callback(embedded.stop)
+    return embedded.local_calls
+
+
+def embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> "CriServer":
+    """Return the runtime, not started. Only the chosen kind is imported.
+
+    Raises:
+        EmbeddedRuntimeError: the machine lacks a program.
+    """
+    root, socket = config.embedded_runtime_root, config.embedded_runtime_socket
+    if config.uses_docker_runtime:
+        from edged.dockershim.runtime import DockerRuntime  # noqa: PLC0415
+
+        return DockerRuntime(root, socket, clock, docker_settings(config, clock))
+    if config.uses_oci_runtime:
+        from edged.oci.runtime import OciRuntime  # noqa: PLC0415
+
+        return OciRuntime(root, socket, clock, oci_settings(config, clock))
+    from edged.embedded.runtime import EmbeddedRuntime  # noqa: PLC0415
+
+    return EmbeddedRuntime(root, socket, clock)
+
+
+def purge_embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> None:
+    """Kill and remove everything that the runtime has made; it must not run. Raises EmbeddedRuntimeError."""
+    root = config.embedded_runtime_root
+    if config.uses_oci_runtime:
+        from edged.oci.engine import purge as purge_oci  # noqa: PLC0415
+        from edged.oci.network import DefaultNetwork  # noqa: PLC0415
+
+        purge_oci(root, clock, oci_settings(config, clock))
+        DefaultNetwork(clock).remove()
+        return
+    if config.uses_docker_runtime:
+        from edged.dockershim.engine import purge as purge_docker  # noqa: PLC0415
+        from edged.oci.network import DefaultNetwork  # noqa: PLC0415
+
+        purge_docker(root, clock, docker_settings(config, clock))
+        DefaultNetwork(clock).remove()
+        return
+    from edged.embedded.engine import purge  # noqa: PLC0415
+
+    purge(root, clock)
+
+
+def oci_settings(config: EdgeCoreConfig, clock: Clock) -> "OciSettings":
+    """Return the settings of the OCI runtime. Raises EmbeddedRuntimeError."""
+    from edged.oci.engine import OciSettings  # noqa: PLC0415
+    from edged.oci.programs import find_programs  # noqa: PLC0415
+
+    edged = config.modules.edged
+    driver = edged.tailored_kubelet_config.cgroup_driver
+    return OciSettings(
+        programs=find_programs(),
+        network=_network(config, clock),
+        registries=_REGISTRIES,
+        archives=config.image_archives,
+        systemd_cgroups=driver is CgroupDriver.SYSTEMD,
+        keep_blobs=not edged.discard_unpacked_layers,
+    )
+
+
+def docker_settings(config: EdgeCoreConfig, clock: Clock) -> "DockerSettings":
+    """Return the settings of Docker Engine as runtime. Docker keeps as much of a log as edged rotates at, twice."""
+    from edged.dockershim.engine import DockerSettings  # noqa: PLC0415
+    from edged.dockershim.specs import LogLimits  # noqa: PLC0415
+
+    edged = config.modules.edged
+    limits = LogLimits(edged.tailored_kubelet_config.container_log_max_size, 2)
+    return DockerSettings(_network(config, clock), Path(edged.docker_address.removeprefix("unix://")), limits)
+
+
+def _network(config: EdgeCoreConfig, clock: Clock) -> "PodNetwork":
+    from edged.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork  # noqa: PLC0415
+
+    return PodNetwork(config.modules.edged.cni_conf_dir, BINARY_DIRECTORIES, clock, default=DefaultNetwork(clock))

@@ -1,0 +1,123 @@
+"""The command line of edgecore beside `run`: the arguments of all other commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.processes.edgecore import (
+    backup,
+    completion,
+    device_commands,
+    doctor,
+    local,
+    runtime_commands,
+    store_commands,
+    trace_commands,
+    uninstall,
+    unit_command,
+    version_command,
+)
+from modules.processes.edgecore.location import add_location
+from modules.processes.edgecore.trace_commands import replaying
+from modules.tools.kubectl.cli import add_help
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from modules.tools.kubectl.parser import VerbParser
+
+CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
+"""Module of the commands of `edgecore config`."""
+
+FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "api", "state", "all")
+"""Values of `modules.tools.simulate.draw.FaultProfile`, repeated here to save its import."""
+
+
+def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Sequence[str] | None) -> None:
+    """Add the commands.
+
+    Args:
+        parser: edgecore's.
+        commands: its commands.
+        words: the command line; of kubectl's verbs those in it have options, all of them for None.
+    """
+    _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
+    _add_config(commands.add_parser("config", help="print or check a configuration file"))
+    trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
+    store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
+    device_commands.add(commands.add_parser("devices", help="the node's devices: list, get, history, set, watch"))
+    replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
+    _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
+    doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
+    backup.add(commands)
+    runtime_commands.add(commands)
+    uninstall.add(commands)
+    unit_command.add(commands)
+    completion.add(parser, commands)
+    version_command.add(parser, commands)
+    add_help(parser, commands)
+    local.add(commands, words)
+
+
+def _add_join(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cloud", required=True, metavar="HOST[:PORT]", help="cloudcore's websocket (port 10000)")
+    parser.add_argument("--token", required=True, metavar="T|-", help="of the cloud; - reads it from standard input")
+    parser.add_argument("--http-server", metavar="URL", help="of certificates (default: https://HOST:10002)")
+    parser.add_argument("--name", metavar="NODE", help="of the node (default: the configured one, or the host's)")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="written; one that exists is changed, and kept beside it (default: the file that `edgecore run` reads "
+        "with the same --root or without one; for root a new one is /etc/kubeedge/config/edgecore.yaml)",
+    )
+    parser.add_argument("--root", type=Path, metavar="DIR", help="a new file is for the embedded runtime, below DIR")
+    parser.set_defaults(command="modules.processes.edgecore.join:join")
+
+
+def _add_simulate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed (default 0)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many, from the first on (default 1)")
+    parser.add_argument("--nodes", type=int, default=1, metavar="M", help="nodes of one cloud (default 1)")
+    parser.add_argument("--hours", type=float, default=240 / 3600, metavar="H", help="of faults (default 4 minutes)")
+    parser.add_argument("--pods", type=int, default=5, metavar="N", help="pods of each node (default 5)")
+    parser.add_argument("--devices", type=int, default=2, metavar="N", help="devices of each node (default 2)")
+    parser.add_argument(
+        "--hostile-node", dest="hostile", action="store_true", help="a node beside them that means harm"
+    )
+    parser.add_argument("--faults", choices=FAULT_PROFILES, default="all", help="which faults are drawn (default all)")
+    parser.add_argument(
+        "--cloud",
+        choices=("embedded", "cluster"),
+        default="embedded",
+        help="the API server in cloudcore (default), or that of a cluster beside it, as always with --faults api",
+    )
+    parser.add_argument(
+        "--state",
+        choices=("database", "cluster"),
+        default="database",
+        help="where cloudcore keeps its state of nodes (default database)",
+    )
+    parser.add_argument("--cores", type=int, default=0, metavar="N", help="processes (default: one for each core)")
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="run a plan that a failure left, and nothing else")
+    parser.add_argument(
+        "--out", type=Path, default=Path("simulate"), metavar="DIR", help="for plans, logs and traces of failures"
+    )
+    parser.set_defaults(command="modules.tools.simulate.commands:simulate")
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    default = commands.add_parser("default", help="print every key with its default, commented")
+    default.add_argument(
+        "--profile", choices=("saver",), help="with the settings of a purpose: saver for metered links"
+    )
+    default.set_defaults(command=f"{CONFIG_COMMANDS}:default")
+    minimal = commands.add_parser("minimal", help="print the few keys that one sets, commented")
+    minimal.set_defaults(command=f"{CONFIG_COMMANDS}:minimal")
+    check = commands.add_parser("check", help="say what is wrong with a file, and which of its keys have no effect")
+    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: the one that `run` reads")
+    add_location(check)
+    check.set_defaults(command=f"{CONFIG_COMMANDS}:check")

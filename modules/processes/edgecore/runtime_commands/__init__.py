@@ -1,0 +1,50 @@
+"""Arguments of `edgecore images` and `edgecore reset`, for a person on the node.
+
+The command line is parsed before anything else is loaded; each command is given as the name of its function.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.processes.edgecore.location import add_location
+
+if TYPE_CHECKING:
+    import argparse
+
+_IMAGES: Final = f"{__name__}.images"
+_RESET: Final = f"{__name__}.reset"
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the commands."""
+    images = commands.add_parser("images", help="the container runtime's images: list, pull, import, export, remove")
+    _add_images(images.add_subparsers(title="commands", metavar="COMMAND", required=True))
+    reset = commands.add_parser("reset", help="remove everything that the runtime inside edgecore has made")
+    reset.add_argument("--runtime", action="store_true", help="its containers, sandboxes and images")
+    reset.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    add_location(reset)
+    reset.set_defaults(command=f"{_RESET}:reset")
+
+
+def _add_images(commands: argparse._SubParsersAction[Any]) -> None:
+    listing = commands.add_parser("list", help="the images on this machine")
+    pull = commands.add_parser("pull", help="fetch an image from its registry")
+    remove = commands.add_parser("remove", help="remove an image with all its names")
+    for parser in (pull, remove):
+        parser.add_argument("image", metavar="IMAGE", help="a name such as nginx:1.25, or an id")
+    imported = commands.add_parser("import", help="add the images of an archive (docker save, OCI layout)")
+    imported.add_argument("file", type=Path, metavar="FILE", help="a tar")
+    exported = commands.add_parser("export", help="write an image to an archive that docker and containerd read")
+    exported.add_argument("image", metavar="IMAGE", help="a name such as nginx:1.25, or an id")
+    exported.add_argument("file", type=Path, metavar="FILE", help="a tar that is made")
+    for parser, function in (
+        (listing, "listing"),
+        (pull, "pull"),
+        (remove, "remove"),
+        (imported, "import_archive"),
+        (exported, "export_archive"),
+    ):
+        add_location(parser)
+        parser.set_defaults(command=f"{_IMAGES}:{function}")

@@ -1,0 +1,45 @@
+"""What the commands that read the node's database share: their errors, and their tables."""
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from time import gmtime, strftime
+
+from beehive.errors import BeehiveError
+from beehive.printable import printable
+from modules.processes.edgecore.config import ConfigError
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.printing.terminal import print_error, print_lines
+
+
+def database_command(function: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], int]:
+    """Turn errors of a command into a line on standard error and an exit status."""
+
+    @wraps(function)
+    def called(chosen: argparse.Namespace) -> int:
+        try:
+            function(chosen)
+        except ConfigError as error:
+            for problem in error.problems:
+                print_error("edgecore", f"error: {problem.render(error.source)}")
+            return ExitCode.CONFIGURATION
+        except BeehiveError as error:
+            print_error("edgecore", f"error: {error}")
+            return ExitCode.START_FAILED
+        return ExitCode.OK
+
+    return called
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows under their heads, in columns."""
+    lines = [heads, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+    for line in lines:
+        padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print_lines([padded.rstrip()])
+
+
+def seconds_of(milliseconds: int) -> str:
+    """Return a time since the epoch up to its seconds, as `2026-11-21T20:00:00`."""
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(milliseconds / 1000))

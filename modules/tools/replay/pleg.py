@@ -1,0 +1,195 @@
+"""The PLEG and the workers of a replay: what they find out is taken by edged at the recorded times.
+
+Which pods the PLEG inspects, and when, depends on threads: it waits up to 50 ms between two inspections, a worker that
+has just read a pod drops the pod's hint, and the module may be busy. So it inspects them at the recorded times. What it
+makes of the runtime's answers is today's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import ClassVar, Final, NamedTuple
+
+import msgspec
+
+from beehive.clock import Clock
+from beehive.trace import CriCall, CriEvent
+from beehive.trace_context import current_cause, resumed
+from edged.pleg.hints import Hints
+from edged.pleg.messages import PlegEvent, PodInspected, PodInspection, Relisted
+from edged.pleg.pace import RelistPace
+from edged.pleg.pleg import Pleg
+from edged.pleg.reader import RuntimeReader
+from edged.pleg.recording import CHANGED, GONE
+from edged.pod_workers.job import Done
+from edged.pod_workers.worker import Syncer, Worker
+from edged.pods import labels
+from edged.pods.model import PodRef
+
+_NAME: Final = "/Pleg"
+"""End of the PLEG's name as an actor."""
+_NEAR: Final = 0.25
+"""Seconds within which a relist that is due counts as a recorded one."""
+_MOMENT: Final = 1e-6
+"""Seconds between the beginning of an inspection and that of its first call."""
+
+
+class _Inspect(NamedTuple):
+    """Inspect a pod, or list everything."""
+
+    ref: PodRef | None
+
+
+class RecordedInspections:
+    """When the PLEG inspected pods, and when edged took the results.
+
+    Args:
+        calls: calls of the recorded run, in the order of their beginnings.
+        events: events of the recorded run.
+    """
+
+    def __init__(self, calls: Iterable[CriCall], events: Iterable[CriEvent]) -> None:
+        self.times: list[tuple[float, PodRef | None]] = []
+        """Beginning of each inspection, with its pod; None for a relist."""
+        refs: dict[str, PodRef] = {}
+        begun: list[tuple[float, str]] = []
+        for call in calls:
+            if call.method not in ("list_pod_sandboxes", "list_containers"):
+                continue
+            for item in msgspec.json.decode(call.answer or b"[]"):
+                ref = labels.ref_from_labels(item.get("labels") or {})
+                if ref is not None:
+                    refs[ref.uid] = ref
+            if call.sender.endswith(_NAME) and call.method == "list_pod_sandboxes":
+                asked = msgspec.json.decode(call.request).get("sandbox_filter") or {}
+                begun.append((call.time - call.seconds, (asked.get("label_selector") or {}).get(labels.POD_UID, "")))
+        self.times = [(time, refs.get(uid)) for time, uid in begun if not uid or uid in refs]
+        self._relists = [time for time, uid in begun if not uid]
+        self._taken: dict[str, list[float]] = {}
+        for event in events:
+            if event.kind in (CHANGED, GONE):
+                self._taken.setdefault(event.subject, []).append(event.time)
+
+    def has_relist(self, now: float) -> bool:
+        """Whether everything was listed at about this time."""
+        return any(abs(time - now) < _NEAR for time in self._relists)
+
+    def taken_at(self, uid: str, now: float) -> float:
+        """Return when edged took the next result about a pod, before the pod was inspected once more; `now` if it took
+        none.
+        """
+        taken = min((time for time in self._taken.get(uid, ()) if time >= now), default=now)
+        again = (time for time, ref in self.times if time > now and (ref is None or ref.uid == uid))
+        return taken if taken <= min(again, default=float("inf")) else now
+
+    def all_taken_at(self, event: PlegEvent, now: float) -> float:
+        """Return when edged took all changes of an event of the PLEG; `now` if it took none."""
+        match event:
+            case PodInspected(inspection):
+                return self.taken_at(inspection.facts.ref.uid, now)
+            case Relisted(changed=changed):
+                return max((self.taken_at(one.facts.ref.uid, now) for one in changed), default=now)
+            case _:
+                return now
+
+
+class RecordedPleg(Pleg):
+    """The PLEG as it is, but for its times. `recorded_pleg` makes a subclass with those of a run."""
+
+    recorded: ClassVar[RecordedInspections]
+
+    def __init__(
+        self, reader: RuntimeReader, tell: Callable[[PlegEvent], None], pace: RelistPace, hints: Hints
+    ) -> None:
+        super().__init__(reader, self._tell_in_time, pace, hints)
+        self._tell_edged = tell
+
+    def on_start(self) -> None:
+        """Set the times."""
+        super().on_start()
+        now = self.clock.monotonic()
+        for time, ref in self.recorded.times:
+            self.clock.after(max(0.0, time - now), partial(self._remind, _Inspect(ref)))
+
+    def on_receive(self, message: object) -> None:
+        """Inspect in the recorded order."""
+        match message:
+            case _Inspect(ref=None):
+                self.relist()
+            case _Inspect(ref=PodRef() as ref):
+                self.inspect_now(ref)
+            case _:
+                super().on_receive(message)
+
+    def relist_due(self) -> None:
+        """Leave it to the recorded relist, if there is one."""
+        if not self.recorded.has_relist(self.clock.monotonic()):
+            super().relist_due()
+
+    def inspect_hinted(self) -> None:
+        """Leave it to the recorded inspections."""
+
+    def _remind(self, message: _Inspect) -> None:
+        if not self.actor_stopped.is_set():
+            self.actor_ref.tell(message)
+
+    def _tell_in_time(self, event: PlegEvent) -> None:
+        at = self.recorded.all_taken_at(event, self.clock.monotonic())
+        _call_at(self.clock, at, partial(self._tell_edged, _begun_earlier(event)))
+
+
+def _begun_earlier(event: PlegEvent) -> PlegEvent:
+    """Return an event of the PLEG with inspections that began a moment earlier: the recorded time is that of their
+    first call, not of their beginning, and of two inspections of a pod the later one holds.
+    """
+    match event:
+        case PodInspected(inspection):
+            return PodInspected(_earlier(inspection))
+        case Relisted(changed=changed):
+            return event._replace(changed=tuple(_earlier(one) for one in changed))
+        case _:
+            return event
+
+
+def _earlier(inspection: PodInspection) -> PodInspection:
+    return inspection._replace(at=inspection.at - _MOMENT)
+
+
+def recorded_pleg(recorded: RecordedInspections) -> type[Pleg]:
+    """Return the PLEG with the recorded times. Without any it is the PLEG as it is."""
+    return type("RecordedPleg", (RecordedPleg,), {"recorded": recorded}) if recorded.times else Pleg
+
+
+def recorded_worker(synced_at: Callable[[str], float]) -> type[Worker]:
+    """Return a worker whose results are taken at the recorded times.
+
+    Args:
+        synced_at: returns when the result of a pod's job was taken that has just ended.
+    """
+
+    class RecordedWorker(Worker):
+        """A worker as it is, but for when its results are taken."""
+
+        def __init__(self, syncer: Syncer, done: Callable[[Done], None]) -> None:
+            super().__init__(syncer, self._done_in_time)
+            self._tell_edged = done
+
+        def _done_in_time(self, done: Done) -> None:
+            _call_at(self.clock, synced_at(done.job.ref.uid), partial(self._tell_edged, done))
+
+    return RecordedWorker
+
+
+def _call_at(clock: Clock, time: float, function: Callable[[], None]) -> None:
+    """Call a function at a time, in the present trace context; at once if the time has passed."""
+    cause, seconds = current_cause(), time - clock.monotonic()
+
+    def call() -> None:
+        with resumed(cause):
+            function()
+
+    if seconds > 0:
+        clock.after(seconds, call)
+    else:
+        function()

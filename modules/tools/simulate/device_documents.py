@@ -1,0 +1,77 @@
+"""Manifests of devices, and what must be true of them in the end."""
+
+from collections.abc import Iterator
+
+from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_STATUS
+from modules.edge.devicetwin.state import Device, Side, Twin
+from modules.tools.simulate.cloud import SimulatedCloud
+from modules.tools.simulate.device import THRESHOLD, SimulatedDevice
+from modules.tools.simulate.device_watch import TEMPERATURE, devices_in
+from modules.tools.simulate.disk import DATABASE
+from modules.tools.simulate.documents import JsonObject
+from modules.tools.simulate.node import SimulatedNode
+from modules.tools.simulate.plan import DeviceAction, DeviceStep
+
+MODEL: JsonObject = {
+    "apiVersion": API_VERSION,
+    "kind": "DeviceModel",
+    "metadata": {"name": "model", "namespace": "default"},
+    "spec": {
+        "properties": [
+            {"name": TEMPERATURE, "type": "INT", "accessMode": "ReadOnly"},
+            {"name": THRESHOLD, "type": "INT", "accessMode": "ReadWrite", "minimum": "0", "maximum": "100"},
+        ]
+    },
+}
+
+
+def device_document(step: DeviceStep) -> JsonObject | None:
+    """Return the manifest of a step; None if the Device is deleted."""
+    if step.action is DeviceAction.DELETED:
+        return None
+    properties = [{"name": TEMPERATURE}, {"name": THRESHOLD, "desired": {"value": str(step.value)}}]
+    spec = {"deviceModelRef": {"name": "model"}, "nodeName": f"node-{step.node}", "properties": properties}
+    meta = {"name": step.name, "namespace": "default"}
+    return {"apiVersion": API_VERSION, "kind": "Device", "metadata": meta, "spec": spec}
+
+
+def device_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]:
+    """Yield each disagreement about a node's devices as a line."""
+    if not node.devices:
+        return
+    if not node.broker.is_empty:
+        yield "the broker has messages that the node has not acknowledged"
+    stored = devices_in(node.state / DATABASE)
+    for device in node.devices.values():
+        yield from _of_device(device, stored.get(device.id), cloud)
+        yield from _of_status(device, cloud)
+
+
+def _of_device(device: SimulatedDevice, stored: Device | None, cloud: SimulatedCloud) -> Iterator[str]:
+    wanted = cloud.find(DEVICE.key_name, "default", device.name)
+    if wanted is None:
+        if stored is not None:
+            yield f"{device.id} is left over on the node"
+        return
+    if stored is None:
+        yield f"the node does not have {device.id}"
+        return
+    desired = next(one["desired"]["value"] for one in wanted["spec"]["properties"] if one["name"] == THRESHOLD)
+    expected = (stored.twins.get(THRESHOLD, Twin()).expected or Side()).value
+    if not desired == expected == device.threshold:
+        yield f"of {device.id} {desired} is desired, expected is {expected}, and the device was told {device.threshold}"
+
+
+def _of_status(device: SimulatedDevice, cloud: SimulatedCloud) -> Iterator[str]:
+    """Check what the cloud has of the reports."""
+    status = cloud.find(DEVICE_STATUS.key_name, "default", device.name)
+    if cloud.find(DEVICE.key_name, "default", device.name) is None:
+        return
+    told = (status or {}).get("status") or {}
+    reported = {one["propertyName"]: one.get("reported", {}).get("value") for one in told.get("twins") or []}
+    is_now = {THRESHOLD: device.threshold, TEMPERATURE: str(device.temperature or "")}
+    for name, value in is_now.items():
+        if value and reported.get(name) != value:
+            yield f"{device.id} has reported {name} {value}, its DeviceStatus has {reported.get(name)}"
+    if device.state and told.get("state") != device.state:
+        yield f"{device.id} has reported the state {device.state}, its DeviceStatus has {told.get('state')}"

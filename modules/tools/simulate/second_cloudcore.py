@@ -1,0 +1,86 @@
+"""A second cloudcore beside the one of a simulated cluster. Both share a database, or the state in the cluster, and
+take nodes from each other.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from beehive.hive import Hive
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.cloudhub.link import LinkEvent
+from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.cluster_api import RemoteCluster
+from modules.cloud.edgecontroller.module import EdgeController
+from modules.tools.simulate.api_network import ApiNetwork
+from modules.tools.simulate.network import CloudListener
+from modules.tools.simulate.world import Process, WallClock
+
+if TYPE_CHECKING:
+    from modules.tools.simulate.clustered_cloud import ClusteredCloud
+
+
+class SecondCloudcore:
+    """A cloudcore to which nodes connect while it runs; its way to the API server has no faults but the server's own.
+
+    Args:
+        cloud: the API server and the first cloudcore.
+    """
+
+    def __init__(self, cloud: "ClusteredCloud") -> None:
+        self._cloud = cloud
+        self._network = ApiNetwork(cloud.world, cloud.api)
+        self._wall = WallClock()
+        self._starts = 0
+        self._process: Process | None = None
+        self._database: Database | None = None
+        self._listener: CloudListener | None = None
+        self._before: CloudListener | None = None
+        """Of the cloudcore to which nodes connected before."""
+
+    def start(self) -> None:
+        """Start it, unless it runs; from now on nodes that connect come to it."""
+        if self._process is not None:
+            return
+        self._starts += 1
+        world, endpoint = self._cloud.world, self._cloud.endpoint
+        process = self._process = Process(world, "second", self._wall, self._starts)
+        database = self._database = self._cloud.opened(self._open_database)
+
+        def listen(deliver: Callable[[LinkEvent], None]) -> CloudListener:
+            self._listener = CloudListener(endpoint, process, deliver)
+            return self._listener
+
+        self._before = endpoint.listener
+        hive = Hive(process)
+        hive.add(CloudHub, CloudHubSettings(), listen, {})
+        hive.add(EdgeController, RemoteCluster(self._network.connect, self._cloud.keeps_state), database)
+        hive.add(DynamicController)
+        world.note("second", f"life {self._starts} begins")
+        process.run(hive.start)
+
+    def _open_database(self) -> Database:
+        return Database(
+            self._cloud.database_url,
+            f"second-{self._starts}",
+            durable=False,
+            shared=not self._cloud.keeps_state,
+            stores_objects=False,
+        )
+
+    def stop(self) -> None:
+        """Kill it; nodes connect to the first one again, if that runs."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        endpoint, listener = self._cloud.endpoint, self._listener
+        if endpoint.listener is listener:
+            before = self._before
+            endpoint.listener = before if before is not None and before.process.alive else None
+        for connection in list(listener.connections) if listener is not None else ():
+            connection.close_from_cloud()
+        if self._database is not None:
+            self._database.close()
+        self._network.end_all()
+        self._cloud.world.note("second", "killed")

@@ -1,0 +1,1 @@
+"""The Device Mapper Interface."""

@@ -1,0 +1,29 @@
+"""Modules of libraries that are loaded when something of them is used, and not when the library imports them.
+
+Every stub imports protobuf's messages in pure Python, with parsers and printers, though its messages in C are used; and
+gRPC imports its interface for asyncio. Each is a megabyte of an agent that uses neither.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+def postpone(name: str) -> None:
+    """Let a module load with the first use of something in it; one that is loaded already is left alone.
+
+    Args:
+        name: its full name.
+    """
+    if name in sys.modules:
+        return
+    standing_in = ModuleType(name)
+
+    def load(attribute: str) -> Any:
+        if sys.modules.get(name) is standing_in:
+            sys.modules.pop(name, None)
+        return getattr(import_module(name), attribute)
+
+    standing_in.__getattr__ = load  # type: ignore[method-assign]
+    sys.modules[name] = standing_in

@@ -1,0 +1,104 @@
+"""One call of a server, on real sockets."""
+
+import socket
+
+import pytest
+
+from beehive.clock import RealClock
+from beehive.http.call import CallFailedError, HttpCall, HttpReply, perform
+from beehive.http.forwarding import from_wire, passed_on, to_wire
+from tests.support.http_application import HttpApplication, raw_server
+from tests.support.ports import free_port
+
+CLOCK = RealClock()
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+
+
+def call(port: int, method: str = "GET", body: bytes = b"", seconds: float = 30.0, most: int = 1000) -> HttpReply:
+    """Call a server on this machine."""
+    request = HttpCall(method, "127.0.0.1", port, "/a?b=1", (("X-Mine", "1"),), body)
+    return perform(request, CLOCK, seconds=seconds, most_bytes=most)
+
+
+def test_a_call_and_its_response() -> None:
+    """Method, path, headers and body arrive, and so does the response."""
+    with HttpApplication() as application:
+        reply = call(application.port, "POST", b"hello")
+        assert (reply.status, reply.body) == (200, b"POST /a?b=1 hello")
+        (heard,) = application.heard
+        assert heard.headers["x-mine"] == "1"
+        assert heard.headers["host"] == f"127.0.0.1:{application.port}"
+
+
+def test_a_redirect_is_a_response() -> None:
+    """Nobody is called in its place."""
+    with HttpApplication(lambda _heard: (302, {"Location": "http://192.0.2.1/"}, b"")) as application:
+        reply = call(application.port)
+    assert (reply.status, dict(reply.headers)["location"]) == (302, "http://192.0.2.1/")
+    assert len(application.heard) == 1
+
+
+def test_a_refused_connection_says_that_nothing_was_sent() -> None:
+    """So the call may be repeated."""
+    with pytest.raises(CallFailedError) as caught:
+        call(free_port())
+    assert (caught.value.sent, caught.value.retryable) == (False, True)
+
+
+def test_a_server_that_stalls_ends_with_the_time() -> None:
+    """Also one that sends a byte now and then: the time is for all of it."""
+
+    def stall(connection: socket.socket) -> None:
+        connection.sendall(HEAD[:20])
+        connection.recv(65536)
+        connection.recv(65536)
+
+    with raw_server(stall) as port, pytest.raises(CallFailedError) as caught:
+        call(port, seconds=0.2)
+    assert (caught.value.sent, caught.value.timed_out) == (True, True)
+
+
+def test_ten_gigabytes_are_not_read() -> None:
+    """Not more than the bound and what one read brings; a length that is told is not believed either."""
+    sent = 0
+
+    def flood(connection: socket.socket) -> None:
+        nonlocal sent
+        connection.recv(65536)
+        connection.sendall(HEAD + b"Content-Length: 10000000000\r\n\r\n")
+        while sent < 10_000_000_000:
+            sent += connection.send(bytes(65536))
+
+    with raw_server(flood) as port, pytest.raises(CallFailedError, match="more than 1000 bytes"):
+        call(port)
+    assert sent < 100_000_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"SSH-2.0-x\r\n", HEAD, HEAD + b"Content-Length: 10\r\n\r\nabc",
+     HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz",
+     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"],
+    ids=["nothing", "ssh", "half a head", "half a body", "no chunk", "another protocol"],
+)  # fmt: skip
+def test_bytes_that_are_not_a_response_are_an_error(answer: bytes) -> None:
+    def cut(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(answer)
+
+    with raw_server(cut) as port, pytest.raises(CallFailedError) as caught:
+        call(port)
+    assert caught.value.sent
+
+
+def test_headers_of_a_connection_stay_behind() -> None:
+    """So do headers that `Connection` names, and invalid ones."""
+    given = [
+        ("Connection", "keep-alive, X-Hop"), ("X-Hop", "1"), ("Host", "a"), ("Content-Length", "3"), ("TE", "trailers"),
+        ("Accept", "*/*"), ("Bad Name", "x"), ("X-Break", "a\r\nX: b"), ("Authorization", "Bearer t"), ("A", "1"),
+        ("A", "2"),
+    ]  # fmt: skip
+    kept = passed_on(given, "authorization")
+    assert kept == (("Accept", "*/*"), ("A", "1"), ("A", "2"))
+    assert to_wire((("x-mine", "1"), *kept)) == {"X-Mine": ["1"], "Accept": ["*/*"], "A": ["1", "2"]}
+    assert from_wire({"A": ["1", "2"]}) == (("A", "1"), ("A", "2"))

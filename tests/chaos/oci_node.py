@@ -1,0 +1,266 @@
+"""A node whose OCI runtime is killed: its client, and what the machine has of it."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from edged.oci.driver.conmon import find_conmon
+from edged.oci.leftovers import mount_points
+from protos.cri.v1 import api_pb2 as cri
+from tests.chaos.oci_server import COUNTED, DELAY, DIGITS, HELD, LEFT, VICTIM, countdown
+from tests.edged.embedded.node import DEADLINE_SECONDS, Node, alive
+from tests.edged.oci.node import control_groups
+from tests.support.images import busybox_image, docker_archive
+
+OWN: Final = "example.org/own:1"
+"""An image that is removed, and imported again when it is wanted."""
+_HELD_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.005
+_REPOSITORY: Final = Path(__file__).parents[2]
+_BUNDLES: Final = "bundles"
+
+
+def with_own_image(directory: Path) -> None:
+    """Put the archive of an image into a node's directory, beside that of busybox."""
+    archive = docker_archive(busybox_image(OWN, Labels={"name": OWN}), directory)
+    archive.replace(directory / "archives" / "own.tar")
+
+
+class Death(NamedTuple):
+    """When the runtime is to die: points of its work, and microseconds after that; or the conmon of a container."""
+
+    points: int
+    delay: int = 0
+    victim: str = ""
+
+
+class Traces(NamedTuple):
+    """What the machine has of a node: ids of containers and sandboxes, each in order."""
+
+    conmons: tuple[str, ...]
+    processes: tuple[str, ...]
+    """The container of each process in a control group."""
+    groups: tuple[str, ...]
+    roots: tuple[str, ...]
+    """Containers whose root file system is mounted."""
+    states: tuple[str, ...]
+    """Containers that crun knows."""
+    namespaces: tuple[str, ...]
+    leases: tuple[str, ...]
+    directories: tuple[str, ...]
+    """Of sandboxes and containers."""
+    other: tuple[str, ...]
+    """What nothing accounts for: half-made directories, orphans."""
+
+
+class KilledOciNode(Node):
+    """A node whose runtime dies. Use as a context manager; its end asserts that nothing is left."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._countdown = countdown(directory)
+        self._held = directory / HELD
+        self._release = threading.Timer(0, lambda: None)
+        self._released_at = 0
+        self._template: subprocess.Popen[str] | None = None
+        self.server = 0
+        """Process id of the runtime; 0 while there is none."""
+        self.own_network = self.shares_processes = False
+        """Of pods that are made from now on."""
+
+    def complete_pod(self, config: cri.PodSandboxConfig) -> None:
+        """Control groups are below one of the node's."""
+        options = config.linux.security_context.namespace_options
+        options.network, options.pid = cri.POD if self.own_network else cri.NODE, cri.CONTAINER
+        config.linux.cgroup_parent = f"/{self.directory.name}"
+
+    def complete(self, config: cri.ContainerConfig) -> None:
+        """Containers are in the namespaces of their pod."""
+        options = config.linux.security_context.namespace_options
+        options.network = cri.POD if self.own_network else cri.NODE
+        options.pid = cri.POD if self.shares_processes else cri.CONTAINER
+
+    def serve(self, death: Death | None = None) -> bool:
+        """Start the runtime, which dies at a point of its start or not; return whether it serves."""
+        assert self._template is not None and self._template.stdin is not None
+        self.arm(death)
+        if self._held.exists():
+            self._release.cancel()
+            threading.Thread(target=self._release_later).start()
+        self._template.stdin.write("\n")
+        self._template.stdin.flush()
+        kind, _, number = self._said().partition(" ")
+        if kind == "ended":
+            assert death is not None and number.strip() in ("-9", "-14"), f"the runtime ended with {number}"
+            return False
+        self.disarm()
+        self.server = int(number)
+        self.connect()
+        return True
+
+    def arm(self, death: Death | None) -> None:
+        """Let the runtime die at a point from now on."""
+        self._countdown[COUNTED] = 0
+        self._countdown[DELAY] = death.delay if death else 0
+        self._countdown[VICTIM] = int(death.victim[:DIGITS], 16) if death and death.victim else 0
+        self._countdown[LEFT] = death.points if death else 0
+
+    def hold(self, points: int) -> None:
+        """Hold up crun and the CNI plug-in that begin from now on, until the runtime, started again, has passed points;
+        for half a second if it does not die.
+        """
+        self._held.touch()
+        self._released_at = points
+        self._release = threading.Timer(_HELD_SECONDS, self.release)
+        self._release.start()
+
+    def release(self) -> None:
+        """Let them go on."""
+        self._release.cancel()
+        self._held.unlink(missing_ok=True)
+
+    def _release_later(self) -> None:
+        for _ in range(int(DEADLINE_SECONDS / _LOOK_SECONDS)):
+            if self._countdown[COUNTED] >= self._released_at:
+                break
+            threading.Event().wait(_LOOK_SECONDS)
+        self.release()
+
+    def disarm(self) -> bool:
+        """Let it live; return whether the point was reached."""
+        self._countdown[DELAY] = 0
+        was_reached = self._countdown[LEFT] == 0
+        self._countdown[LEFT] = 0
+        return was_reached
+
+    @property
+    def has_killed_conmon(self) -> bool:
+        """Whether the runtime has come to the point at which it kills a conmon, and there was one."""
+        return self._countdown[VICTIM] < 0
+
+    def wait_for_end(self) -> None:
+        """Note that the runtime is dead."""
+        assert self._said().startswith("ended")
+        self.server = 0
+        self.disconnect()
+
+    def kill(self) -> None:
+        """Kill it now, if it lives."""
+        if self.server:
+            os.kill(self.server, 9)
+            self.wait_for_end()
+
+    def __enter__(self) -> Self:
+        self._template = subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos.oci_server", str(self.directory)],
+            cwd=_REPOSITORY,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                "PATH": f"{os.environ['PATH']}:{self.directory}",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.serve()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._template is not None
+        self.kill()
+        self.arm(None)
+        self._template.communicate(timeout=DEADLINE_SECONDS)
+        assert self._template.returncode == 0, "what the runtime has made cannot be removed"
+
+    def _said(self) -> str:
+        assert self._template is not None and self._template.stdout is not None
+        return self._template.stdout.readline()
+
+    def traces(self) -> Traces:
+        """Look at the machine."""
+        processes = _processes()
+        below = [path for each in ("containers", "sandboxes") for path in (self.state / each).iterdir()]
+        points = mount_points(Path("/proc/self/mountinfo").read_text())
+        containers, name = self.state / "containers", self.directory.name
+        leases = (self.directory / "leases").glob("edgecore/*.*.*.*")
+        return Traces(
+            conmons=_sorted(each.arguments[each.arguments.index("-c") + 1] for each in processes if self._runs(each)),
+            processes=_sorted(group for each in processes for group in _groups_below(name, each.groups)),
+            groups=_sorted({each.name for each in control_groups(name)} - {name}),
+            roots=_sorted(path.parent.name for path in points if path.parent.parent == containers),
+            states=_sorted(path.name for path in self._in_runtime() if path.parent.name != _BUNDLES),
+            namespaces=_sorted(path.name for path in (self.state / "namespaces").iterdir()),
+            leases=_sorted(path.read_text().split()[0] for path in leases),
+            directories=_sorted(path.name for path in below if not path.name.startswith(".")),
+            other=_sorted(map(str, (*self._unaccounted(below), *self._lost_inits(processes)))),
+        )
+
+    def has_conmon(self, container: str) -> bool:
+        """Whether the conmon of a container lives."""
+        process = find_conmon(self.state / "containers" / container)
+        if process is None:
+            return False
+        os.close(process)
+        return True
+
+    def _runs(self, process: "_Process") -> bool:
+        """Whether a process is a conmon of this node."""
+        first = Path(process.arguments[0]).name
+        return first == "conmon" and any(str(self.state) in each for each in process.arguments)
+
+    def _unaccounted(self, below: list[Path]) -> list[Path]:
+        images = self.state / "images"
+        hidden = [path for path in below if path.name.startswith(".")]
+        names = {path.name for path in below}
+        lost = [path for path in self._in_runtime() if path.parent.name == _BUNDLES and path.name not in names]
+        return [*hidden, *lost, *(self.state / "damaged").glob("*"), *images.glob("layers/.*"), *images.glob("trash/*")]
+
+    def _in_runtime(self) -> list[Path]:
+        """Return crun's states of containers, and their bundles."""
+        return list((self.state / "runtime").glob("*/*"))
+
+    def _lost_inits(self, processes: "list[_Process]") -> list[int]:
+        """The first processes of pods that share their processes, without a pinned namespace."""
+        pinned = {path.stat().st_ino for path in (self.state / "namespaces").glob("*/pid")}
+        found = []
+        for each in processes:
+            with suppress(OSError):
+                is_init = each.arguments[:2] == ["sleep", "infinity"] and self._made(each.number)
+                if is_init and Path(f"/proc/{each.number}/ns/pid").stat().st_ino not in pinned:
+                    found.append(each.number)
+        return found
+
+    def _made(self, number: int) -> bool:
+        """Whether the runtime has started a process: its PATH has the node's directory."""
+        return os.fsencode(self.directory) in Path(f"/proc/{number}/environ").read_bytes()
+
+
+class _Process(NamedTuple):
+    number: int
+    arguments: list[str]
+    groups: str
+
+
+def _processes() -> list[_Process]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and alive(int(entry.name)):
+            with suppress(OSError):
+                arguments = (entry / "cmdline").read_text(errors="replace").split("\0")
+                found.append(_Process(int(entry.name), arguments, (entry / "cgroup").read_text()))
+    return found
+
+
+def _groups_below(name: str, groups: str) -> set[str]:
+    """The container in whose control group a process is, if any."""
+    return {line.rpartition("/")[2] for line in groups.splitlines() if f"/{name}/" in line}
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))

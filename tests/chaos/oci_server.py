@@ -1,0 +1,152 @@
+"""The OCI runtime as a process that is killed at a chosen point, for `tests.chaos.oci`.
+
+The program imports everything once. For each line on its standard input it forks a process that serves, which says
+`ready PID` on the standard output; the program says `ended` when that process is dead. Points are counted: calls of
+the kernel's functions and returns of edgecore's own, on all threads. At the chosen one the process dies by SIGKILL, or
+some microseconds later by a timer, whose signal nothing handles either; or it kills the conmon of a container.
+"""
+
+import mmap
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from beehive.clock import Clock, RealClock
+from edged.oci.engine import OciSettings, purge
+from edged.oci.images.worker.kernel import die_with_parent
+from edged.oci.network import DefaultNetwork, PodNetwork
+from edged.oci.programs import find_programs
+from edged.oci.runtime import OciRuntime
+from tests.edged.oci.network.machine import PLUGINS
+
+LEFT, DELAY, COUNTED, VICTIM = range(4)
+"""Numbers of 8 bytes in the file `countdown`: points until the end (0: none), microseconds after it, points so far, and
+the first digits of the id of the container whose conmon dies instead of the runtime; less than 0 once it was killed.
+"""
+DIGITS: Final = 15
+"""Of an id, in a number of 8 bytes."""
+
+_BYTES: Final = 32
+_PLUGIN: Final = "bridge"
+HELD: Final = "held"
+"""File that holds up crun and the CNI plug-in."""
+
+_EDGECORE: Final = ("/edged/oci/", "/edged/embedded/", "/beehive/files/")
+_KERNEL: Final = frozenset({"posix", "select", "_socket", "_posixsubprocess", "fcntl", "_io", "_signal"})
+
+
+def countdown(directory: Path) -> "memoryview[int]":
+    """Return the numbers that the campaign and the server share."""
+    path = directory / "countdown"
+    if not path.exists():
+        path.write_bytes(bytes(_BYTES))
+    with path.open("r+b") as file:
+        return memoryview(mmap.mmap(file.fileno(), _BYTES)).cast("q")
+
+
+def network_of(directory: Path, clock: Clock) -> DefaultNetwork:
+    """A network with a bridge and addresses of its own."""
+    number = int(directory.name.encode().hex(), 16) % 12_800
+    cidr = f"10.{140 + number % 50}.{number // 50}.0/24"
+    return DefaultNetwork(clock, [cidr], f"ecc{number}", directory / "leases")
+
+
+def settings_of(directory: Path, clock: Clock) -> OciSettings:
+    """The settings of a runtime whose files are all in one directory."""
+    network = PodNetwork(directory / "net.d", [directory / "bin", PLUGINS], clock, default=network_of(directory, clock))
+    programs = find_programs()
+    programs = programs._replace(runtime=_holdable(directory, programs.runtime))
+    if (PLUGINS / _PLUGIN).exists():
+        _holdable(directory, PLUGINS / _PLUGIN)
+    return OciSettings(programs, network, directory / "certs.d", directory / "archives")
+
+
+def _holdable(directory: Path, program: Path) -> Path:
+    """Return a program that waits before it does its work while there is a file `held`: it outlives who started it."""
+    path = directory / "bin" / program.name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f'#!/bin/sh\nwhile [ -e {directory}/{HELD} ]; do sleep 0.02; done\nexec {program} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+class _Death:
+    """Counts points, and ends this process at the chosen one."""
+
+    def __init__(self, shared: "memoryview[int]") -> None:
+        self._shared = shared
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event in ("c_call", "c_return"):
+            holder = getattr(argument, "__module__", None) or type(getattr(argument, "__self__", None)).__module__
+            if holder not in _KERNEL:
+                return
+        elif event != "return" or not any(part in frame.f_code.co_filename for part in _EDGECORE):
+            return
+        shared = self._shared
+        shared[COUNTED] += 1
+        left = shared[LEFT]
+        if left > 0:
+            shared[LEFT] = left - 1
+            if left == 1:
+                self._die()
+
+    def _die(self) -> None:
+        if self._shared[VICTIM]:
+            self._shared[VICTIM] = -_kill_conmon(f"{self._shared[VICTIM]:0{DIGITS}x}")
+        elif self._shared[DELAY]:
+            signal.setitimer(signal.ITIMER_REAL, self._shared[DELAY] / 1e6)
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _kill_conmon(digits: str) -> int:
+    """Kill the conmon of a container, and the processes that are on their way to become it; return how many."""
+    killed = 0
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - few calls
+        if entry.isdecimal():
+            with suppress(OSError), open(f"/proc/{entry}/cmdline", "rb") as file:  # noqa: PTH123
+                arguments = file.read().split(b"\0")
+                if arguments[0].endswith(b"conmon") and any(each.startswith(digits.encode()) for each in arguments):
+                    os.kill(int(entry), signal.SIGKILL)
+                    killed += 1
+    return killed
+
+
+def _serve(directory: Path) -> None:
+    die_with_parent(signal.SIGKILL)
+    death = _Death(countdown(directory))
+    threading.setprofile(death)
+    sys.setprofile(death)
+    clock = RealClock()
+    runtime = OciRuntime(directory / "state", directory / "cri.sock", clock, settings_of(directory, clock))
+    runtime.start()
+    sys.setprofile(None)
+    os.write(1, b"ready %d\n" % os.getpid())
+    while True:
+        signal.pause()
+
+
+def _main(directory: Path) -> None:
+    for _ in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            try:
+                _serve(directory)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(pid, 0)
+        os.write(1, f"ended {os.waitstatus_to_exitcode(status)}\n".encode())
+    clock = RealClock()
+    purge(directory / "state", clock, settings_of(directory, clock))
+    network_of(directory, clock).remove()
+    clock.close()
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]))

@@ -1,0 +1,21 @@
+"""`kill -9` of one of three cloudcores under load; `make chaos` does it a hundred times and more."""
+
+import pytest
+
+from tests.chaos.several import run
+from tests.support.postgresql import needs_postgresql
+
+
+@needs_postgresql
+@pytest.mark.slow
+def test_the_nodes_of_a_cloudcore_that_is_killed_lose_nothing_with_the_others_on_postgresql() -> None:
+    """Every pod comes as it was written last, in order and once, deletions come, and all statuses get there."""
+    result = run(1, 2, nodes=3)
+    assert result.versions >= 2
+
+
+@pytest.mark.slow
+def test_the_nodes_of_a_cloudcore_that_is_killed_lose_nothing_with_the_others_of_a_cluster() -> None:
+    """The state of the nodes is in the cluster, too."""
+    result = run(2, 2, nodes=3, in_cluster=True)
+    assert result.versions >= 2

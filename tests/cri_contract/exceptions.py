@@ -1,0 +1,125 @@
+"""What a kind of runtime does not do of the contract, and why. Each of these tests must fail on it.
+
+By kind, the names of tests (with their parameters) and the reasons.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+def _because(reason: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), reason)
+
+
+_CONTAINERD: Final = {
+    **_because(
+        "containerd 1.6 knows CRI before recursive read-only mounts",
+        "test_recursively_read_only test_recursively_read_only_refused[host-to-container] "
+        "test_recursively_read_only_refused[bidirectional] test_recursively_read_only_refused[writable]",
+    ),
+    **_because(
+        "containerd 1.6 has no image volumes",
+        "test_image_volume test_image_volume_in_the_status test_image_volume_of_a_part",
+    ),
+    **_because(
+        "containerd 1.6 has no metrics, no streamed listings, no RuntimeConfig and no events",
+        "test_descriptors test_values test_a_pod_without_containers test_streamed_pods test_streamed_containers "
+        "test_streamed_stats test_streamed_images test_runtime_config test_events",
+    ),
+    **_because(
+        "containerd 1.6 does not know the policy, nor tells the user in the status",
+        "test_supplemental_groups_policy[merge] test_supplemental_groups_policy[strict]",
+    ),
+    **_because(
+        "containerd 1.6 leaves user namespaces out without a word",
+        "test_wrong_user_namespaces[two-mappings] test_wrong_user_namespaces[root-not-mapped] "
+        "test_wrong_user_namespaces[container] test_wrong_user_namespaces[target]",
+    ),
+    **_because(
+        "containerd 1.6 answers NotFound",
+        "test_pods_twice[StopPodSandbox] test_stop_unknown_container",
+    ),
+    "test_ids_across_calls": "containerd 1.6 has no image_id in containers",
+}
+_PROCESSES: Final = {
+    **_because(
+        "images are names: nothing is pulled, read or refused",
+        "test_pull_and_remove[tag] test_pull_and_remove[nothing] test_pull_and_remove[digest] "
+        "test_a_pull_with_a_deadline test_a_missing_image test_status_by_every_reference test_three_images "
+        "test_three_tags test_removal_by_one_tag test_one_image_of_two_registries test_gone_after_removal "
+        "test_removals_at_once test_ids_across_registries test_image_volume test_image_volume_in_the_status "
+        "test_image_volume_of_a_part test_user[user-uid-1002-] test_user[user-username-None-www-data] "
+        "test_user[user-uid-group-1003-] test_user[user-username-group-None-www-data]",
+    ),
+    **_because(
+        "images are names: they bring no command, no users and no groups",
+        "test_container_attributes test_container_port test_host_port test_network_of_several test_logs_of_several "
+        "test_commands_in_several test_port_forward test_no_new_privileges[allowed] test_no_new_privileges[denied] "
+        "test_supplemental_groups_policy[merge] test_supplemental_groups_policy[strict]",
+    ),
+    **_because(
+        "containers share the machine's namespaces",
+        "test_container_pid test_target_pid test_host_ipc[pod] test_host_network test_hostname test_dns "
+        "test_safe_sysctls test_unsafe_sysctls test_wrong_user_namespaces[two-mappings] "
+        "test_wrong_user_namespaces[root-not-mapped] test_wrong_user_namespaces[container] "
+        "test_wrong_user_namespaces[target]",
+    ),
+    **_because(
+        "containers have all rights of their user",
+        "test_add_all_capabilities test_drop_all_capabilities test_drop_capability test_capabilities_of_exec "
+        "test_default_filter test_missing_filter test_masked_paths test_privileged_in_a_plain_pod",
+    ),
+    **_because(
+        "there are no streaming commands",
+        "test_exec test_exec_exit_code test_exec_with_terminal_and_input test_exec_with_input_that_ends test_attach "
+        "test_port_forward_of_the_machine test_port_forward_to_nobody test_an_address_works_once "
+        "test_sessions_side_by_side test_streams_that_contradict[Exec-none] "
+        "test_streams_that_contradict[Exec-tty-and-stderr] test_streams_that_contradict[Attach-none] "
+        "test_streams_that_contradict[Attach-tty-and-stderr]",
+    ),
+    **_because(
+        "there are no control groups",
+        "test_out_of_memory test_limits_change_in_place test_descriptors test_values test_a_pod_without_containers",
+    ),
+    **_because(
+        "mounts are in a namespace that only receives, and not recursively read-only",
+        "test_propagation[private] test_propagation[bidirectional] test_recursively_read_only",
+    ),
+}
+_DOCKER: Final = {
+    **_because("dockershim has no metrics of CRI", "test_descriptors test_values test_a_pod_without_containers"),
+    **_because(
+        "Docker mounts no images",
+        "test_image_volume test_image_volume_in_the_status test_image_volume_of_a_part "
+        "test_image_volume_of_a_missing_part",
+    ),
+    "test_supplemental_groups_policy[strict]": "Docker adds the groups of the image",
+    "test_recursively_read_only": "Docker Engine 20.10 knows API 1.41, they came with 1.44",
+    "test_an_image_in_use": "Docker keeps an image while a container has it",
+}
+EXCEPTIONS: Final[dict[str, dict[str, str]]] = {
+    "oci": {},
+    "docker": _DOCKER,
+    "containerd": _CONTAINERD,
+    "processes": _PROCESSES,
+}
+
+UNSAFE: Final[dict[str, dict[str, str]]] = {
+    "processes": {
+        **_because(
+            "the file would be made on the machine",
+            "test_root_file_system[writable] test_root_file_system[readonly] test_readonly_paths test_local_filter",
+        ),
+        **_because(
+            "the bridge would be the machine's",
+            "test_privileged[privileged] test_privileged[plain] test_add_capability",
+        ),
+        **_because(
+            "the hostname would be the machine's",
+            "test_no_filter_and_capability test_filter_and_capability test_filter_and_privileged",
+        ),
+        "test_a_pod_reaches_the_machine": "the gateway is the machine's own, which is somebody else",
+    },
+}
+"""The same for tests that would change the machine itself, as nothing isolates the container: they are not run."""

@@ -1,0 +1,110 @@
+"""The kinds of container runtime that the contract is held against, each with an instance of the tests' own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from beehive.clock import RealClock
+from edged.dockershim.engine import DockerSettings
+from edged.dockershim.engine import purge as purge_docker
+from edged.dockershim.runtime import DockerRuntime
+from edged.oci.engine import OciSettings, purge
+from edged.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork
+from edged.oci.programs import find_programs
+from edged.oci.runtime import OciRuntime
+from tests.edged.oci.node import node_directory
+from tests.support.containerd import PrivateContainerd, reason_missing, reserve_network
+from tests.support.dockerd import PrivateDockerd
+from tests.support.dockerd import reason_missing as docker_missing
+from tests.support.embedded import EmbeddedProcess
+from tests.support.leftovers import remove_host_port_rules
+
+
+class Kind(NamedTuple):
+    """A running container runtime."""
+
+    name: str
+    socket: Path
+    cgroup_parent: str
+    """Where the control groups of its pods are; empty for none."""
+
+
+@contextmanager
+def _oci() -> Iterator[Kind]:
+    """`embedded://oci` with its own network on a bridge of the tests; nothing is left of it."""
+    if reason := reason_missing():  # the network's plug-ins
+        pytest.skip(reason)
+    with node_directory() as directory:
+        (directory / "archives" / "busybox.tar").unlink()
+        clock, reserved = RealClock(), reserve_network(directory.name)
+        default = DefaultNetwork(clock, [reserved.subnet], reserved.bridge, directory / "leases")
+        network = PodNetwork(directory / "net.d", BINARY_DIRECTORIES, clock, default=default)
+        settings = OciSettings(find_programs(), network, directory / "certs.d", directory / "archives")
+        runtime = OciRuntime(directory / "state", directory / "cri.sock", clock, settings)
+        try:
+            runtime.start()
+            yield Kind("oci", directory / "cri.sock", f"/{directory.name}")
+        finally:
+            runtime.stop()
+            purge(directory / "state", clock, settings)
+            default.remove()
+            remove_host_port_rules()
+            reserved.reservation.close()
+            clock.close()
+
+
+@contextmanager
+def _docker() -> Iterator[Kind]:
+    """`embedded://docker` on a dockerd of the tests, with its own network on a bridge; nothing is left of it."""
+    if reason := docker_missing() or reason_missing():  # the network's plug-ins
+        pytest.skip(reason)
+    with PrivateDockerd() as daemon:
+        clock, reserved = RealClock(), reserve_network(daemon.directory.name)
+        state, leases = daemon.directory / "state", daemon.directory / "leases"
+        default = DefaultNetwork(clock, [reserved.subnet], reserved.bridge, leases)
+        network = PodNetwork(daemon.directory / "net.d", BINARY_DIRECTORIES, clock, default=default)
+        settings = DockerSettings(network, daemon.socket)
+        runtime = DockerRuntime(state, daemon.directory / "cri.sock", clock, settings)
+        try:
+            runtime.start()
+            yield Kind("docker", daemon.directory / "cri.sock", daemon.cgroup_parent)
+        finally:
+            runtime.stop()
+            purge_docker(state, clock, settings)
+            default.remove()
+            remove_host_port_rules()
+            reserved.reservation.close()
+            clock.close()
+
+
+@contextmanager
+def _containerd() -> Iterator[Kind]:
+    """A containerd, whose ports of the machine are reached at 127.0.0.1 too."""
+    if reason := reason_missing():
+        pytest.skip(reason)
+    daemon = PrivateContainerd(cni=True, host_ports=True)
+    network = daemon.directory / "cni" / "10-edgecore.conflist"
+    network.write_text(network.read_text().replace('"snat": false', '"snat": true'))
+    with daemon:
+        yield Kind("containerd", daemon.socket, daemon.cgroup_parent)
+
+
+@contextmanager
+def _processes() -> Iterator[Kind]:
+    """`embedded://`: containers that are plain processes."""
+    with EmbeddedProcess() as embedded:
+        yield Kind("processes", embedded.socket, "")
+
+
+KINDS: Final[dict[str, Callable[[], AbstractContextManager[Kind]]]] = {
+    "oci": _oci,
+    "docker": _docker,
+    "containerd": _containerd,
+    "processes": _processes,
+}
+"""How each kind is started. All but the first are slow."""

@@ -1,0 +1,1 @@
+"""Tests of Docker Engine behind the CRI server."""

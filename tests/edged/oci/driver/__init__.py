@@ -1,0 +1,1 @@
+"""Tests of the driver of crun and conmon."""

@@ -1,0 +1,1 @@
+"""Tests of images of the OCI runtime."""

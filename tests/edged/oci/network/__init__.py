@@ -1,0 +1,1 @@
+"""Namespaces of pods and CNI plug-ins."""

@@ -1,0 +1,100 @@
+"""The users of pods with `hostUsers: false`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.api import Pod
+from edged.pod_workers.user_namespaces import LENGTH, UserNamespaces
+from edged.pods.errors import ConfigError
+from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
+from protos.cri.v1 import api_pb2 as cri
+from tests.edged.pods.builders import a_pod
+
+
+class _Runtime:
+    has_users = True
+
+    def status(self, *, verbose: bool = False) -> cri.StatusResponse:
+        """What the default handler can do."""
+        assert not verbose
+        features = cri.RuntimeHandlerFeatures(user_namespaces=self.has_users)
+        return cri.StatusResponse(runtime_handlers=[cri.RuntimeHandler(name="", features=features)])
+
+
+class _Node:
+    """Pods with directories below a root."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths = PodPaths(root)
+        self.runtime = _Runtime()
+
+    def users(self, uid: str, **spec: Any) -> int | None:
+        """The first user of the machine that a pod has, asked of a new edged; None for the machine's own."""
+        pod = self.pod(uid, **spec)
+        self.paths.pod(PodUid(uid)).mkdir(parents=True, exist_ok=True)
+        found = UserNamespaces(self.paths, self.runtime).of(pod)
+        if found is None:
+            return None
+        assert found.mode == cri.POD
+        assert list(found.uids) == list(found.gids)
+        assert (found.uids[0].container_id, found.uids[0].length) == (0, LENGTH)
+        return found.uids[0].host_id
+
+    @staticmethod
+    def pod(uid: str, **spec: Any) -> Pod:
+        """A pod of its own users."""
+        return a_pod(meta={"uid": uid}, **{"host_users": False, **spec})
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> _Node:
+    """A node without pods."""
+    return _Node(tmp_path)
+
+
+def test_each_pod_has_its_own(node: _Node) -> None:
+    """Never those of the machine, the same at each question, and again after the pod that had them is gone."""
+    assert [node.users(each) for each in ("a", "b", "c", "b")] == [LENGTH, 2 * LENGTH, 3 * LENGTH, 2 * LENGTH]
+    (node.paths.pod(PodUid("b")) / "userns").unlink()
+    assert node.users("d") == 2 * LENGTH
+
+
+def test_other_pods_have_the_machines(node: _Node) -> None:
+    """Nothing is written for them, nor the runtime asked."""
+    assert node.users("a", host_users=None) is None
+    assert node.users("a", host_users=True) is None
+    assert list(node.paths.pod(PodUid("a")).iterdir()) == []
+
+
+def test_the_file_is_a_kubelets(node: _Node) -> None:
+    """A node that was a kubelet's keeps what its pods have."""
+    node.users("a")
+    mapping = [{"hostId": LENGTH, "containerId": 0, "length": LENGTH}]
+    written = json.loads((node.paths.pod(PodUid("a")) / "userns").read_bytes())
+    assert written == {"uidMappings": mapping, "gidMappings": mapping}
+
+
+def test_a_runtime_without(node: _Node) -> None:
+    """The pod waits with the reason, and has no users meanwhile; a pod that has some keeps them."""
+    node.users("a")
+    node.runtime.has_users = False
+    with pytest.raises(ConfigError, match="hostUsers: false is not supported by the runtime"):
+        node.users("b")
+    assert node.users("a") == LENGTH
+    node.runtime.has_users = True
+    with pytest.raises(ConfigError, match="hostUsers"):
+        node.users("b", runtime_class_name="other")
+
+
+def test_a_damaged_file(node: _Node) -> None:
+    """It is not overwritten: containers may run with what it said."""
+    node.users("a")
+    (node.paths.pod(PodUid("a")) / "userns").write_text("{")
+    with pytest.raises(ConfigError, match="delete the pod"):
+        node.users("a")

@@ -1,0 +1,125 @@
+"""The OCI runtime as a person on the node meets it: images, its removal, and the demo in real containers."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from edged.oci.spec import Machine as Kernel
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.process import STOP_DEADLINE
+from tests.edged.oci.node import reason_missing
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import container, is_ready, mount, pod, state_of
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, wait_until
+from tests.end_to_end.runtimes import OciUnderTest
+from tests.support.images import busybox_image, docker_archive
+
+OCI = pytest.mark.parametrize("runtime", ["oci"], indirect=True)
+
+
+def _edgecore(machine: Machine, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "modules.processes.edgecore", *arguments, "--config", str(machine.edge.file)]
+    return subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False
+    )
+
+
+@OCI
+def test_an_image_from_an_archive(machine: Machine) -> None:
+    """A running node imports it at once, a pod of it runs, and it is listed and removed by its name."""
+    archive = docker_archive(busybox_image("example.org/own:1", Labels={"own": "yes"}), machine.directory)
+    imported = _edgecore(machine, "images", "import", str(archive))
+    assert imported.returncode == 0, imported.stderr
+    assert "example.org/own:1" in imported.stdout
+    machine.cloud.apply(pod("p", container(image="example.org/own:1", imagePullPolicy="Never")))
+    made = machine.cloud.pods.wait("p", is_ready)
+    assert made["status"]["podIP"].startswith("10.99.")
+    machine.cloud.delete("Pod", "p")
+    wait_until(lambda: machine.runtime.pods(machine.edge.root / "edged") == 0, "the pod is gone")
+    refused = _edgecore(machine, "images", "export", "example.org/own:1", str(machine.directory / "own.tar"))
+    assert (refused.returncode, "discardUnpackedLayers" in refused.stderr) == (ExitCode.NOT_DONE, True)
+    assert _edgecore(machine, "images", "remove", "example.org/own:1").returncode == 0
+    assert "example.org/own:1" not in _edgecore(machine, "images", "list").stdout
+    assert _edgecore(machine, "images", "remove", "example.org/nosuch:1").returncode == ExitCode.NOT_DONE
+
+
+@OCI
+def test_reset_removes_everything(machine: Machine) -> None:
+    """Not while edgecore runs; then containers, mounts, namespaces and images are gone, and the node starts anew."""
+    machine.cloud.apply(pod("p"))
+    machine.cloud.pods.wait("p", is_ready)
+    refused = _edgecore(machine, "reset", "--runtime", "--yes")
+    assert refused.returncode == ExitCode.NOT_DONE
+    assert "stop that one first" in refused.stderr
+    machine.edge.kill()
+    done = _edgecore(machine, "reset", "--runtime", "--yes")
+    assert done.returncode == 0, done.stderr
+    root = machine.edge.root / "edged" / "oci"
+    assert not root.exists()
+    assert [each for each in mounts_below(machine.directory) if "/oci/" in str(each)] == []
+    assert machine.runtime.left_behind() == {}
+    machine.start_edge()
+    machine.cloud.pods.wait("p", is_ready)
+
+
+@OCI
+def test_a_pod_is_isolated_and_limited(machine: Machine) -> None:
+    """It has its own files, processes, hostname and address, and is killed over its limit of memory."""
+    script = "hostname; ls / | grep -c work; exec tail /dev/zero"
+    limited = container(script, resources={"limits": {"memory": "16Mi"}})
+    machine.cloud.apply(pod("p", limited, restartPolicy="Never"))
+    made = machine.cloud.pods.wait("p", lambda each: bool(state_of(each, "terminated")))
+    assert state_of(made, "terminated")["reason"] == "OOMKilled"
+    assert machine.edge.lines(made) == ["p", "0"]
+
+
+@OCI
+def test_users_of_its_own(machine: Machine) -> None:
+    """`hostUsers: false`: its root is nobody on the machine, and owns the files of its image and volumes."""
+    if not Kernel.read().user_namespaces:
+        pytest.skip("this kernel has no id-mapped mounts below overlays")
+    script = "id -u; stat -c %u /bin/busybox; echo x > /data/x && stat -c %u /data/x; cat /proc/self/uid_map"
+    own = container(script, volumeMounts=[mount("data", "/data")])
+    volumes = ({"name": "data", "emptyDir": {}},)
+    machine.cloud.apply(pod("p", own, volumes=volumes, restartPolicy="Never", hostUsers=False))
+    made = machine.cloud.pods.wait("p", lambda each: bool(state_of(each, "terminated")))
+    *lines, mapping = machine.edge.lines(made)
+    assert lines == ["0", "0", "0"]
+    assert mapping.split() == ["0", "65536", "65536"]
+
+
+@OCI
+def test_a_stop_while_a_network_plugin_hangs(machine: Machine) -> None:
+    """host-local waits for a lock that a test holds; edgecore stops in order all the same, and starts the pod later."""
+    runtime = machine.runtime
+    assert isinstance(runtime, OciUnderTest)
+    with runtime.addresses_locked():
+        machine.cloud.apply(pod("p"))
+        wait_until(runtime.waits_for_addresses, "host-local waits for its lock")
+        began = time.monotonic()
+        machine.edge.process.signal(signal.SIGTERM)
+        assert machine.edge.process.wait() == ExitCode.OK
+        assert time.monotonic() - began < STOP_DEADLINE + 10
+        assert not runtime.waits_for_addresses()
+    machine.start_edge()
+    machine.cloud.pods.wait("p", is_ready)
+
+
+def test_the_demo_in_real_containers() -> None:
+    """`make run ARGS=--oci`: all pods are where they should be, and nothing is left."""
+    if reason := reason_missing():
+        pytest.skip(reason)
+    command = [sys.executable, "-m", "modules.processes.demo", "--once", "--oci"]
+    ended = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    scratch = Path(ended.stdout.splitlines()[0].rpartition(" ")[2])
+    assert (processes_of(scratch), mounts_below(scratch), scratch.exists()) == ([], [], False)
+    assert list(Path("/sys/fs/cgroup").glob(f"*/{scratch.name}")) == []

@@ -1,0 +1,105 @@
+"""`kubectl logs`, `exec` and `attach` at the embedded API server, for containers of a real node."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, IncompleteRead
+
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import container, is_ready, pod
+from tests.end_to_end.processes import PATIENCE, wait_until
+from tests.support.kubectl import Kubectl
+from tests.support.ports import free_port
+
+TICKS = "i=0; while true; do i=$((i+1)); echo tick $i; sleep 0.2; done"
+POD = "/api/v1/namespaces/default/pods/p"
+STDIN, STDOUT, STDERR, ERROR = range(4)
+
+
+@pytest.fixture
+def api(stopped_machine: Machine) -> Iterator[int]:
+    """The port of the API of a cloud whose ready node has a stream tunnel and the pod p."""
+    port, stopped_machine.edge.tunnel_port = free_port(), free_port()
+    tunnels = f"127.0.0.1:{stopped_machine.edge.tunnel_port}"
+    stopped_machine.cloud.options = ["--tunnel-listen", tunnels, "--insecure-port", str(port)]
+    stopped_machine.start()
+    stopped_machine.cloud.apply(pod("p", container(TICKS)))
+    stopped_machine.cloud.pods.wait("p", is_ready)
+    yield port
+
+
+@pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
+def test_logs(api: int, stopped_machine: Machine) -> None:
+    """With kubectl's options, and `top`, until the node is lost: then the log breaks off, and the next request
+    says why.
+    """
+    kubectl = Kubectl(api)
+    wait_until(lambda: kubectl.ask(f"{POD}/log?tailLines=1").status == 200, "the node has its tunnel")
+    assert str(kubectl.ask(f"{POD}/log?limitBytes=7").body) == "tick 1\n"
+    two = f"{POD}/log?container=app&tailLines=2"
+    wait_until(lambda: str(kubectl.ask(two).body).count("tick") == 2, "the container has said two things")
+    refused = kubectl.ask(f"{POD}/log?previous=true")
+    assert (refused.status, refused.body["reason"]) == (400, "BadRequest")
+    connection = HTTPConnection("127.0.0.1", api, timeout=PATIENCE)
+    connection.request("GET", f"{POD}/log?follow=true&tailLines=1")
+    answer = connection.getresponse()
+    assert [answer.readline()[:5] for _ in range(3)] == [b"tick "] * 3
+    usage = kubectl.ask("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/p").body
+    assert [each["name"] for each in usage["containers"]] == ["app"]
+    assert usage["containers"][0]["usage"]["memory"] != "0Ki"
+    command = ["-m", "modules.processes.cloudcore", "top", "pods", "--no-headers", "--socket"]
+    shown = subprocess.run(
+        [sys.executable, *command, str(stopped_machine.cloud.socket)], capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"p +\d+m +\d+Mi\n", shown.stdout), shown
+    stopped_machine.edge.kill()
+    with pytest.raises(IncompleteRead):
+        answer.read()
+    connection.close()
+    lost = kubectl.ask(f"{POD}/log")
+    assert lost.status == 503
+    assert "modules.edgeStream" in lost.body["message"]
+
+
+@contextmanager
+def websocket(port: int, target: str) -> Iterator[ClientConnection]:
+    """A command, as clients of websocket v4 begin one."""
+    with connect(f"ws://127.0.0.1:{port}{POD}/{target}", subprotocols=["v4.channel.k8s.io"]) as opened:  # type: ignore[list-item]
+        yield opened
+
+
+def channels(connection: ClientConnection) -> dict[int, bytes]:
+    """What a command says on each channel, until it has ended."""
+    said = dict.fromkeys((STDIN, STDOUT, STDERR, ERROR), b"")
+    for message in connection:
+        assert isinstance(message, bytes)
+        said[message[0]] += message[1:]
+    return said
+
+
+@pytest.mark.parametrize("runtime", ["oci"], indirect=True)
+def test_exec_and_attach(api: int) -> None:
+    """A command has its input, output, errors and exit code; attach sees the main process."""
+    kubectl = Kubectl(api)
+    wait_until(lambda: kubectl.ask(f"{POD}/log?tailLines=1").status == 200, "the node has its tunnel")
+    script = "read+line%3B+echo+got+%24line%3B+echo+bad+%3E%262%3B+exit+3"
+    words = f"command=sh&command=-c&command={script}"
+    with websocket(api, f"exec?{words}&stdin=true&stdout=true&stderr=true") as command:
+        command.send(b"\0hello\n")
+        said = channels(command)
+    assert (said[STDOUT], said[STDERR]) == (b"got hello\n", b"bad\n")
+    assert json.loads(said[ERROR])["details"]["causes"][0]["message"] == "3"
+    with websocket(api, "attach?stdout=true") as attached:
+        seen = b""
+        while seen.count(b"tick ") < 2:
+            message = attached.recv(timeout=PATIENCE)
+            assert isinstance(message, bytes)
+            seen += message[1:]

@@ -1,0 +1,136 @@
+"""Bodies in protobuf: those of a real kubectl, every field of the table, and bytes that are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.apimachinery.protobuf import decoding, generate
+from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
+
+_KUBECTL = Path("/usr/lib/google-cloud-sdk/bin/kubectl.1.32")
+
+CONFIG_MAP = (
+    "6b3873000a0f0a0276311209436f6e6669674d6170121d0a130a0374776f12001a0022002a0032003800420012060a01611201621a002200"
+)
+ROBOT = (
+    "6b3873000a280a1861757468656e7469636174696f6e2e6b38732e696f2f7631120c546f6b656e52657175657374121d0a100a0012"
+    "001a0022002a00320038004200120320b0091a040a0012001a002200"
+)
+NODE_PORT = (
+    "6b3873000a0d0a02763112075365727669636512670a1b0a017312001a0022002a003200380042005a080a0361707012017312440a"
+    "200a0738302d6874747012035443501850220a080110001a046874747028b0ea0112080a036170701201731a0022084e6f6465506f"
+    "72743a00420052005a00600068001a020a001a002200"
+)
+"""As kubectl 1.32 sent them: `create cm two --from-literal=a=b`, `create token robot --duration=20m`, and
+`create service nodeport s --tcp=80:http --node-port=30000`."""
+
+
+@pytest.mark.parametrize(
+    ("body", "read"),
+    [
+        (CONFIG_MAP, {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "two", "generation": 0},
+                      "data": {"a": "b"}}),
+        (ROBOT, {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
+                       "metadata": {"generation": 0}, "spec": {"expirationSeconds": 1200}, "status": {}}),
+    ],
+)  # fmt: skip
+def test_what_kubectl_sends(body: str, read: dict[str, Any]) -> None:
+    assert decode_protobuf(bytes.fromhex(body)) == read
+
+
+def test_a_service_of_kubectl() -> None:
+    """Its port is a name, and its fields without a text are left out."""
+    service = decode_protobuf(bytes.fromhex(NODE_PORT))
+    (port,) = service["spec"]["ports"]
+    assert port == {"name": "80-http", "protocol": "TCP", "port": 80, "targetPort": "http", "nodePort": 30000}
+    assert (service["spec"]["type"], service["spec"]["selector"]) == ("NodePort", {"app": "s"})
+    assert "clusterIP" not in service["spec"]
+
+
+def _varint(number: int) -> bytes:
+    number &= (1 << 64) - 1
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*made, number])
+
+
+def _member(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _sample(kind: str, depth: int = 0) -> tuple[int | bytes, Any]:
+    """Return a value of a kind in protobuf, and as it is read; messages have all their fields, to some depth."""
+    known: dict[str, tuple[int | bytes, Any]] = {
+        "s": ("ü".encode(), "ü"),
+        "b": (b"\x00", "AA=="),
+        "t": (1, True),
+        "i": (-7, -7),
+        "meta.v1.Time": (b"\x08\x80\x88\xfe\xed\x05", "2019-11-04T01:50:56Z"),
+        "meta.v1.MicroTime": (b"\x08\x80\x88\xfe\xed\x05\x10\xe8\x07", "2019-11-04T01:50:56.000001Z"),
+        "resource.Quantity": (_member(1, b"100m"), "100m"),
+        "intstr.IntOrString": (b"\x08\x00\x10\x50", 80),
+        "meta.v1.FieldsV1": (_member(1, b'{"f:a":{}}'), {"f:a": {}}),
+    }
+    if kind in known:
+        return known[kind]
+    if kind.endswith(".ExtraValue"):
+        return _member(1, b"x"), ["x"]
+    data, read = b"", dict[str, Any]()
+    for number, field in decoding._fields(kind).items() if depth < 6 else ():
+        value, shown = _sample(field.kind, depth + 1)
+        if field.form == "{":
+            inner = _member(2, value) if isinstance(value, bytes) else _varint(2 << 3) + _varint(value)
+            data += _member(number, _member(1, b"k") + inner)
+            read[field.name] = {"k": shown}
+            continue
+        data += _member(number, value) if isinstance(value, bytes) else _varint(number << 3) + _varint(value)
+        if field.form == "[":
+            read[field.name] = [shown]
+        elif field.name:
+            read[field.name] = shown
+        else:
+            read.update(shown)
+    return data, read
+
+
+@pytest.mark.parametrize("kind", sorted(decoding._table().kinds))
+def test_every_field_of_a_kind_is_read(kind: str) -> None:
+    """What is not known beside them is skipped."""
+    version, _, name = kind.rpartition("/")
+    data, read = _sample(decoding._table().kinds[kind])
+    assert isinstance(data, bytes)
+    about = _member(1, version.encode()) + _member(2, name.encode())
+    unknown = _member(999, b"x") + _varint(998 << 3 | 1) + b"12345678" + _varint(997 << 3 | 5) + b"1234"
+    body = b"k8s\x00" + _member(1, about) + _member(2, data + unknown) + _member(3, b"") + _member(4, b"")
+    assert decode_protobuf(body) == {"kind": name, "apiVersion": version, **read}
+    assert json.dumps(read)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    about = _member(1, b"v1") + _member(2, b"Pod")
+    for body in (data, b"k8s\x00" + data, b"k8s\x00" + _member(1, about) + _member(2, data)):
+        try:
+            assert isinstance(decode_protobuf(body), dict)
+        except ProtobufError as error:
+            assert str(error)
+
+
+@pytest.mark.parametrize(("version", "kind"), [("apps/v1", "Deployment"), ("v1", "DeploymentX"), ("", "")])
+def test_a_kind_that_is_not_known_is_refused(version: str, kind: str) -> None:
+    about = _member(1, version.encode()) + _member(2, kind.encode())
+    with pytest.raises(ProtobufError, match="is registered for version"):
+        decode_protobuf(b"k8s\x00" + _member(1, about) + _member(2, b""))
+
+
+@pytest.mark.skipif(not _KUBECTL.exists(), reason="kubectl 1.32 is not here")
+def test_the_table_is_that_of_a_kubectl() -> None:
+    assert generate.main(_KUBECTL) == Path(decoding.__file__).with_name("messages.json").read_text()

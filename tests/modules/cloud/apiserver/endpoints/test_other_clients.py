@@ -1,0 +1,202 @@
+"""What older kubectls, curl and others ask of the API: deprecated paths, OpenAPI v2, YAML, and what is not served."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from edged.server.http import HttpServer
+from edged.server.listening import listen_tcp
+from edged.server.responses import Response
+from modules.cloud.apiserver.endpoints import yaml_answers
+from modules.cloud.apiserver.endpoints.yaml_answers import yaml_of
+from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
+
+V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+TEXTS = (
+    *("", " ", "y", "No", "null", "1e3", "0x1f", "1_000", "1:30", "~", "a: b", "- a", "#a", "é", "\x07", "a\tb\n"),
+    *("\n", "|", "  indented\nlines", "ends \nso", "😀\n😀", "2026-11-22", "=", "<<", "\u2028\n", "a.b/os", "{a", "&a"),
+    *("\x85\n", "%", "@", "`", "'", '"', "\\", "a\\\nb", "\r\n", "true", "?", "-", ":", "*a", "!a"),
+)
+SDK = Path("/usr/lib/google-cloud-sdk/bin")
+
+
+@pytest.fixture
+def api() -> Serving:
+    return Serving()
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    """A ConfigMap."""
+    return {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": data}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v1/watch/configmaps", "/api/v1/watch/namespaces/default/configmaps",
+     "/api/v1/watch/namespaces/default/configmaps/a"],
+    ids=["all", "namespace", "name"],
+)  # fmt: skip
+def test_deprecated_paths_of_watches(api: Serving, path: str) -> None:
+    """They are those of today with `watch=true`, also in a group; other methods have no such path."""
+    api.ask("POST", MAPS, config_map("a"))
+    events = api.watch(path, Watcher(lambda: api.ask("DELETE", f"{MAPS}/a")))
+    assert events == [("ADDED", "a"), ("DELETED", "a")]
+    assert api.watch("/apis/coordination.k8s.io/v1/watch/leases", Watcher()) == []
+    assert [api.ask("POST", path, config_map("b")).status, api.ask("GET", "/api/v1/watch").status] == [404, 404]
+
+
+def test_openapi_v2(api: Serving) -> None:
+    """The definitions in JSON, with references among themselves; in protobuf, which kubectl 1.28 wants before it writes
+    anything, only what a document must have.
+    """
+    document = json.loads(api.ask("GET", "/openapi/v2").body)
+    pod = document["definitions"]["io.k8s.api.v1.Pod"]
+    reference = pod["properties"]["spec"]["allOf"][0]["$ref"]
+    assert document["definitions"][reference.removeprefix("#/definitions/")]["properties"]["hostNetwork"]
+    reply = api.ask("GET", "/openapi/v2", accept=V2)
+    assert reply.body == b"\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned"
+    assert reply.content_type == V2.replace("@", ".")
+
+
+def test_answers_in_yaml(api: Serving) -> None:
+    """Objects, lists, tables and errors; logs and the like stay as they are."""
+    made = api.ask("POST", MAPS, config_map("a", b="1", c="two\nlines\n"), accept="application/yaml")
+    assert (made.status, made.content_type) == (201, "application/yaml")
+    assert yaml.safe_load(made.body)["data"] == {"b": "1", "c": "two\nlines\n"}
+    assert b"  c: |\n    two\n    lines\n" in made.body
+    assert [each["metadata"]["name"] for each in yaml.safe_load(read(api, MAPS).body)["items"]] == ["a"]
+    assert yaml.safe_load(read(api, MAPS, ";as=Table;v=v1;g=meta.k8s.io").body)["kind"] == "Table"
+    missing = read(api, f"{MAPS}/none")
+    assert (missing.status, yaml.safe_load(missing.body)["reason"]) == (404, "NotFound")
+    assert read(api, "/healthz").body == b"ok"
+
+
+def read(api: Serving, path: str, form: str = "", **query: str) -> Response:
+    """A GET for YAML."""
+    return api.ask("GET", path, accept=f"application/yaml{form}, application/json", **query)
+
+
+def test_what_has_no_form_in_yaml_is_refused(api: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """406, in JSON, with what to accept; JSON is sent to who names it first."""
+    api.ask("POST", MAPS, config_map("a"))
+    refused = read(api, MAPS, watch="true")
+    assert (refused.status, json.loads(refused.body)["reason"]) == (406, "NotAcceptable")
+    monkeypatch.setattr(yaml_answers, "MOST_BYTES", 100)
+    assert "limit" in json.loads(read(api, MAPS).body)["message"]
+    both = api.ask("GET", MAPS, accept="application/vnd.kubernetes.protobuf, application/json, application/yaml")
+    assert both.content_type == "application/json"
+
+
+def test_a_text_is_the_same_in_yaml() -> None:
+    """As a value and as a key, whatever it looks like."""
+    for text in TEXTS:
+        value = {text: [text, 1, True, None, {"a": text}]}
+        assert yaml.safe_load(yaml_of(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [("/apis/apps/v1/namespaces/default/deployments", "make pods"), ("/api/v1/replicationcontrollers", "make pods"),
+     ("/apis/rbac.authorization.k8s.io/v1/roles", "no roles"), (f"{PODS}/a/scale", "no controllers"),
+     ("/apis/nobody.example.org/v1/x", "resource")],
+    ids=["deployments", "controllers", "roles", "scale", "other"],
+)  # fmt: skip
+def test_what_is_not_served_says_what_to_do(api: Serving, path: str, what: str) -> None:
+    """Still as 404 with kube-apiserver's words at the beginning, which clients know."""
+    refused = api.ask("GET", path)
+    status = json.loads(refused.body)
+    assert (refused.status, status["reason"]) == (404, "NotFound")
+    assert status["message"].startswith("the server could not find the requested resource")
+    assert what in status["message"]
+
+
+def test_a_path_of_nothing(api: Serving) -> None:
+    """It is answered in kube-apiserver's text."""
+    reply = api.ask("GET", "/nope")
+    assert (reply.status, reply.body) == (404, b"404 page not found\n")
+
+
+@pytest.mark.parametrize("version", ["v2", "v2beta1"])
+def test_aggregated_discovery(api: Serving, version: str) -> None:
+    """It has the resources of the documents of each group and version, in two answers of a media type of their own."""
+    accept = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+    found = {}
+    for path in ("/api", "/apis"):
+        reply = api.ask("GET", path, accept=f"{accept},application/json")
+        document = json.loads(reply.body)
+        assert (reply.content_type, document["apiVersion"]) == (accept, f"apidiscovery.k8s.io/{version}")
+        for group in document["items"]:
+            for of in group["versions"]:
+                root = f"/apis/{name}/{of['version']}" if (name := group["metadata"].get("name")) else "/api/v1"
+                found[root] = {each["resource"]: each for each in of["resources"]}
+    for root, resources in found.items():
+        listed = json.loads(api.ask("GET", root).body)["resources"]
+        flat = {
+            one["name"]: (one["kind"], one["verbs"], one.get("shortNames", []), one["namespaced"]) for one in listed
+        }
+        assert flat == {name: entry for each in resources.values() for name, entry in entries(each)}
+    assert len(found) == len(json.loads(api.ask("GET", "/apis").body)["groups"]) + 1
+    assert api.ask("GET", "/apis", accept=f"application/json,{accept}").content_type == "application/json"
+    eviction = [each for each in found["/api/v1"]["pods"]["subresources"] if each["subresource"] == "eviction"]
+    assert eviction[0]["responseKind"] == {"group": "policy", "version": "v1", "kind": "Eviction"}
+
+
+def entries(resource: dict[str, Any]) -> Iterator[tuple[str, tuple[str, list[str], list[str], bool]]]:
+    """A resource and its subresources, as the flat form has them."""
+    name, is_namespaced = resource["resource"], resource["scope"] == "Namespaced"
+    short = resource.get("shortNames", [])
+    yield name, (resource["responseKind"]["kind"], resource["verbs"], short, is_namespaced)
+    for one in resource.get("subresources", ()):
+        yield f"{name}/{one['subresource']}", (one["responseKind"]["kind"], one["verbs"], [], is_namespaced)
+
+
+def test_a_status_is_applied_if_it_is_forced(api: Serving) -> None:
+    """Its conditions are merged by their type; without force nothing is changed: the fields may have owners."""
+    pod = {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    api.ask("POST", PODS, pod)
+    ready = {"type": "Ready", "status": "False"}
+    media = "application/apply-patch+yaml"
+    for condition in (ready, {"type": "Mine", "status": "True"}):
+        body = pod | {"status": {"conditions": [condition]}}
+        assert api.ask("PATCH", f"{PODS}/a/status", body, media, fieldManager="m").status == 409
+        assert api.ask("PATCH", f"{PODS}/a/status", body, media, fieldManager="m", force="true").status == 200
+    status = json.loads(api.ask("GET", f"{PODS}/a").body)["status"]
+    assert {"Ready", "Mine"} <= {each["type"] for each in status["conditions"]}
+
+
+@pytest.fixture
+def port(api: Serving) -> Iterator[int]:
+    """The API at a loopback port."""
+    server = HttpServer(listen_tcp("127.0.0.1", 0), api.service, api.simulation.clock, max_body=1 << 20)
+    server.start()
+    yield server.port
+    server.stop()
+
+
+@pytest.mark.skipif(not (SDK / "kubectl.1.27").exists(), reason="there is no kubectl 1.27 on this machine")
+def test_kubectl_before_openapi_v3_applies(api: Serving, port: int, tmp_path: Path) -> None:
+    """kubectl 1.27 reads OpenAPI v2 in protobuf, then applies, and leaves the validation to the server."""
+    manifest = tmp_path / "map.json"
+    manifest.write_text(json.dumps(config_map("a", b="1")))
+    kubectl = [str(SDK / "kubectl.1.27"), "--server", f"http://127.0.0.1:{port}", "apply", "-f", str(manifest)]
+    done = subprocess.run(
+        kubectl, env={"HOME": str(tmp_path)}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "configmap/a created\n", done.stderr
+    manifest.write_text(json.dumps(config_map("a") | {"dta": {}}))
+    done = subprocess.run(
+        kubectl, env={"HOME": str(tmp_path)}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert 'unknown field "dta"' in done.stderr

@@ -1,0 +1,343 @@
+"""The module apiserver alone on the bus, and its clients in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pykka
+import pytest
+from sqlalchemy import Connection
+
+from beehive.handlers import handles
+from beehive.message import Message
+from beehive.module import Module
+from beehive.testing import Harness
+from modules.cloud.apiserver.access.in_process import InProcessAccess
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.commands import MODULE, RESOURCE, SOURCE, Verb
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.errors import DatabaseError
+from modules.cloud.apiserver.database.turns import Turns
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.transactions import Transactions
+from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
+from modules.cloud.client.call_requests import collection_path, request_of, result_of
+from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
+from modules.cloud.client.kube_client import KubeClient, News
+from modules.cloud.client.lane_calls import CallAnswered, RequestLane
+from modules.cloud.client.reflector.effects import Added, Deleted, Modified, Synced
+from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.devicecontroller.definitions import definitions
+from modules.cloud.edgecontroller import as_the_node
+from modules.cloud.refusals import Refusals
+from tests.modules.cloud.objects import configmap, in_memory, node, pod
+
+Json = dict[str, Any]
+
+
+class Client(Module):
+    """A module with a client of the API server."""
+
+    name = "client"
+    group = "client"
+
+    def __init__(self, access: InProcessAccess, started: list[Client]) -> None:
+        super().__init__()
+        self._access = access
+        self._started = started
+
+    def on_start(self) -> None:
+        self.client = KubeClient(self._access.connect(self.runtime), self, self.clock.random)
+        self._started.append(self)
+
+    def on_stop(self) -> None:
+        self.client.close()
+
+
+class Watching(Module):
+    """In the place of module `control`."""
+
+    name = SOURCE
+    group = SOURCE
+
+    def __init__(self, told: list[ObjectChanges]) -> None:
+        super().__init__()
+        self._told = told
+
+    @handles(None, Verb.CHANGED, source=MODULE)
+    def on_changes(self, message: Message) -> None:
+        self._told.append(message.content_as(ObjectChanges))
+
+
+class Server:
+    """The API server, `control` and a client in its process."""
+
+    def __init__(self, bee: Harness, database: Database | None = None, manifests: Path | None = None) -> None:
+        self.bee = bee
+        self.cluster = Cluster(bee.clock)
+        self.database = database or in_memory()
+        self.refusals = Refusals(bee.clock)
+        self.access = InProcessAccess(bee.hive, bee.clock, "v1.32.10")
+        self.told: list[ObjectChanges] = []
+        directory = ManifestDirectory(manifests, self.cluster) if manifests else None
+        parts = self.cluster, self.database, directory, definitions(), self.refusals, self.access.subscriptions
+        bee.add(ApiServer, *parts)
+        bee.add(Watching, self.told)
+        started: list[Client] = []
+        bee.add(Client, self.access, started)
+        bee.start()
+        self._module = started[0]
+        self.told.clear()
+
+    def call(self, verb: str, plural: str, name: str = "", **fields: Any) -> ApiResult:
+        """A request of `control`."""
+        place = {} if plural == "nodes" else {"namespace": "default"}
+        call = ApiCall(**{"verb": verb, "api_version": "v1", "plural": plural, "name": name, **place, **fields})
+        message = self.bee.message(RESOURCE, Verb.CALL, call, source=SOURCE)
+        result = self.bee.ask(MODULE, message).content_as(ApiResult)
+        self.bee.settle()
+        return result
+
+    def apply(self, obj: Json, plural: str) -> ApiResult:
+        return self.call(
+            "patch", plural, obj["metadata"]["name"], patch_type=APPLY, body=obj, options={"fieldManager": "people"}
+        )
+
+    def asks(self, of_node: str = "", **fields: Any) -> ApiResult:
+        """A request of the client in the same process, in its own name or in that of a node."""
+        request = request_of(ApiCall(**{"api_version": "v1", **fields}))
+        request = as_the_node.impersonating(request, of_node) if of_node else request
+        ends: list[Any] = []
+        self._module.call_soon(lambda: self._module.client.call(RequestLane.QUERY, request, ends.append))
+        self.bee.settle()
+        (end,) = ends
+        assert isinstance(end, CallAnswered), end
+        return result_of(end.response)
+
+    def watch(self, plural: str) -> list[News]:
+        """What the client is told of a collection, from now on."""
+        told: list[News] = []
+        selection = Selection(path=collection_path("v1", plural))
+        self._module.call_soon(lambda: self._module.client.watch(selection, told.append))
+        self.bee.settle()
+        return told
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as bee:
+        yield bee
+
+
+def shown(told: list[News]) -> list[tuple[str, str]]:
+    """The changes among what a client was told."""
+    return [(type(one).__name__, one.object.name) for one in told if isinstance(one, Added | Modified | Deleted)]
+
+
+def test_a_change_is_told_to_the_watches_of_both_kinds_of_clients(bee: Harness) -> None:
+    """Those of `control`, and those in the same process."""
+    server = Server(bee)
+    server.apply(configmap("before"), "configmaps")
+    told = server.watch("configmaps")
+    assert [type(one) for one in told] == [Added, Synced]
+    server.told.clear()
+    server.apply(configmap("after", a="1"), "configmaps")
+    server.call("delete", "configmaps", "before")
+    assert shown(told) == [("Added", "before"), ("Added", "after"), ("Deleted", "before")]
+    assert [change.change for each in server.told for change in each.changes] == ["ADDED", "DELETED"]
+
+
+def test_a_lost_transaction_is_made_again_and_watches_go_on(bee: Harness) -> None:
+    """The module restarts; what was not durable was told to nobody, and the client misses nothing."""
+    server = Server(bee)
+    server.apply(configmap("before"), "configmaps")
+    told = server.watch("configmaps")
+
+    def fail(version: int) -> None:
+        del server.database.commit
+        raise DatabaseError("commit", f"version {version}", "the disk is full")
+
+    server.database.commit = fail  # type: ignore[method-assign]
+    assert server.apply(configmap("after"), "configmaps").refusal is None
+    assert bee.hive.restarts()[MODULE] == 1
+    bee.run_for(60.0)
+    server.apply(configmap("last"), "configmaps")
+    assert shown(told)[-2:] == [("Added", "after"), ("Added", "last")]
+    assert shown(told).count(("Added", "after")) == 1
+
+
+def test_a_pod_gets_the_node_that_registers_in_the_same_transaction(bee: Harness) -> None:
+    server = Server(bee)
+    waiting = pod("web")
+    del waiting["spec"]["nodeName"]
+    server.apply(waiting, "pods")
+    assert "nodeName" not in server.call("get", "pods", "web").object["spec"]  # type: ignore[index]
+    told = server.watch("pods")
+    server.call("create", "nodes", body={"apiVersion": "v1", "kind": "Node", **node("n1")})
+    assert server.call("get", "pods", "web").object["spec"]["nodeName"] == "n1"  # type: ignore[index]
+    assert shown(told)[-1] == ("Modified", "web")
+
+
+def test_a_client_in_the_process_is_an_administrator_and_can_be_a_node(bee: Harness) -> None:
+    """In a node's name it has the node's rights, refusals are counted, and the node's reviews agree with them."""
+    server = Server(bee)
+    server.apply(configmap("foreign"), "configmaps")
+    place: Json = {"plural": "configmaps", "namespace": "default", "name": "foreign"}
+    assert server.asks(verb="get", **place).object is not None
+    refused = server.asks(of_node="n1", verb="get", **place).refusal
+    assert refused is not None
+    assert refused["code"] == 403
+    assert sum(server.refusals.counts.values()) == 1
+    asked = {"verb": "get", "resource": "configmaps", "namespace": "default", "name": "foreign"}
+    group = "authorization.k8s.io/v1"
+    body = {"kind": "SelfSubjectAccessReview", "apiVersion": group, "spec": {"resourceAttributes": asked}}
+    review: Json = {"verb": "create", "api_version": group, "plural": "selfsubjectaccessreviews", "body": body}
+    answered = server.asks(of_node="n1", **review)
+    assert answered.object is not None, answered
+    assert answered.object["status"]["allowed"] is False
+    own = server.asks(**review)
+    assert own.object is not None
+    assert own.object["status"]["allowed"] is True
+
+
+@pytest.mark.parametrize("has_manifests", [False, True])
+def test_a_nodes_list_says_whether_all_objects_are_known(bee: Harness, tmp_path: Path, *, has_manifests: bool) -> None:
+    """A new database may have taken the place of one that was lost; a directory of manifests has all that is wanted."""
+    (tmp_path / "one.json").write_bytes(msgspec.json.encode(configmap("one")))
+    server = Server(bee, manifests=tmp_path if has_manifests else None)
+    selector = {"fieldSelector": "spec.nodeName=n1"}
+    found = server.asks(of_node="n1", verb="list", plural="pods", options=selector).object
+    assert found is not None
+    assert ("remainingItemCount" in found["metadata"]) is not has_manifests
+
+
+def test_a_dry_run_changes_nothing_and_a_failure_is_answered(bee: Harness) -> None:
+    server = Server(bee)
+    tried = server.call("create", "configmaps", body=configmap("tried"), options={"dryRun": ["All"]})
+    assert tried.object is not None
+    assert server.cluster.find(ObjectKey("ConfigMap", "default", "tried")) is None
+    unread = bee.ask(MODULE, bee.message(RESOURCE, Verb.CALL, {"verb": 1}, source=SOURCE)).content_as(ApiResult)
+    assert unread.refusal is not None
+    assert unread.refusal["code"] == 400
+    query = bee.message(RESOURCE, Verb.WATCH, WatchQuery("ConfigMap", 10**9), source=SOURCE)
+    start = bee.ask(MODULE, query).content_as(WatchStart)
+    assert start.refusal is not None
+    assert start.refusal["code"] == 410
+
+
+def test_a_definition_that_a_person_has_made_otherwise_stops_nothing(bee: Harness, tmp_path: Path) -> None:
+    """The definitions are there from the start; one that cannot be applied any more is only a line in the log."""
+    path = str(tmp_path / "cloud.db")
+    plural = {"plural": "customresourcedefinitions", "api_version": "apiextensions.k8s.io/v1", "namespace": ""}
+    name = definitions()[0]["metadata"]["name"]
+    with Harness() as first:
+        server = Server(first, Database(path, "a"))
+        live = server.call("get", name=name, **plural).object
+        assert live is not None
+        live["spec"]["scope"] = "Cluster"
+        server.cluster.storage.replace(live)
+        server.apply(configmap("one"), "configmaps")
+        server.database.close()
+    server = Server(bee, Database(path, "b"))
+    assert server.call("get", "configmaps", "one").object is not None
+    assert server.call("get", name=name, **plural).object is not None
+    server.database.close()
+
+
+def accounts(server: Server) -> list[str]:
+    """The namespaces with a service account `default`."""
+    found = server.call("list", "serviceaccounts", namespace="").object
+    assert found is not None
+    return [one["metadata"]["namespace"] for one in found["items"] if one["metadata"]["name"] == "default"]
+
+
+def test_each_namespace_has_a_service_account(bee: Harness) -> None:
+    """Made with it, also anew, gone with it; a dry run makes none."""
+    server = Server(bee)
+    told = server.watch("serviceaccounts")
+    blue = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "blue"}}
+    server.call("create", "namespaces", namespace="", body=blue, options={"dryRun": ["All"]})
+    assert accounts(server) == []
+    server.call("create", "namespaces", namespace="", body=blue)
+    assert accounts(server) == ["blue"]
+    server.call("delete", "serviceaccounts", "default", namespace="blue")
+    assert accounts(server) == ["blue"]
+    assert shown(told) == [("Added", "default"), ("Deleted", "default"), ("Added", "default")]
+    server.call("delete", "namespaces", "blue", namespace="")
+    assert accounts(server) == []
+    server.call("create", "serviceaccounts", body={**blue, "kind": "ServiceAccount"})
+    server.call("delete", "serviceaccounts", "blue")
+    assert accounts(server) == []
+
+
+def test_namespaces_of_an_existing_database_get_their_service_account(bee: Harness, tmp_path: Path) -> None:
+    """Of a version that made none; an account that is there stays as it is."""
+    before, cluster = Database(str(tmp_path / "cloud.db"), "a"), Cluster(bee.clock)
+    transactions = Transactions(cluster.storage, before, print, print, print)
+    transactions.begin()
+    for name in ("blue", "red"):
+        cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    metadata = {"name": "default", "namespace": "red", "labels": {"kept": "yes"}}
+    cluster.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    transactions.commit()
+    before.close()
+    server = Server(bee, Database(str(tmp_path / "cloud.db"), "b"))
+    assert accounts(server) == ["blue", "red"]
+    kept = server.call("get", "serviceaccounts", "default", namespace="red").object
+    assert kept is not None
+    assert kept["metadata"]["labels"] == {"kept": "yes"}
+    server.database.close()
+
+
+class SlowDatabase(Database):
+    """Needs a second of virtual time for each object that it reads."""
+
+    bee: Harness
+
+    def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterator[Any]:
+        for row in super()._changed_objects(connection, complete=complete):
+            with pytest.raises(pykka.Timeout):
+                self.bee.simulation.future().get(timeout=1.0)
+            yield row
+
+
+def test_a_start_with_many_objects_may_take_longer_than_the_hive_waits_for_a_silent_module(
+    bee: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 100,000 pods on a busy machine the API server was given up after 30 s, and cloudcore never started."""
+    monkeypatch.setattr("modules.cloud.apiserver.database.database._PORTION", 10)
+    path = str(tmp_path / "cloud.db")
+    with Harness() as first:
+        server = Server(first, Database(path, "a"))
+        for number in range(40):
+            server.apply(configmap(f"c{number}"), "configmaps")
+        server.database.close()
+    database = SlowDatabase(path, "b")
+    database.bee = bee
+    server = Server(bee, database)
+    assert bee.clock.monotonic() > 40
+    assert server.call("get", "configmaps", "c39").object is not None
+    database.close()
+
+
+def test_modules_that_share_a_database_take_turns(tmp_path: Path) -> None:
+    """A transaction ends the turn however it ends; SQLite's lock is never waited for."""
+    turn = Turns()
+    objects = Database(str(tmp_path / "cloud.db"), "a", turn=turn)
+    states = Database(str(tmp_path / "cloud.db"), "a", stores_objects=False, turn=turn)
+    ends: list[Callable[[], None]] = [objects.abandon, objects.close, lambda: objects.commit(1)]
+    for end in ends:
+        objects.begin()
+        assert turn.locked()
+        end()
+        assert not turn.locked()
+        states.begin()
+        states.commit(1)
+        assert not turn.locked()
+    objects.close()
+    states.close()

@@ -1,0 +1,80 @@
+"""What the API server tells module `control` for watches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from beehive.handlers import handles
+from beehive.message import Message
+from beehive.module import Module
+from beehive.testing import Harness
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.commands import RESOURCE, SOURCE, Verb
+from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
+from modules.cloud.client.calls import ApiCall
+from tests.modules.cloud.edgecontroller.controller import Controller, add_api_server
+from tests.modules.cloud.objects import configmap
+
+MANY = 5000
+"""More than an inbox holds."""
+
+
+def watch(bee: Harness, version: int) -> WatchStart:
+    query = bee.message(RESOURCE, Verb.WATCH, WatchQuery("ConfigMap", version), source=SOURCE)
+    return bee.ask(ApiServer.name, query).content_as(WatchStart)
+
+
+class Watching(Module):
+    """In the place of module `control`."""
+
+    name = SOURCE
+    group = SOURCE
+
+    def __init__(self, told: list[ObjectChanges]) -> None:
+        super().__init__()
+        self._told = told
+
+    @handles(None, Verb.CHANGED, source=ApiServer.name)
+    def on_changes(self, message: Message) -> None:
+        self._told.append(message.content_as(ObjectChanges))
+
+
+def test_the_changes_of_a_transaction_are_one_message(tmp_path: Path) -> None:
+    """One for each overflowed the inbox: watches silently missed changes of a large manifest."""
+    items = [configmap(f"c{number}") for number in range(MANY)]
+    (tmp_path / "many.json").write_bytes(msgspec.json.encode({"kind": "List", "apiVersion": "v1", "items": items}))
+    told: list[ObjectChanges] = []
+    with Harness() as bee:
+        bee.add(Watching, told)
+        add_api_server(bee, Cluster(bee.clock), manifests=tmp_path)
+        bee.start()
+        found = [change for each in told for change in each.changes if change.kind == "ConfigMap"]
+        names = {change.object["metadata"]["name"] for change in found}
+        assert (len(told), len(found), names) == (1, MANY, {f"c{number}" for number in range(MANY)})
+        call = ApiCall(verb="create", api_version="v1", plural="configmaps", namespace="default", body=configmap())
+        bee.ask(ApiServer.name, bee.message(RESOURCE, Verb.CALL, call, source=SOURCE))
+        bee.settle()
+        assert [change.change for change in told[-1].changes] == ["ADDED"]
+
+
+def test_a_watch_from_before_a_start_lists_again(tmp_path: Path) -> None:
+    """What was deleted before it is not known any more, and the client would keep it."""
+    versions: list[int] = []
+    for _ in range(2):
+        with Harness() as bee:
+            bee.add(Watching, [])
+            controller = Controller(bee, database=(tmp_path / "cloud.db", "a"), nodes=())
+            if not versions:
+                controller.apply(configmap("a"), configmap("b"))
+                versions.append(controller.cluster.storage.version)
+                controller.remove("configmap", "a")
+                assert [change.change for change in watch(bee, versions[0]).changes] == ["DELETED"]
+            else:
+                refusal = watch(bee, versions[0]).refusal
+                assert refusal is not None
+                assert refusal["code"] == 410
+                assert watch(bee, controller.cluster.storage.version).refusal is None
+        controller.close()

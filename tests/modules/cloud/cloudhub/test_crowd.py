@@ -1,0 +1,147 @@
+"""More nodes than the controllers keep up with: nothing of them is lost, and none counts as silent."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from beehive.handlers import handles
+from beehive.message import Message
+from beehive.module import Module
+from beehive.resource import Side
+from beehive.testing import Harness
+from modules.cloud.cloudhub.link import FrameReceived, LinkOpened
+from modules.cloud.cloudhub.module import CloudHub
+from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.cloudhub.test_fairness import CLOCK, DEADLINE, Served, frame
+from tests.modules.cloud.cloudhub.test_module import Cloud, ListLink
+
+ROOM = "modules.cloud.cloudhub.messages_without_room._ROOM"
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    started = Served()
+    yield started
+    started.server.stop()
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with Harness() as bee:
+        yield Cloud(bee)
+
+
+class UnreadLink(ListLink):
+    """A link whose socket is not read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held_back = True
+
+
+def test_nothing_but_keepalives_passes_full_inboxes_and_all_does_afterwards(served: Served) -> None:
+    with served.node("n1") as node:
+        served.full.set()
+        for number in range(200):
+            node.send(frame(number))
+        wait_until(lambda: served.unread("n1") >= 64, "the socket is read no further")
+        began = CLOCK.monotonic()
+        wait_until(lambda: CLOCK.monotonic() > began + 1.2, "some time passes")
+        assert served.came == []
+        assert served.unread("n1") <= 200
+        assert served.links["n1"].is_held_back
+        served.full.clear()
+        node.ping().wait(DEADLINE)
+        wait_until(lambda: len(served.came) == 200, "all have come")
+        assert served.of("n1") == list(range(200))
+        wait_until(lambda: not served.links["n1"].is_held_back, "it is read again")
+
+
+def test_a_node_that_connects_meanwhile_is_let_in_when_there_is_room(served: Served) -> None:
+    """Its opening is news for edgecontroller, too; its time for the upgrade begins anew."""
+    served.full.set()
+    CLOCK.after(0.3, served.full.clear)
+    with served.node("late") as node:
+        assert not served.full.is_set()
+        node.send(frame(1))
+        wait_until(lambda: served.of("late") == [1], "it is served")
+
+
+class Slow(Module):
+    """An edgecontroller that keeps what it gets of nodes."""
+
+    name = "edgecontroller"
+    group = "edgecontroller"
+    side = Side.CLOUD
+
+    def __init__(self, came: list[str]) -> None:
+        super().__init__()
+        self._came = came
+
+    @handles("event")
+    def take(self, message: Message) -> None:
+        """Keep it."""
+        self._came.append(message.route.resource)
+
+    @handles()
+    def pass_over(self, message: Message) -> None:
+        """The events of connections."""
+
+
+def test_messages_wait_in_their_order_for_room_in_a_controllers_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a full inbox they would be dropped after 5 s, registrations among them."""
+    came: list[str] = []
+    with Harness() as bee:
+        bee.add(Slow, came)
+        cloud = Cloud(bee)
+        links = {node: cloud.connect(node) for node in ("n1", "n2")}
+        monkeypatch.setattr(ROOM, 0)
+        for number in range(6):
+            node = f"n{number % 2 + 1}"
+            message = bee.message(f"default/event/e{number}", "insert", source="edged", group="meta")
+            cloud.happens(FrameReceived(node, links[node], message, 7))
+        bee.run_for(8.0)
+        assert came == []
+        assert [link.handled_bytes for link in links.values()] == [[], []], "so the server reads no more of them"
+        monkeypatch.setattr(ROOM, 1)
+        bee.run_for(1.0)
+        assert came == [f"node/n{number % 2 + 1}/default/event/e{number}" for number in range(6)]
+        assert [link.handled_bytes for link in links.values()] == [[7, 7, 7], [7, 7, 7]]
+        assert not bee.hive.dead_letters.counts
+
+
+def test_a_node_that_is_not_read_is_not_silent(cloud: Cloud) -> None:
+    """Its keepalives are in the socket."""
+    unread, read = UnreadLink(), ListLink()
+    cloud.happens(LinkOpened("n1", unread))
+    cloud.happens(LinkOpened("n2", read))
+    cloud.bee.run_for(100.0)
+    assert (unread.closed, read.closed) == (False, True)
+    unread.is_held_back = False
+    cloud.bee.run_for(14.0)
+    assert not unread.closed, "it has time to say that it lives"
+    cloud.bee.run_for(40.0)
+    assert unread.closed
+
+
+def test_all_connections_are_checked_in_portions(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modules.cloud.cloudhub.connection_checks._PORTION", 2)
+    links = [cloud.connect(f"n{number}") for number in range(5)]
+    cloud.sends(node="n4")
+    cloud.bee.run_for(6.0)
+    assert len(links[4].frames) == 2, "what is not acknowledged is sent again"
+    cloud.bee.run_for(30.0)
+    assert all(link.closed for link in links)
+    assert CloudHub.name not in cloud.bee.hive.dead_letters.counts
+
+
+def test_nothing_is_sent_again_to_a_node_whose_acknowledgements_may_wait(cloud: Cloud) -> None:
+    """Or a crowd that is slow would get, and acknowledge, all its objects again every 5 s."""
+    unread = UnreadLink()
+    cloud.happens(LinkOpened("n1", unread))
+    cloud.sends()
+    cloud.bee.run_for(20.0)
+    assert len(unread.frames) == 1
+    unread.is_held_back = False
+    cloud.bee.run_for(2.0)
+    assert len(unread.frames) == 2

@@ -1,0 +1,210 @@
+"""The tunnel server and the stream server over real sockets and TLS, with a node and an API server driven by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS
+from modules.streams.frames import Frame, FrameType
+from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.cloudstream.edges import edge_at
+from tests.modules.cloud.cloudstream.sites import LateClock, Site, read_all, read_until
+
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\n\r\n"
+EXEC = "POST /exec/n1/web/main?command=sh&output=1"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    clock = LateClock()
+    site = Site(tmp_path, clock)
+    yield site
+    site.close()
+    clock.close()
+
+
+def test_a_node_is_who_its_certificate_says(site: Site) -> None:
+    """KubeEdge believes the header: with any node's certificate a client takes over the streams of all others."""
+    with site.edge("n1") as edge:
+        with pytest.raises(InvalidStatus) as refused, site.edge("n1", certificate="n2"):
+            pass
+        assert refused.value.response.status_code == 403
+        assert b"the certificate is that of n2" in (refused.value.response.body or b"")
+        with pytest.raises((OSError, WebSocketException)), edge_at(site.server.address[1], "n1", site.of_nobody()):
+            pass
+        with site.client("GET /containerLogs/n1/web/main") as client:
+            frame, _ = edge.opened()
+            edge.end(frame.connection)
+            assert read_until(client, b"0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+
+
+def test_only_the_api_server_is_served(site: Site) -> None:
+    """KubeEdge serves everybody who reaches the port: a command as root in any container of any node."""
+    site.client_context = site.of_user("somebody")
+    with site.client(EXEC, **UPGRADE) as client:
+        assert b"403" in read_all(client)[0].split(b"\r\n")[0]
+    site.client_context = site.of_nobody()
+    with pytest.raises((ssl.SSLError, ConnectionError)), site.client(EXEC, **UPGRADE) as client:
+        client.recv(1)
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "text"),
+    [
+        ("GET /containerLogs/n2/web/main", 503, b"node n2 (the node has no stream tunnel"),
+        ("GET /containerLogs/n1/none/main", 404, b'pods "none" not found'),
+        ("GET /configz", 404, b"no such path"),
+        ("POST /containerLogs/n1/web/main", 405, b"GET"),
+        ("POST /exec/n1/web/main?command=ls", 400, b"Upgrade request required"),
+        ("GET /metrics/resource", 502, b"127.0.0.1"),
+    ],
+    ids=["no-tunnel", "no-pod", "no-path", "no-method", "no-upgrade", "no-node-at-the-address"],
+)
+def test_what_is_refused_says_why(site: Site, request_line: str, status: int, text: bytes) -> None:
+    with site.client(request_line) as client:
+        answer, _ = read_all(client)
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert text in answer
+
+
+def test_a_log_ends_when_the_container_does_and_breaks_off_when_the_tunnel_does(site: Site) -> None:
+    """KubeEdge ends both alike, so that kubectl takes half of a log for all of it."""
+    with site.edge("n1") as edge:
+        with site.client("GET /containerLogs/n1/web/main?follow=true", Authorization="Bearer abc") as client:
+            frame, request = edge.opened()
+            assert request.target == "/containerLogs/n1/web/main?follow=true"
+            assert b"Bearer" not in frame.data
+            edge.send(frame.connection, b"one\n")
+            assert read_until(client, b"one\n\r\n")
+            edge.send(frame.connection, b"two\n")
+            edge.end(frame.connection)
+            assert read_until(client, b"0\r\n\r\n") == b"4\r\ntwo\n\r\n0\r\n\r\n"
+        with site.client("GET /containerLogs/n1/web/main?follow=true") as client:
+            frame, _ = edge.opened()
+            edge.send(frame.connection, b"half")
+            assert read_until(client, b"half\r\n")
+            edge.connection.close()
+            assert read_all(client)[0] == b""  # without the last chunk
+
+
+@pytest.mark.parametrize(("origin", "status"), [("https://127.0.0.1:10351", 101), ("https://page.example", 403)])
+def test_a_page_of_a_browser_runs_no_command(site: Site, origin: str, status: int) -> None:
+    """Its reader may have a certificate; libraries of websockets name the server itself as the origin."""
+    with site.edge("n1") as edge, site.client(EXEC, **UPGRADE, Origin=origin) as client:
+        if status == 101:
+            edge.send(edge.opened()[0].connection, SWITCHED)
+        assert client.recv(4096).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "status", "told"),
+    [
+        (b"", b"the kubelet's server does not answer", 502, b"node n1: the kubelet's server does not answer\n"),
+        (b"no container x", b"the node answers with status 404", 404, b"no container x\n"),
+        (b"no container x", b"", 200, b"no container x"),
+    ],
+    ids=["no-answer", "refused", "kubeedge"],
+)
+def test_an_error_of_the_nodes_server_is_one_here(
+    site: Site, text: bytes, reason: bytes, status: int, told: bytes
+) -> None:
+    """By the reason that our node gives for a stream's end; KubeEdge's gives none, and its text passes for the log."""
+    with site.edge("n1") as edge, site.client("GET /containerLogs/n1/web/main") as client:
+        frame, _ = edge.opened()
+        if text:
+            edge.send(frame.connection, text)
+        edge.end(frame.connection, reason)
+        answer, _ = read_all(client)
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+        assert told in answer
+
+
+def test_a_client_of_a_log_goes(site: Site) -> None:
+    """The node is told once."""
+    with site.edge("n1") as edge:
+        with site.client("GET /containerLogs/n1/web/main?follow=true") as client:
+            frame, _ = edge.opened()
+            edge.send(frame.connection, b"one\n")
+            assert read_until(client, b"one\n\r\n")
+        assert edge.receive() == Frame(frame.connection, FrameType.REMOVE)
+        wait_until(lambda: site.tunnels.streams() == 0, "the stream to be forgotten")
+
+
+def test_a_command_passes_bytes_both_ways_until_it_ends(site: Site) -> None:
+    """The head of the response is the node's, too; what the client sent with its request comes first."""
+    with site.edge("n1") as edge, site.client(EXEC, **UPGRADE) as client:
+        frame, request = edge.opened()
+        assert (frame.kind, request.method) == (FrameType.EXEC, "POST")
+        assert dict(request.headers) == {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+        edge.send(frame.connection, SWITCHED + bytes(range(256)))
+        assert read_until(client, SWITCHED) == SWITCHED
+        assert read_until(client, bytes(range(256)))
+        client.sendall(bytes(range(255, -1, -1)))
+        assert edge.receive() == Frame(frame.connection, FrameType.DATA, bytes(range(255, -1, -1)))
+        edge.send(frame.connection, b"bye")
+        edge.end(frame.connection)
+        assert read_all(client) == (b"bye", True)
+
+
+def test_a_command_whose_client_goes_is_ended_once(site: Site) -> None:
+    with site.edge("n1") as edge:
+        with site.client(EXEC, **UPGRADE) as client:
+            frame, _ = edge.opened()
+            edge.send(frame.connection, SWITCHED)
+            assert read_until(client, SWITCHED)
+        assert edge.receive() == Frame(frame.connection, FrameType.REMOVE)
+        edge.end(frame.connection)
+        with site.client("GET /containerLogs/n1/web/main") as client:
+            assert edge.opened()[0].kind == FrameType.LOGS  # and nothing else came between
+
+
+def test_a_command_whose_tunnel_is_cut_is_reset(site: Site) -> None:
+    """A polite end would be the command's success to a client of SPDY."""
+    with site.edge("n1") as edge, site.client(EXEC, **UPGRADE) as client:
+        frame, _ = edge.opened()
+        edge.send(frame.connection, SWITCHED)
+        assert read_until(client, SWITCHED)
+        edge.connection.close()
+        assert read_all(client) == (b"", False)
+
+
+def test_a_node_that_vanishes_loses_its_tunnel(site: Site) -> None:
+    """KubeEdge waits for TCP, a quarter of an hour."""
+    with site.edge("n1") as edge:
+        wait_until(lambda: site.tunnels.has("n1"), "the tunnel")
+        assert isinstance(site.clock, LateClock)
+        site.clock.later = SILENT_SECONDS + 1
+        with pytest.raises(ConnectionClosed):
+            edge.receive()
+        wait_until(lambda: not site.tunnels.has("n1"), "the tunnel's end")
+
+
+def test_much_output_arrives_whole_although_the_client_is_slow_to_begin(site: Site) -> None:
+    """And another stream of the node is served meanwhile."""
+    portion, count = bytes(range(256)) * 128, 256
+    with site.edge("n1") as edge, site.client(EXEC, **UPGRADE) as client:
+        frame, _ = edge.opened()
+
+        def produce() -> None:
+            for _ in range(count):
+                edge.send(frame.connection, portion)
+            edge.end(frame.connection)
+
+        producer = threading.Thread(target=produce)
+        producer.start()
+        digest = hashlib.sha256()
+        size = 0
+        while data := client.recv(65536):
+            digest.update(data)
+            size += len(data)
+        producer.join()
+    assert size == count * len(portion)
+    assert digest.digest() == hashlib.sha256(portion * count).digest()

@@ -1,0 +1,240 @@
+"""The tunnels of nodes and their streams, without sockets: the link is a list of frames."""
+
+import select
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.cloud.cloudhub.connection import WebsocketLink
+from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
+from modules.cloud.cloudstream.stream import PATIENCE, PATIENCE_ALONE, QUEUE_BYTES, TunnelStream
+from modules.cloud.cloudstream.tunnel import MOST_STREAMS
+from modules.cloud.cloudstream.tunnels import Tunnels
+from modules.streams.connect import StreamRequest
+from modules.streams.frames import MAX_DATA, Frame, FrameType, decode
+
+LOG = StreamRequest(0, "/containerLogs/default/web/main")
+
+
+class Node:
+    """A node's end of a tunnel: what it was sent, and how much of what it sent is counted as handled."""
+
+    def __init__(self, tunnels: Tunnels, name: str = "n1", address: str = "") -> None:
+        self.tunnels = tunnels
+        self.name = name
+        self.link = WebsocketLink(lambda _: None)
+        self.unhandled = 0
+        tunnels.add(name, address, self.link)
+
+    def sent(self) -> list[Frame]:
+        """The frames that came since the last call."""
+        return [decode(self.link.take()) for _ in range(len(self.link.waiting))]
+
+    def say(self, number: int, data: bytes = b"", kind: int = FrameType.DATA) -> None:
+        self.hand_in(Frame(number, kind, data).encode())
+
+    def hand_in(self, payload: bytes) -> None:
+        self.link.passed_frames += 1
+        self.link.passed_bytes += len(payload)
+        self.tunnels.receive(self.name, self.link, payload)
+
+    def open(self) -> TunnelStream:
+        return self.tunnels.open(self.name, FrameType.LOGS, LOG)
+
+
+@pytest.fixture
+def simulation() -> Simulation:
+    return Simulation(0)
+
+
+@pytest.fixture
+def tunnels(simulation: Simulation) -> Tunnels:
+    return Tunnels(simulation.clock)
+
+
+def read(stream: TunnelStream, now: float = 0.0) -> bytes:
+    """Everything that waits."""
+    found = bytearray()
+    while data := stream.take(now):
+        found += data
+    return bytes(found)
+
+
+def test_a_stream_ends_from_the_nodes_side(tunnels: Tunnels) -> None:
+    """The data before the end is read; the end is told to nobody again, and late frames are ignored."""
+    node = Node(tunnels)
+    stream = node.open()
+    assert [(each.connection, each.kind) for each in node.sent()] == [(stream.number, FrameType.LOGS)]
+    node.say(stream.number, b"one\n")
+    node.say(stream.number, b"two\n")
+    node.say(stream.number, kind=FrameType.REMOVE)
+    node.say(stream.number, b"late\n")
+    assert (stream.is_over, read(stream), stream.is_over) == (False, b"one\ntwo\n", True)
+    assert stream.failure == ""
+    stream.close()
+    stream.close()
+    assert node.sent() == []
+    assert tunnels.streams() == 0
+
+
+def test_a_stream_ends_from_the_clients_side(tunnels: Tunnels) -> None:
+    """The node is told once (KubeEdge tells it thousands of times), and numbers never come again."""
+    node = Node(tunnels)
+    first = node.open()
+    first.close()
+    first.close()
+    first.send(b"into the void")
+    second = node.open()
+    assert second.number == first.number + 1
+    removed = Frame(first.number, FrameType.REMOVE)
+    assert [each for each in node.sent() if each.kind != FrameType.LOGS] == [removed]
+    second.close()
+
+
+def test_a_nodes_reason_is_the_streams_failure(tunnels: Tunnels) -> None:
+    node = Node(tunnels)
+    stream = node.open()
+    node.say(stream.number, "the kubelet’s server is down".encode(), FrameType.REMOVE)
+    assert stream.failure == "the kubelet’s server is down"
+    stream.close()
+
+
+def test_of_two_tunnels_of_a_node_the_newer_counts(tunnels: Tunnels) -> None:
+    """The older is closed and its streams are cut; what it still says, and its end, mean nothing."""
+    older = Node(tunnels)
+    stream = older.open()
+    newer = Node(tunnels)
+    assert older.link.is_closed
+    assert stream.failure
+    other = newer.open()
+    older.say(other.number, b"from the wrong tunnel")
+    tunnels.remove("n1", older.link)
+    assert tunnels.has("n1")
+    assert not other.take(0.0)
+    tunnels.remove("n1", newer.link)
+    assert not tunnels.has("n1")
+    assert other.is_over
+    assert other.failure
+    for each in (stream, other):
+        each.close()
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x80", b"\x01", b"\xff" * 11])
+def test_what_is_no_frame_ends_the_tunnel(tunnels: Tunnels, payload: bytes) -> None:
+    node = Node(tunnels)
+    node.hand_in(payload)
+    assert node.link.is_closed
+
+
+def test_frames_of_unknown_types_and_streams_are_ignored(tunnels: Tunnels) -> None:
+    node = Node(tunnels)
+    stream = node.open()
+    node.say(stream.number, b"?", 99)
+    node.say(2**63, b"?")
+    node.say(0, b"?", FrameType.CLOSE)
+    node.say(stream.number, b"good")
+    assert read(stream) == b"good"
+    assert node.link.has_room
+    stream.close()
+
+
+def test_a_frame_too_long_ends_its_stream_only(tunnels: Tunnels) -> None:
+    """KubeEdge drops what is over 1 MiB without a word."""
+    node = Node(tunnels)
+    stream, other = node.open(), node.open()
+    node.say(stream.number, bytes(MAX_DATA + 1))
+    assert "bytes" in stream.failure
+    node.say(other.number, bytes(MAX_DATA))
+    assert len(read(other)) == MAX_DATA
+    for each in (stream, other):
+        each.close()
+
+
+def test_a_client_that_does_not_read_holds_the_tunnel_and_loses_its_stream(
+    tunnels: Tunnels, simulation: Simulation
+) -> None:
+    """The tunnel is not read while a queue is full, so that memory is bounded; after a second the stream goes, and what
+    the others are owed goes on.
+    """
+    node = Node(tunnels)
+    stopped, other = node.open(), node.open()
+    while node.link.has_room:
+        node.say(stopped.number, bytes(16 * 1024))
+    failures = []
+    for seconds in (0.0, PATIENCE * 1.5):
+        simulation.run_for(seconds)
+        tunnels.end_stalled()
+        failures.append(stopped.failure)
+    assert failures == ["", "the client reads too slowly"]
+    assert [node.link.has_room] == [True]
+    node.say(other.number, b"good")
+    assert read(other) == b"good"
+    told = [each for each in node.sent() if each.kind == FrameType.REMOVE]
+    stopped.close()
+    assert told == [Frame(stopped.number, FrameType.REMOVE)]
+    assert node.sent() == []
+    other.close()
+
+
+def test_frames_of_next_to_nothing_are_bounded_too(tunnels: Tunnels) -> None:
+    """A node whose client does not read cannot fill the cloud's memory with frames of one byte."""
+    node = Node(tunnels)
+    stream = node.open()
+    sent = 0
+    while node.link.has_room and sent < QUEUE_BYTES // 4:
+        node.say(stream.number, b"x")
+        sent += 1
+    assert len(read(stream)) == sent <= QUEUE_BYTES // 64
+    stream.close()
+
+
+def test_frames_without_data_do_not_wait(tunnels: Tunnels) -> None:
+    """Their number has no bound, so none is kept for the client, and none wakes it."""
+    node = Node(tunnels)
+    stream = node.open()
+    node.say(stream.number, b"")
+    assert select.select([stream], [], [], 0)[0] == []
+    assert node.link.has_room
+    stream.close()
+
+
+def test_a_client_that_reads_slowly_keeps_its_stream_when_it_disturbs_no_other(
+    tunnels: Tunnels, simulation: Simulation
+) -> None:
+    node = Node(tunnels)
+    stream = node.open()
+    for _ in range(10):
+        while node.link.has_room:
+            node.say(stream.number, bytes(16 * 1024))
+        simulation.run_for(PATIENCE_ALONE * 0.9)
+        tunnels.end_stalled()
+        assert stream.take(simulation.clock.monotonic())
+    assert stream.failure == ""
+    assert len(read(stream)) <= QUEUE_BYTES + 128 * 1024
+    assert node.link.has_room
+    stream.close()
+
+
+def test_a_stream_needs_a_tunnel_and_room(tunnels: Tunnels) -> None:
+    """The error says what to do; where tunnels are not served at all, it says that."""
+    with pytest.raises(NoTunnelError, match="--tunnel-listen"):
+        tunnels.open("n1", FrameType.LOGS, LOG)
+    tunnels.port = 10004
+    with pytest.raises(NoTunnelError, match=r"modules.edgeStream.server: HOST:10004"):
+        tunnels.open("n1", FrameType.LOGS, LOG)
+    node = Node(tunnels)
+    streams = [node.open() for _ in range(MOST_STREAMS)]
+    with pytest.raises(TooManyStreamsError):
+        node.open()
+    for each in streams:
+        each.close()
+    node.open().close()
+    assert tunnels.streams() == 0
+
+
+def test_a_node_is_found_by_its_address_when_no_other_has_it(tunnels: Tunnels) -> None:
+    """KubeEdge mixes up nodes with one address behind NAT."""
+    for name, address in (("n1", "10.0.0.1"), ("n2", "10.0.0.2"), ("n3", "10.0.0.2")):
+        Node(tunnels, name, address)
+    found = [tunnels.node_at(each) for each in ("10.0.0.1", "n2", "10.0.0.2", "10.0.0.3")]
+    assert found == ["n1", "n2", "", ""]

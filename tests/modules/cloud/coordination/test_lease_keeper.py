@@ -1,0 +1,199 @@
+"""The Leases of several cloudcores at one API server: who is alive, and who has which duty."""
+
+import logging
+
+import pytest
+
+from modules.cloud.apiserver.kinds import key_of
+from modules.cloud.coordination.lease_settings import LeaseSettings
+from tests.modules.cloud.coordination.clouds import Clouds
+
+KEYS = [f"node/n{number}" for number in range(60)]
+
+
+def owners(clouds: Clouds, key: str) -> list[str]:
+    """Those that would do a duty."""
+    return [each.name for each in clouds.all if not each.is_dead and each.keeper.owns(key)]
+
+
+def spec_of(clouds: Clouds, name: str) -> dict[str, object]:
+    """What a Lease says."""
+    (found,) = [lease for lease in clouds.leases() if lease["metadata"]["name"] == name]
+    spec: dict[str, object] = found["spec"]
+    return spec
+
+
+def test_a_single_one_does_all_at_once_and_writes_once_in_ten_seconds() -> None:
+    clouds = Clouds()
+    one = clouds.start("a")
+    assert all(one.keeper.owns(key) for key in KEYS)
+    clouds.run_for(600.0)
+    assert set(one.requests) == {"create", "update"}
+    assert 50 <= len(one.requests) <= 61
+    assert one.changes == 0
+    assert spec_of(clouds, "a")["holderIdentity"] == "a"
+
+
+def test_it_knows_where_the_routers_of_the_others_are() -> None:
+    """Those of the living, from the renewal on that names them, and it says so."""
+    clouds = Clouds()
+    one, other = clouds.start("a"), clouds.start("b")
+    clouds.run_for(15.0)
+    assert one.keeper.routers == {}
+    other.router, changes = "10.0.0.2:9443", one.changes
+    clouds.run_for(15.0)
+    assert (one.keeper.routers, other.keeper.routers) == ({"b": "10.0.0.2:9443"}, {})
+    assert one.changes == changes + 1
+    clouds.kill(other)
+    clouds.run_for(31.0)
+    assert one.keeper.routers == {}
+
+
+def test_three_divide_all_duties_and_do_none_twice() -> None:
+    clouds = Clouds()
+    for name in "abc":
+        clouds.start(name)
+    clouds.run_for(15.0)
+    assert all(each.keeper.alive == ("a", "b", "c") for each in clouds.all)
+    assert {tuple(owners(clouds, key)) for key in KEYS} == {("a",), ("b",), ("c",)}
+
+
+def test_the_duties_of_one_that_was_killed_are_with_the_others_when_its_lease_expires() -> None:
+    """Those of the others stay where they are."""
+    clouds = Clouds()
+    first, second, third = (clouds.start(name) for name in "abc")
+    clouds.run_for(15.0)
+    before = {key: owners(clouds, key) for key in KEYS}
+    clouds.kill(second)
+    clouds.run_for(15.0)
+    assert "b" in first.keeper.alive, "it may be slow"
+    clouds.run_for(16.0)
+    assert (first.keeper.alive, third.keeper.alive) == (("a", "c"), ("a", "c"))
+    for key in KEYS:
+        assert len(owners(clouds, key)) == 1
+        assert before[key] == ["b"] or owners(clouds, key) == before[key]
+
+
+def test_the_duties_of_one_that_stops_are_with_the_others_at_once() -> None:
+    clouds = Clouds()
+    first, second = (clouds.start(name) for name in "ab")
+    clouds.run_for(15.0)
+    ends: list[str] = []
+    second.keeper.release(lambda: ends.append("released"))
+    assert ends == ["released"]
+    assert first.keeper.alive == ("a",)
+    assert all(owners(clouds, key) == ["a"] for key in KEYS)
+    clouds.run_for(60.0)
+    assert [lease["metadata"]["name"] for lease in clouds.leases()] == ["a"]
+
+
+def test_one_that_starts_after_a_crash_waits_for_no_dead_one() -> None:
+    """Its own Lease of before the crash is still there, and would count for half a minute."""
+    clouds = Clouds()
+    clouds.kill(clouds.start("before"))
+    after = clouds.start("after")
+    assert all(after.keeper.owns(key) for key in KEYS)
+    clouds.run_for(60.0)
+    assert after.changes == 0
+
+
+def test_one_that_comes_late_is_known_at_once_and_knows_the_others_soon() -> None:
+    clouds = Clouds()
+    first = clouds.start("a")
+    clouds.run_for(100.0)
+    late = clouds.start("b")
+    assert first.keeper.alive == ("a", "b")
+    clouds.run_for(12.0)
+    assert late.keeper.alive == ("a", "b")
+
+
+def test_wall_clocks_do_not_count() -> None:
+    """An hour ahead or behind, by NTP or by hand."""
+    clouds = Clouds()
+    first, second = (clouds.start(name) for name in "ab")
+    for jump in (3600.0, -7200.0):
+        clouds.clock.jump_wall(jump)
+        clouds.run_for(40.0)
+        assert first.keeper.alive == second.keeper.alive == ("a", "b")
+
+
+def test_without_the_api_server_each_does_all_duties_and_afterwards_they_are_divided_again() -> None:
+    """Doing one twice harms nothing; not doing it might."""
+    clouds = Clouds()
+    first, second = (clouds.start(name) for name in "ab")
+    clouds.run_for(15.0)
+    first.is_away = second.is_away = True
+    clouds.run_for(45.0)
+    assert all(owners(clouds, key) == ["a", "b"] for key in KEYS)
+    first.is_away = second.is_away = False
+    clouds.run_for(45.0)
+    assert all(len(owners(clouds, key)) == 1 for key in KEYS)
+
+
+def test_a_renewal_whose_answer_was_lost_is_followed_by_the_next() -> None:
+    """The stored Lease has another version than the one that is known, so the first write is refused."""
+    clouds = Clouds()
+    one = clouds.start("a")
+    one.loses_answers = True
+    clouds.run_for(20.0)
+    one.loses_answers = False
+    before = spec_of(clouds, "a")["renewTime"]
+    clouds.run_for(20.0)
+    assert spec_of(clouds, "a")["renewTime"] != before
+    assert spec_of(clouds, "a")["leaseTransitions"] == 0
+
+
+def test_a_lease_that_was_deleted_is_made_again() -> None:
+    clouds = Clouds()
+    clouds.start("a")
+    clouds.cluster.storage.remove(key_of(clouds.leases()[0]))
+    clouds.run_for(20.0)
+    assert spec_of(clouds, "a")["holderIdentity"] == "a"
+
+
+def test_with_a_configured_name_the_next_process_takes_over_the_lease(caplog: pytest.LogCaptureFixture) -> None:
+    clouds = Clouds()
+    settings = LeaseSettings(name="cloud")
+    clouds.kill(clouds.start("one", settings))
+    with caplog.at_level(logging.WARNING):
+        clouds.start("two", settings)
+        clouds.run_for(1.0)
+    assert spec_of(clouds, "cloud") | {"acquireTime": "", "renewTime": ""} == {
+        "holderIdentity": "two", "leaseDurationSeconds": 30, "acquireTime": "", "renewTime": "", "leaseTransitions": 1,
+    }  # fmt: skip
+    assert "the Lease cloud was that of one" in caplog.text
+
+
+def test_a_right_that_is_missing_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried again each minute, and all duties are done meanwhile."""
+    clouds = Clouds()
+    one = clouds.start("a", is_refused=True)
+    clouds.run_for(3600.0)
+    assert len(one.requests) == 61
+    assert caplog.text.count("leases is forbidden") == 1
+    assert all(one.keeper.owns(key) for key in KEYS)
+    one.is_refused = False
+    clouds.run_for(61.0)
+    assert spec_of(clouds, "a")["holderIdentity"] == "a"
+
+
+def test_leases_of_the_dead_are_deleted_by_one_after_an_hour() -> None:
+    clouds = Clouds()
+    first, second = (clouds.start(name) for name in "ab")
+    dead = [clouds.start(f"dead{number}") for number in range(4)]
+    for each in dead:
+        clouds.kill(each)
+    clouds.run_for(3500.0)
+    assert len(clouds.leases()) == 6
+    clouds.run_for(150.0)
+    assert [lease["metadata"]["name"] for lease in clouds.leases()] == ["a", "b"]
+    assert first.requests.count("delete") + second.requests.count("delete") == 4
+
+
+def test_a_lease_in_a_wrong_form_counts_as_given_up() -> None:
+    clouds = Clouds()
+    one = clouds.start("a")
+    clouds.start("b")
+    clouds.run_for(1.0)
+    one.keeper.told("b", {"metadata": {"name": "b"}, "spec": {"holderIdentity": 5}})
+    assert one.keeper.alive == ("a",)

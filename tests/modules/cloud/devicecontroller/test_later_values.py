@@ -1,0 +1,51 @@
+"""Reports whose times lie before those that are stored: their node hears which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive.testing import Harness
+from modules.cloud.devicecontroller.later_values import later_values
+from modules.cloud.devicecontroller.reports import Report, ReportedValue
+from modules.cloud.devicecontroller.status_writer import INTERVAL
+from tests.modules.cloud.devicecontroller.test_module import answers, device, report, started, value
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        yield made
+
+
+def test_a_report_with_an_earlier_time_is_answered_with_the_stored_one(bee: Harness) -> None:
+    """Its node has lost its database, and its clock is behind: with a time after the stored one its value counts."""
+    server = started(bee, device())
+    report(bee, "21", timestamp=5000)
+    bee.run_for(2 * INTERVAL)
+    told = report(bee, "7", timestamp=100)
+    answer = answers(bee)[told.id]
+    assert (answer["code"], answer["twin"]) == (409, {"t": {"actual": {"metadata": {"timestamp": 5000}}}})
+    assert "ErrStatus" in answer, "cloudhub acknowledges nothing else"
+    assert value(server) == "21"
+    bee.run_for(2 * INTERVAL)
+    again = report(bee, "7", timestamp=5001)
+    assert (answers(bee)[again.id], value(server)) == ("OK", "7")
+
+
+def test_the_last_of_several_reports_is_told_of_a_later_one_before_it(bee: Harness) -> None:
+    """Which it does not replace; an earlier one that was replaced itself is fine."""
+    server = started(bee, device())
+    server.is_down = True
+    told = [report(bee, str(at), timestamp=at) for at in (3, 9, 5)]
+    server.is_down = False
+    bee.run_for(60)
+    assert value(server) == "9"
+    assert [answers(bee)[each.id] == "OK" for each in told] == [True, True, False]
+
+
+@pytest.mark.parametrize("status", [{}, {"status": None}, {"status": {"twins": [None, 7, {"reported": "x"}]}}])
+def test_a_status_that_somebody_else_has_written_is_no_trouble(status: dict[str, Any]) -> None:
+    assert later_values(status, [Report({"t": ReportedValue("1", 5, "int")})]) == [{}]

@@ -1,0 +1,397 @@
+"""The module alone on the bus, with a test in the place of edgecontroller and cloudhub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from beehive import Message, ModuleName
+from beehive.testing import Harness
+from modules.cloud.apiserver.commands import Verb
+from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges, WatchQuery, WatchStart
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.devicecontroller.module import DeviceController
+from modules.cloud.devicecontroller.status_writer import INTERVAL, MOST_AT_WORK, MOST_WAITING
+from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
+from modules.cloud.messages import HANDLED, ConnectEvent
+from modules.cloud.refusals import Refusals
+
+Json = dict[str, Any]
+NODE = "n1"
+
+
+def obj(kind: str, name: str, spec: Json, version: int = 1) -> Json:
+    """An object as the API server has it."""
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+MODEL = obj("DeviceModel", "m", {"properties": [{"name": "t", "type": "INT"}]})
+
+
+def device(name: str = "d", node: str = NODE, **spec: Any) -> Json:
+    """A Device."""
+    return obj(
+        "Device", name, {"nodeName": node, "deviceModelRef": {"name": "m"}, "properties": [{"name": "t"}], **spec}
+    )
+
+
+class ApiServer:
+    """Answers in edgecontroller's place, from objects that a test sees and changes."""
+
+    def __init__(self, bee: Harness, *devices: Json) -> None:
+        self._bee = bee
+        self._lists = {DEVICE_MODEL.key_name: [MODEL], DEVICE.key_name: list(devices)}
+        self.statuses: dict[str, Json] = {}
+        self.calls: list[ApiCall] = []
+        self.is_down = False
+        self.absent = 0
+        """The status of the refusal of watches; 0 for none."""
+        self.refusal: Json | None = None
+        """The answer to writes."""
+        self._version = 100
+        bee.answer(ModuleName.EDGECONTROLLER, self._answer)
+
+    def writes(self) -> list[str]:
+        """The verbs of all writes of DeviceStatuses."""
+        return [
+            call.verb for call in self.calls if call.plural == "devicestatuses" and call.verb not in ("get", "list")
+        ]
+
+    def change(self, change: str, changed: Json) -> None:
+        """A changed object, as edgecontroller tells it."""
+        content = ObjectChanges((ObjectChanged(change, changed),))
+        message = self._bee.message("cloudcore/objects", Verb.CHANGED, content, source=ModuleName.EDGECONTROLLER)
+        self._bee.send(ModuleName.DEVICECONTROLLER, message)
+
+    def _answer(self, message: Message) -> Message | None:
+        if message.route.operation == Verb.WATCH:
+            if self.is_down:
+                return None
+            if self.absent:
+                return message.reply(
+                    self._bee.clock, WatchStart(refusal={"code": self.absent, "message": "no devices"})
+                )
+            found = self._lists[message.content_as(WatchQuery).kind]
+            return message.reply(self._bee.clock, WatchStart(1, [ObjectChanged("ADDED", each) for each in found]))
+        if message.route.operation != Verb.CALL:
+            return None
+        call = message.content_as(ApiCall)
+        self.calls.append(call)
+        return None if self.is_down else message.reply(self._bee.clock, self._serve(call))
+
+    def _serve(self, call: ApiCall) -> ApiResult:
+        if call.plural != "devicestatuses":
+            return ApiResult({})
+        if call.verb == "list":
+            return ApiResult({"metadata": {}, "items": deepcopy(list(self.statuses.values()))})
+        if call.verb == "get":
+            found = self.statuses.get(call.name)
+            return ApiResult(deepcopy(found)) if found else ApiResult(refusal={"code": 404})
+        if self.refusal:
+            return ApiResult(refusal=self.refusal)
+        if call.verb == "delete":
+            del self.statuses[call.name]
+            return ApiResult({})
+        self._version += 1
+        made = deepcopy(call.body)
+        made["metadata"] = {**made["metadata"], "uid": "s", "resourceVersion": str(self._version)}
+        self.statuses[made["metadata"]["name"]] = made
+        return ApiResult(made)
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        yield made
+
+
+def started(bee: Harness, *devices: Json, known: KnownCloudcores | None = None, in_cluster: bool = False) -> ApiServer:
+    """The module, which knows these Devices."""
+    server = ApiServer(bee, *devices)
+    bee.add(DeviceController, Refusals(bee.clock), known, deletes=not in_cluster)
+    bee.start()
+    bee.run_for(2 * INTERVAL)
+    return server
+
+
+def link(bee: Harness, what: str, node: str = NODE, connection: str = "c1") -> None:
+    """A connection of a node begins or ends, as cloudhub tells it."""
+    event = ConnectEvent(what, 0, node, connection)
+    bee.send(ModuleName.DEVICECONTROLLER, bee.message(f"node/{node}", what, event, source=ModuleName.CLOUDHUB))
+
+
+def report(bee: Harness, value: str, node: str = NODE, name: str = "d", timestamp: int = 0) -> Message:
+    """A report of a node's devicetwin, as cloudhub passes it on."""
+    actual: Json = {"value": value, **({"metadata": {"timestamp": timestamp}} if timestamp else {})}
+    content = {"twin": {"t": {"actual": actual}}}
+    resource = f"node/{node}/device/default/{name}/twin/edge_updated"
+    message = bee.message(resource, "update", content, source=f"system:node:{node}", group="resource")
+    bee.send(ModuleName.DEVICECONTROLLER, message)
+    return message
+
+
+def answers(bee: Harness) -> dict[str, Any]:
+    """The answers to nodes, by the id of what they answer."""
+    found = [each for each in bee.sent_to(ModuleName.CLOUDHUB) if each.parent_id]
+    return {each.parent_id: each.content_as(Any) for each in found}
+
+
+def value(server: ApiServer, name: str = "d") -> str:
+    return str(server.statuses[name]["status"]["twins"][0]["reported"]["value"])
+
+
+def test_a_report_is_answered_when_it_is_stored(bee: Harness) -> None:
+    """At once when the last write was a while ago; and it counts as handled before that."""
+    server = started(bee, device())
+    told = report(bee, "21")
+    assert value(server) == "21"
+    assert answers(bee) == {told.id: "OK"}
+    handled = [each.content for each in bee.sent_to(ModuleName.CLOUDHUB) if each.route.operation == HANDLED]
+    assert handled == [{NODE: 1}]
+
+
+def test_many_reports_are_one_write_a_second(bee: Harness) -> None:
+    """The newest value is stored, and all are answered."""
+    server = started(bee, device())
+    before = len(server.writes())
+    told = [report(bee, str(at), timestamp=at) for at in range(1, 31)]
+    bee.run_for(2 * INTERVAL)
+    assert len(server.writes()) - before == 2
+    assert value(server) == "30"
+    assert answers(bee) == {each.id: "OK" for each in told}
+
+
+def test_nothing_is_asked_while_nothing_happens(bee: Harness) -> None:
+    """No device, or devices that say nothing: no periodic traffic."""
+    server = started(bee, device())
+    bee.run_for(5)
+    before = len(server.calls)
+    bee.run_for(3600)
+    assert len(server.calls) == before
+
+
+def test_an_api_server_that_is_away_is_asked_again_and_no_report_is_lost(bee: Harness) -> None:
+    """Later each time; what came meanwhile is in the write."""
+    server = started(bee, device())
+    server.is_down = True
+    told = [report(bee, str(at)) for at in range(3)]
+    bee.run_for(120)
+    assert answers(bee) == {}
+    assert len(server.calls) < 20
+    server.is_down = False
+    bee.run_for(60)
+    assert value(server) == "2"
+    assert answers(bee) == {each.id: "OK" for each in told}
+
+
+def test_a_device_that_floods_is_told_to_come_again(bee: Harness) -> None:
+    """What waits for an API server that is away is bounded."""
+    server = started(bee, device())
+    server.is_down = True
+    for at in range(MOST_WAITING + 5):
+        report(bee, str(at))
+    assert [each["code"] for each in answers(bee).values()] == [429] * 5
+
+
+def test_a_write_that_is_refused_for_good_ends_the_reports(bee: Harness) -> None:
+    server = started(bee, device())
+    server.refusal = {"code": 422, "message": "too long"}
+    told = report(bee, "21")
+    assert (answers(bee)[told.id]["code"], answers(bee)[told.id]["reason"]) == (422, "too long")
+    server.refusal = None
+    bee.run_for(2 * INTERVAL)
+    report(bee, "22")
+    assert value(server) == "22"
+
+
+def test_a_conflict_is_written_again_from_a_fresh_read(bee: Harness) -> None:
+    server = started(bee, device())
+    server.refusal = {"code": 409, "message": "changed"}
+    told = report(bee, "21")
+    server.refusal = None
+    server.statuses["d"]["status"]["extensions"] = {"of": "others"}
+    bee.run_for(3 * INTERVAL)
+    assert (answers(bee)[told.id], value(server)) == ("OK", "21")
+    assert server.statuses["d"]["status"]["extensions"] == {"of": "others"}
+
+
+def test_only_the_devices_own_node_is_heard(bee: Harness) -> None:
+    server = started(bee, device(), device("other", node="n2"), device("nowhere", node=""))
+    wrong = [report(bee, "9", node="n2"), report(bee, "9", name="other"), report(bee, "9", name="nowhere")]
+    assert [answers(bee)[each.id]["code"] for each in wrong] == [404, 404, 404]
+    assert server.statuses["d"]["status"]["twins"] == []
+
+
+@pytest.mark.parametrize(
+    "rest", ["", "x", "device", "device/default", "device/default/d", "device/default/d/twin", "device//d/state/update",
+             "membership", "device/default/d/twin/edge_updated/more", "node/n2/device/default/d/twin/edge_updated"],
+)  # fmt: skip
+def test_what_no_devicetwin_says_is_refused(bee: Harness, rest: str) -> None:
+    """And answered, and the module goes on."""
+    started(bee, device())
+    message = bee.message(f"node/{NODE}/{rest}", "update", {"twin": {}}, source=f"system:node:{NODE}")
+    bee.send(ModuleName.DEVICECONTROLLER, message)
+    assert answers(bee)[message.id]["code"] in (400, 404)
+    told = report(bee, "1")
+    assert answers(bee)[told.id] == "OK"
+
+
+def memberships(bee: Harness) -> list[tuple[str, list[str], list[str]]]:
+    """Node, added and removed devices of each change of a membership."""
+    found = []
+    for each in bee.sent_to(ModuleName.CLOUDHUB):
+        if each.route.resource.endswith("/membership"):
+            content: Any = each.content_as(Any)
+            ids = [[one["id"] for one in content[field] or ()] for field in ("added_devices", "removed_devices")]
+            found.append((each.route.resource.split("/")[1], *ids))
+    return found  # type: ignore[return-value]
+
+
+def test_a_node_is_told_of_its_devices_when_it_connects_and_when_they_change(bee: Harness) -> None:
+    server = started(bee, device(), device("e"))
+    link(bee, "connected")
+    server.change("ADDED", device("f"))
+    server.change("MODIFIED", device("f", properties=[]))
+    server.change("MODIFIED", device("e", node="n2"))
+    server.change("DELETED", device())
+    assert memberships(bee) == [
+        (NODE, ["default/d", "default/e"], []), (NODE, ["default/f"], []), (NODE, [], ["default/e"]),
+        ("n2", ["default/e"], []), (NODE, [], ["default/d"]),
+    ]  # fmt: skip
+
+
+def test_what_comes_before_the_devices_are_known_waits(bee: Harness) -> None:
+    """Also when the API server does not answer at first."""
+    server = ApiServer(bee, device())
+    server.is_down = True
+    bee.add(DeviceController, Refusals(bee.clock))
+    bee.start()
+    told = report(bee, "5")
+    link(bee, "connected")
+    assert bee.sent_to(ModuleName.CLOUDHUB) == []
+    server.is_down = False
+    bee.run_for(60)
+    assert (answers(bee)[told.id], value(server)) == ("OK", "5")
+    assert memberships(bee) == [(NODE, ["default/d"], [])]
+
+
+def test_the_status_of_a_deleted_device_is_deleted(bee: Harness) -> None:
+    """Also when a report of it is under way."""
+    server = started(bee, device())
+    assert set(server.statuses) == {"d"}
+    server.change("DELETED", device())
+    bee.run_for(3 * INTERVAL)
+    assert server.statuses == {}
+
+
+def test_a_changed_model_changes_the_condition(bee: Harness) -> None:
+    server = started(bee, device())
+    assert server.statuses["d"]["status"]["conditions"][0]["status"] == "True"
+    server.change("DELETED", MODEL)
+    bee.run_for(2 * INTERVAL)
+    assert server.statuses["d"]["status"]["conditions"][0]["reason"] == "ModelNotFound"
+
+
+def test_in_a_cluster_no_status_is_deleted(bee: Harness) -> None:
+    """The cluster deletes what a deleted Device owns."""
+    server = started(bee, device(), in_cluster=True)
+    assert {call.plural for call in server.calls} == {"devicestatuses"}
+    server.change("DELETED", device())
+    bee.run_for(3 * INTERVAL)
+    assert (server.writes(), set(server.statuses)) == (["create"], {"d"})
+
+
+def test_a_cluster_without_the_kinds_is_looked_at_again_quietly(bee: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    """A report ends meanwhile, as there is no such device; with one line in the log, below warnings."""
+    server = ApiServer(bee, device())
+    server.absent = 404
+    bee.add(DeviceController, Refusals(bee.clock), None, deletes=False)
+    with caplog.at_level("INFO", logger="modules.cloud.devicecontroller"):
+        bee.start()
+        bee.run_for(600)
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    assert server.calls == []
+    told = report(bee, "5")
+    assert answers(bee)[told.id]["code"] == 404
+    server.absent = 0
+    bee.run_for(60)
+    told = report(bee, "6")
+    assert (answers(bee)[told.id], value(server)) == ("OK", "6")
+
+
+def test_reports_before_the_devices_are_known_are_bounded(bee: Harness) -> None:
+    """What is too much is told to come again: whether there are devices is not known."""
+    server = ApiServer(bee, device())
+    server.absent = 503
+    bee.add(DeviceController, Refusals(bee.clock), None, deletes=False)
+    bee.start()
+    last = [report(bee, str(at)) for at in range(1005)][-1]
+    assert len(answers(bee)) == 5
+    assert answers(bee)[last.id]["code"] == 429
+
+
+def test_what_is_as_it_should_be_is_not_read_again_at_a_start(bee: Harness) -> None:
+    """One list; after that only the device that has changed, the one without a status, and that of a deleted one."""
+    server = started(bee, device(), device("e"))
+    assert server.writes() == ["create", "create"]
+    kept = server.statuses
+    with Harness() as other:
+        again = ApiServer(other, device(), device("new"))
+        again.statuses = deepcopy(kept)
+        other.add(DeviceController, Refusals(other.clock))
+        other.start()
+        other.run_for(3 * INTERVAL)
+        assert set(again.statuses) == {"d", "new"}
+        assert sorted(again.writes()) == ["create", "delete"]
+        assert [call.name for call in again.calls if call.verb == "get"] == ["e", "new"]
+
+
+def test_a_status_that_a_person_has_made_stays(bee: Harness) -> None:
+    """It has no Device as its owner."""
+    server = ApiServer(bee)
+    server.statuses["mine"] = obj("DeviceStatus", "mine", {})
+    bee.add(DeviceController, Refusals(bee.clock))
+    bee.start()
+    bee.run_for(3 * INTERVAL)
+    assert set(server.statuses) == {"mine"}
+
+
+def test_of_several_cloudcores_the_one_with_the_node_writes_and_one_more(bee: Harness) -> None:
+    """The conditions of a device are written where its node is connected, and by the one whose duty it is, which may be
+    another; when that one is gone, what it has not written is.
+    """
+    known = KnownCloudcores("b")
+    known.alive = ("a", "b")
+    names = [f"d{at}" for at in range(20)]
+    server = started(bee, *(device(name, node=f"n-{name}") for name in names), known=known)
+    mine = set(server.statuses)
+    assert 0 < len(mine) < 20
+    other = next(name for name in names if name not in mine)
+    link(bee, "connected", f"n-{other}")
+    server.change("MODIFIED", device(other, node=f"n-{other}", deviceModelRef={"name": "absent"}))
+    assert set(server.statuses) == {*mine, other}
+    link(bee, "disconnected", f"n-{other}", "an earlier one")
+    link(bee, "disconnected", f"n-{other}")
+    third = next(name for name in names if name not in server.statuses)
+    server.change("MODIFIED", device(third, node=f"n-{third}", deviceModelRef={"name": "absent"}))
+    assert set(server.statuses) == {*mine, other}
+    known.alive = ("b",)
+    bee.run_for(60)
+    assert set(server.statuses) == set(names)
+
+
+def test_a_few_devices_are_written_at_once(bee: Harness) -> None:
+    """A thousand that report at once do not keep an API server from its other work."""
+    server = started(bee, *(device(f"d{at}") for at in range(50)))
+    server.calls.clear()
+    server.is_down = True
+    told = [report(bee, "1", name=f"d{at}") for at in range(50)]
+    assert len(server.calls) == MOST_AT_WORK
+    server.is_down = False
+    bee.run_for(120)
+    assert [answers(bee)[each.id] for each in told] == ["OK"] * 50

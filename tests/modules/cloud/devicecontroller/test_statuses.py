@@ -1,0 +1,187 @@
+"""What a node reports, the DeviceStatus that it ends in, and the condition."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from beehive import Message, RealClock
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.devicecontroller.records import DeviceRecord, device_record, model_record
+from modules.cloud.devicecontroller.reports import (
+    VALUE_CHARACTERS,
+    Report,
+    ReportedValue,
+    ReportError,
+    read_state,
+    read_twins,
+)
+from modules.cloud.devicecontroller.statuses import with_report
+from modules.cloud.devicecontroller.validity import DeviceCondition, conditions_of, validity_of
+from tests.modules.cloud.test_device_forms import OLD_DEVICE, OLD_MODEL
+
+CLOCK = RealClock()
+KEY = ObjectKey("Device.devices.kubeedge.io", "default", "thermo")
+Json = dict[str, Any]
+FINE = DeviceCondition(holds=True, reason="FitsModel")
+NOW = 1_800_000_000_000
+
+
+def record(**spec: Any) -> DeviceRecord:
+    """A Device with two properties."""
+    given = {"deviceModelRef": {"name": "m"}, "nodeName": "n1", "properties": [{"name": "t"}, {"name": "s"}], **spec}
+    return device_record({"metadata": {"uid": "u1", "name": "thermo", "namespace": "default"}, "spec": given})
+
+
+def status(live: Json | None, report: Report, device: DeviceRecord | None = None) -> Json:
+    """The DeviceStatus with a report."""
+    return with_report(live, KEY, device or record(), report, [FINE], now=NOW, at="2027-01-15T08:00:00Z")
+
+
+def values(obj: Json) -> dict[str, str]:
+    return {twin["propertyName"]: twin["reported"]["value"] for twin in obj["status"]["twins"]}
+
+
+def said(content: Any) -> Message:
+    """A report of a node."""
+    return Message.new(
+        CLOCK, source="system:node:n1", resource="node/n1/device/d/t/x", operation="update", content=content
+    )
+
+
+def reported(**sides: ReportedValue) -> Report:
+    return Report(reported=dict(sides))
+
+
+def test_a_later_value_stays_in_whatever_order_they_come() -> None:
+    """Whether they are merged before a write, or written one after the other."""
+    old, new = reported(t=ReportedValue("1", 1000, "int")), reported(t=ReportedValue("2", 2000, "int"))
+    for first, second in ((old, new), (new, old)):
+        assert values(status(status(None, first), second)) == {"t": "2"}
+        merged = Report()
+        merged.add(first)
+        merged.add(second)
+        assert merged.reported["t"].value == "2"
+
+
+def test_a_time_in_the_future_does_not_hold_up_later_values() -> None:
+    """The edge's clock was wrong once."""
+    wrong = status(None, reported(t=ReportedValue("1", NOW + 10**9, "int")))
+    assert values(status(wrong, reported(t=ReportedValue("2", NOW - 5, "int")))) == {"t": "2"}
+
+
+def test_a_property_that_left_the_spec_leaves_the_status() -> None:
+    both = status(None, reported(t=ReportedValue("1", 1, ""), s=ReportedValue("2", 1, "")))
+    assert values(status(both, Report(), record(properties=[{"name": "s"}]))) == {"s": "2"}
+
+
+def test_nothing_is_left_of_an_earlier_device_of_the_name() -> None:
+    """The object is the same, and its owner another."""
+    before = status(None, reported(t=ReportedValue("1", 1, "")))
+    before["metadata"] |= {"resourceVersion": "7", "uid": "x"}
+    before["metadata"]["ownerReferences"][0]["uid"] = "u0"
+    now = status(before, Report())
+    assert now["status"]["twins"] == []
+    assert (now["metadata"]["resourceVersion"], now["metadata"]["ownerReferences"][0]["uid"]) == ("7", "u1")
+
+
+def test_a_status_that_says_the_same_is_the_same() -> None:
+    """So it is not written again; the condition keeps its time, and what others have written stays."""
+    live = status(None, reported(t=ReportedValue("1", 1, "int")))
+    live["metadata"]["resourceVersion"] = "3"
+    live["status"]["extensions"] = {"x": 1}
+    again = with_report(live, KEY, record(), Report(), [FINE], now=NOW + 9, at="2030-01-01T00:00:00Z")
+    assert again == live
+
+
+def test_twins_are_read_as_kubeedge_sends_them() -> None:
+    """Values that are no text become JSON; a deleted twin and a null say nothing."""
+    metadata = {"type": "int"}
+    twins = {
+        "t": {
+            "actual": {"value": "21", "metadata": {"timestamp": 5}},
+            "expected": {"value": "7"},
+            "metadata": metadata,
+        },
+        "list": {"actual": {"value": [1, 2]}},
+        "gone": {"actual": {}, "metadata": {"type": "deleted"}},
+        "none": None,
+    }
+    report = read_twins(said({"event_id": "e", "twin": twins}))
+    assert report.reported == {"t": ReportedValue("21", 5, "int"), "list": ReportedValue("[1,2]", 0, "")}
+    assert report.observed == {"t": ReportedValue("7", 0, "int")}
+
+
+def test_a_state_is_an_object_or_a_text_and_its_keys_have_any_case() -> None:
+    content = {"Device": {"State": "online", "LastOnlineTime": "t"}}
+    for each in (content, json.dumps(content)):
+        report = read_state(said(each))
+        assert (report.state, report.last_online) == ("online", "t")
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (None, 400), ("{", 400), ([], 400), ({}, 400), ({"twin": "x"}, 400), ("[" * 100_000, 400),
+        ({"twin": {"t": {"actual": {"value": "x" * (VALUE_CHARACTERS + 1)}}}}, 413),
+        ({"twin": {str(at): None for at in range(1001)}}, 413), ({"twin": {"x" * 300: None}}, 413),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_taken_is_refused_for_good(content: Any, code: int) -> None:
+    with pytest.raises(ReportError) as caught:
+        read_twins(said(content))
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("twin", [1, "x", [], {"actual": 1}, {"actual": {"value": "1", "metadata": 3}, "metadata": []},
+                                  {"actual": {"value": "1", "metadata": {"timestamp": "9" * 40}}}])  # fmt: skip
+def test_a_twin_of_any_shape_raises_nothing(twin: Any) -> None:
+    read_twins(said({"twin": {"t": twin}}))
+
+
+MODEL = {"spec": {"properties": [
+    {"name": "t", "type": "INT", "accessMode": "ReadOnly"},
+    {"name": "s", "type": "FLOAT", "accessMode": "ReadWrite", "minimum": "0", "maximum": "100"},
+    {"name": "b", "type": "BOOLEAN", "accessMode": "ReadWrite"},
+    {"name": "n", "type": "INT", "accessMode": "ReadWrite", "minimum": "x"},
+]}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "desired", "fault"),
+    [
+        ("s", "30.5", ""), ("s", "", ""), ("s", "101", "not within 0 and 100"), ("s", "warm", "no FLOAT"),
+        ("t", "1", "ReadOnly"), ("b", "true", ""), ("b", "1", "no BOOLEAN"), ("n", "-5", ""), ("n", "1.0", "no INT"),
+        ("n", "9" * 19, "no INT"), ("x", "1", "not in the model"),
+    ],
+)  # fmt: skip
+def test_a_desired_value_has_to_fit_the_model(name: str, desired: str, fault: str) -> None:
+    device = record(properties=[{"name": name, "desired": {"value": desired}}])
+    found = validity_of(device, model_record(MODEL))
+    assert found.holds is (fault == "")
+    assert fault in found.message
+
+
+def test_a_property_that_is_there_twice_and_many_faults_are_told_in_bounds() -> None:
+    twice = validity_of(record(properties=[{"name": "s"}, {"name": "s"}]), model_record(MODEL))
+    assert "2 times" in twice.message
+    many = validity_of(record(properties=[{"name": f"x{at}" * 100} for at in range(500)]), model_record(MODEL))
+    assert len(many.message) < 2000
+    assert "490 more" in many.message
+
+
+def test_an_object_of_v1alpha2_says_what_of_it_is_not_used() -> None:
+    """Its conditions are judged by what was made of it; one of v1beta1 has no such condition."""
+    (valid, converted) = conditions_of(device_record({**OLD_DEVICE, "metadata": {"uid": "u"}}), model_record(OLD_MODEL))
+    assert (valid.reason, converted.type, converted.reason) == ("FitsModel", "Converted", "PartlyUnderstood")
+    assert "spec.data" in converted.message
+    assert "defaultValue" in converted.message
+    spec = {name: value for name, value in OLD_DEVICE["spec"].items() if name != "data"}
+    (_, whole) = conditions_of(device_record({"metadata": {"uid": "u"}, "spec": spec}), None)
+    assert (whole.holds, whole.reason) == (True, "FromV1alpha2")
+    assert [each.type for each in conditions_of(record(), model_record(MODEL))] == ["Valid"]
+    status = with_report(None, KEY, record(), Report(), [valid, converted], now=NOW, at="2027-01-15T08:00:00Z")
+    gone = with_report(status, KEY, record(), Report(), [valid], now=NOW, at="2027-01-15T08:00:00Z")
+    assert [each["type"] for each in gone["status"]["conditions"]] == ["Valid"]

@@ -1,0 +1,162 @@
+"""Watches of metaservers of a cluster's custom resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive import Message
+from beehive.testing import Harness
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.edgecontroller.module import EdgeController
+from tests.modules.cloud.apiserver.custom_resources.definition import definition, device
+from tests.modules.cloud.edgecontroller.cluster_server import DISCOVERY, ClusterController, ClusterServer, FakeExchange
+from tests.modules.cloud.edgecontroller.controller import Controller
+
+WHERE: dict[str, Any] = {"api_version": "devices.example.io/v1", "plural": "devices", "namespace": "default"}
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        yield made
+
+
+def server_with(bee: Harness, *objects: dict[str, Any], allowed: bool = True) -> ClusterServer:
+    """A cluster with a custom kind, whose RBAC lets nodes watch it."""
+    server = ClusterServer(bee.clock)
+    server.apply(definition(), *objects)
+
+    def review(exchange: FakeExchange) -> None:
+        exchange.answer(201, {**exchange.call.body, "status": {"allowed": allowed}})
+
+    server.answers["selfsubjectaccessreviews"] = review
+    return server
+
+
+def watches(core: Controller, node: str = "n1", **fields: Any) -> ApiResult:
+    """The answer to a watch of a metaserver."""
+    call = ApiCall(verb="watch", node=node, **{**WHERE, **fields})
+    request = core.bee.message("cloudcore/objects", "call", call, source="dynamiccontroller")
+    return core.bee.ask(EdgeController.name, request).content_as(ApiResult)
+
+
+def code(result: ApiResult) -> int:
+    """The status of a refusal; 0 for none."""
+    return int((result.refusal or {}).get("code", 0))
+
+
+def labelled(name: str, **labels: str) -> dict[str, Any]:
+    made = device(name)
+    return {**made, "metadata": {**made["metadata"], "labels": labels}}
+
+
+def sent(core: ClusterController) -> list[str]:
+    """What nodes were sent unasked since the last look, once each; n1 acknowledges it."""
+    core.bee.settle()
+    messages = core.unasked()
+    for each in messages:
+        _acknowledge(core, each)
+    core.bee.settle()
+    core.bee.forget()
+    return list(dict.fromkeys(f"{each.route.operation} {each.route.resource}" for each in messages))
+
+
+def _acknowledge(core: ClusterController, message: Message) -> None:
+    assert message.route.source == "dynamiccontroller"
+    content = message.content_as(dict[str, Any])
+    is_delete = message.route.operation == "delete"
+    core.acknowledged(content["metadata"]["uid"], int(message.header.resourceversion or 0), is_delete=is_delete)
+
+
+def test_a_node_gets_what_its_watch_selects_and_each_change(bee: Harness) -> None:
+    """Present ones, later ones, and what leaves the selection; the review is made in the node's name."""
+    core = ClusterController(bee, server_with(bee, labelled("pump", at="hall"), device("fan")))
+    assert code(watches(core, options={"labelSelector": "at=hall"})) == 0
+    assert core.server.impersonated == ["system:node:n1"]
+    assert sent(core) == ["insert node/n1/default/device/pump"]
+    core.server.apply(labelled("lamp", at="hall"), labelled("oven", at="kitchen"))
+    assert sent(core) == ["insert node/n1/default/device/lamp"]
+    core.server.apply(labelled("lamp", at="kitchen"))
+    assert sent(core) == ["update node/n1/default/device/lamp"]
+    core.server.remove("devices", "pump")
+    assert sent(core) == ["delete node/n1/default/device/pump"]
+
+
+def test_a_restarted_cloudcore_deletes_nothing_before_the_watch_is_repeated(bee: Harness) -> None:
+    """It does not know the kind until then; a metaserver repeats its watches at each connection."""
+    server = server_with(bee, device("pump"), device("fan"))
+    core = ClusterController(bee, server)
+    watches(core)
+    assert len(sent(core)) == 2
+    with Harness() as other:
+        server._clock = other.clock
+        server.remove("devices", "pump")
+        again = ClusterController(other, server, core.database)
+        other.run_for(60)
+        assert sent(again) == []
+        watches(again)
+        assert sent(again) == ["delete node/n1/default/device/pump"]
+
+
+def test_a_watch_that_may_not_be_ends_alone(bee: Harness) -> None:
+    """Of a kind that RBAC does not give to nodes, of one that does not exist, and with a wrong selector."""
+    core = ClusterController(bee, server_with(bee, device("pump"), allowed=False))
+    assert code(watches(core)) == 403
+    with Harness() as other:
+        core = ClusterController(other, server_with(other, device("pump")))
+        assert code(watches(core, plural="nones")) == 404
+        assert code(watches(core, api_version="none.example.io/v1")) == 404
+        for odd in ("../v1", "a%2fb/v1", "x/", "a/b/c"):
+            assert code(watches(core, api_version=odd)) == 404
+        assert code(watches(core, options={"labelSelector": "!!"})) == 400
+        assert code(watches(core)) == 0
+        assert sent(core) == ["insert node/n1/default/device/pump"]
+
+
+def test_what_a_version_has_is_asked_once_and_what_it_lacks_again(bee: Harness) -> None:
+    """A kind may be defined at any time."""
+    server = server_with(bee)
+    asked = []
+    serve = server._discover
+
+    def discover(exchange: FakeExchange) -> None:
+        asked.append(exchange.call.api_version)
+        serve(exchange)
+
+    server._discover = discover  # type: ignore[method-assign]
+    core = ClusterController(bee, server, nodes=("n1", "n2"))
+    for node in ("n1", "n2"):
+        assert code(watches(core, node)) == 0
+    assert asked == ["devices.example.io/v1"]
+    for _ in range(3):
+        assert code(watches(core, plural="pumps")) == 404
+    server.apply(definition("Pump", "pumps"))
+    bee.run_for(11)
+    assert code(watches(core, plural="pumps")) == 0
+    assert len(asked) == 2
+
+
+def test_a_discovery_of_any_form_names_no_kind(bee: Harness) -> None:
+    server = server_with(bee)
+    forms: list[Any] = [{}, {"resources": 7}, {"resources": [7, {}, {"name": "devices"}, {"name": 1, "kind": 2}]}]
+
+    def answer(exchange: FakeExchange) -> None:
+        assert exchange.call.verb == DISCOVERY
+        exchange.answer(200, forms.pop())
+
+    server.answers[""] = answer
+    core = ClusterController(bee, server)
+    while forms:
+        assert code(watches(core)) == 404
+        bee.run_for(11)
+
+
+def test_other_kinds_that_are_watched_for_nodes_are_bounded(bee: Harness) -> None:
+    """Each takes a connection to the API server."""
+    server = server_with(bee)
+    server.apply(*(definition(f"Kind{at}", f"kinds{at}") for at in range(13)))
+    core = ClusterController(bee, server)
+    assert [code(watches(core, plural=f"kinds{at}")) for at in range(13)] == [0] * 12 + [429]

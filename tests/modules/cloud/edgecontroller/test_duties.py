@@ -1,0 +1,128 @@
+"""The duties of several cloudcores: with a common database, and with a common cluster."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from beehive.testing import Harness
+from modules.cloud.apiserver.kinds import kind_named
+from modules.cloud.apiserver.object_sync import NodeState
+from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.coordination.rendezvous import owner_of
+from modules.cloud.edgecontroller import module as edgecontroller_module
+from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.messages import CLOUDCORES_RESOURCE, RELEASE_LEASE
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
+from tests.modules.cloud.edgecontroller.controller import Controller
+
+Two = dict[str, Controller]
+
+
+@pytest.fixture
+def collects_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look for deleted nodes each 20 seconds: ten minutes of two that poll are long."""
+    monkeypatch.setattr(edgecontroller_module, "_COLLECTION_PERIOD", 20.0)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Two]:
+    """Two on one database, by name, that know of each other; each has a virtual time of its own."""
+    with ExitStack() as stack:
+        made: Two = {}
+        for number, name in enumerate("ab"):
+            bee, path = stack.enter_context(Harness(number)), tmp_path / "cloud.db"
+            made[name] = Controller(bee, database=(path, name), nodes=(), lease=LeaseSettings())
+            stack.callback(made[name].close)
+        go(made, 15.0)
+        yield made
+
+
+def go(two: Two, seconds: float) -> None:
+    """Lets time pass for all, in steps."""
+    for _ in range(int(seconds)):
+        for each in two.values():
+            each.bee.run_for(1.0)
+
+
+def divided(two: Two, duty: str) -> tuple[Controller, Controller]:
+    """The one that has a duty, and the other."""
+    owner = owner_of(duty, two)
+    (other,) = two.keys() - {owner}
+    return two[owner], two[other]
+
+
+def database_version(controller: Controller) -> int:
+    """A version that a write to its database may have."""
+    return controller.cluster.storage.next_version()
+
+
+def stop(controller: Controller) -> None:
+    """As the process does on SIGTERM."""
+    released = controller.bee.message(CLOUDCORES_RESOURCE, RELEASE_LEASE, source="control")
+    controller.bee.ask(EdgeController.name, released)
+
+
+def test_each_knows_the_other_by_its_lease(two: Two) -> None:
+    for name, each in two.items():
+        assert each.cloudcores().own == name
+        assert each.cloudcores().alive == ("a", "b")
+
+
+def test_a_node_is_told_to_be_with_the_one_that_it_has_connected_to_last(two: Two) -> None:
+    two["a"].connected("n1")
+    two["b"].connected("n1")
+    go(two, 1.0)
+    assert two["a"].cloudcores().nodes == two["b"].cloudcores().nodes == {"n1": "b"}
+
+
+@pytest.mark.usefixtures("collects_often")
+@pytest.mark.parametrize("is_killed", [False, True], ids=["it stops", "it is killed"])
+def test_the_duties_of_one_that_is_gone_are_the_others(
+    two: Two, monkeypatch: pytest.MonkeyPatch, *, is_killed: bool
+) -> None:
+    """At once when it stops, and when its Lease has expired after a kill."""
+    owner, other = divided(two, "node/ghost")
+    owner.database.begin()
+    owner.database.put_node_state("ghost", NodeState("gone"))
+    owner.database.commit(database_version(owner))
+    forgotten: set[str] = set()
+    monkeypatch.setattr(other.database, "forget_node", forgotten.add)
+    if not is_killed:
+        stop(owner)
+        other.bee.run_for(45.0)
+        assert len(other.cloudcores().alive) == 1
+    else:
+        other.bee.run_for(25.0)
+        assert forgotten == set()
+        other.bee.run_for(60.0)
+    assert forgotten == {"ghost"}
+
+
+@pytest.mark.usefixtures("collects_often")
+def test_the_state_of_a_node_that_is_gone_is_forgotten_by_one(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when they were deleted while no cloudcore ran."""
+    ghosts = {f"ghost{number}" for number in range(12)}
+    database = two["a"].database
+    database.begin()
+    for ghost in ghosts:
+        database.put_node_state(ghost, NodeState("gone"))
+    database.commit(database_version(two["a"]))
+    forgotten: dict[str, set[str]] = {name: set() for name in two}
+    for name, each in two.items():
+        monkeypatch.setattr(each.database, "forget_node", forgotten[name].add)
+    go(two, 45.0)
+    assert forgotten == {name: {ghost for ghost in ghosts if owner_of(f"node/{ghost}", two) == name} for name in two}
+    assert all(forgotten.values())
+
+
+def test_a_single_one_has_all_duties_at_once() -> None:
+    """It writes the Lease all the same: another one may come."""
+    with Harness(1) as bee:
+        server = ClusterServer(bee.clock)
+        one = ClusterController(bee, server, lease=LeaseSettings())
+        assert one.cloudcores().alive == ("cloudcore",)
+        bee.run_for(100.0)
+        (lease,) = server.cluster.storage.list(kind_named("Lease"))
+        assert lease["spec"]["holderIdentity"] == "cloudcore"

@@ -1,0 +1,72 @@
+"""An API server with Rules and RuleEndpoints, as a transport of the router's client."""
+
+import json
+from typing import Any
+
+from beehive.runtime import Runtime
+from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
+from modules.cloud.rules import RULE, RULE_ENDPOINT
+
+Json = dict[str, Any]
+
+
+class Exchange:
+    """A request; nothing of it can be cancelled or paused."""
+
+    def cancel(self) -> None:
+        """Do nothing."""
+
+    def pause(self) -> None:
+        """Do nothing."""
+
+    def resume(self) -> None:
+        """Do nothing."""
+
+
+class RuleServer:
+    """Answers lists and watches.
+
+    Args:
+        objects: Rules and RuleEndpoints.
+    """
+
+    def __init__(self, *objects: Json) -> None:
+        self._objects = objects
+        self._version = 1
+        self._watches: list[tuple[str, ResponseListener]] = []
+
+    def connect(self, _: Runtime) -> "RuleServer":
+        """Return the transport."""
+        return self
+
+    def start(self, request: ApiRequest, listener: ResponseListener) -> Exchange:
+        """Answer a request."""
+        plural = request.path.partition("?")[0].rpartition("/")[2]
+        listener.on_head(ResponseHead(200, ()))
+        if request.stream:
+            self._watches.append((plural, listener))
+        else:
+            items = [self._versioned(each) for each in self._objects if _plural(each) == plural]
+            found = {"metadata": {"resourceVersion": str(self._version)}, "items": items}
+            listener.on_data(json.dumps(found).encode())
+            listener.on_end()
+        return Exchange()
+
+    def close(self) -> None:
+        """End all watches."""
+        self._watches.clear()
+
+    def change(self, change: str, obj: Json) -> None:
+        """Tell the watches of a change."""
+        self._version += 1
+        event = {"type": change, "object": self._versioned(obj)}
+        for plural, listener in self._watches:
+            if plural == _plural(obj):
+                listener.on_data(json.dumps(event).encode() + b"\n")
+
+    def _versioned(self, obj: Json) -> Json:
+        return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
+
+
+def _plural(obj: Json) -> str:
+    return next(kind.plural for kind in (RULE, RULE_ENDPOINT) if kind.name == obj["kind"])

@@ -1,0 +1,76 @@
+"""What nodes send before the router knows the Rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive import Message, ModuleName
+from beehive.http.call import HttpCall, HttpReply
+from beehive.testing import Harness
+from modules.cloud.client.calls import ApiResult
+from modules.cloud.client.transport import ApiRequest, ResponseListener
+from modules.cloud.refusals import Refusals
+from modules.cloud.router import outgoing
+from modules.cloud.router.module import MOST_EARLY_BYTES, CloudRouter
+from tests.modules.cloud.router.rule_server import Exchange, RuleServer
+from tests.modules.cloud.router.rules import endpoints, from_topic
+
+URL = "http://server.example/x"
+
+
+class SlowServer(RuleServer):
+    """An API server that answers when the test says so."""
+
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        super().__init__(*objects)
+        self.is_open = False
+        self._held: list[tuple[ApiRequest, ResponseListener]] = []
+
+    def start(self, request: ApiRequest, listener: ResponseListener) -> Exchange:
+        """Answer, now or later."""
+        if self.is_open:
+            return super().start(request, listener)
+        self._held.append((request, listener))
+        return Exchange()
+
+    def open(self) -> None:
+        """Answer what waits, and from now on at once."""
+        self.is_open = True
+        for each in self._held:
+            super().start(*each)
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    """The bus."""
+    with Harness() as made:
+        yield made
+
+
+def test_messages_before_the_rules_are_bounded_in_bytes(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node may send 16 MiB in each; in a cluster without the kinds of rules they would wait for ever."""
+    posted: list[int] = []
+
+    def perform(call: HttpCall, *_: Any, **__: Any) -> HttpReply:
+        posted.append(len(call.body))
+        return HttpReply(200, (), b"")
+
+    monkeypatch.setattr(outgoing, "perform", perform)
+    server = SlowServer(*endpoints(), from_topic(URL), from_topic(URL, "other", name="r3"))
+    bee.answer(ModuleName.EDGECONTROLLER, lambda message: message.reply(bee.clock, ApiResult({})))
+    bee.answer(ModuleName.CLOUDHUB, lambda message: message.reply(bee.clock, []))
+    bee.add(CloudRouter, Refusals(bee.clock), server.connect)
+    bee.start()
+    for topic, size in (("up", MOST_EARLY_BYTES // 2), ("other", MOST_EARLY_BYTES // 2 + 1), ("other", 7)):
+        bee.send(ModuleName.ROUTER, _sent(bee, topic, "x" * size))
+    server.open()
+    bee.run_for(10.0)
+    assert sorted(posted) == [7, MOST_EARLY_BYTES // 2]
+
+
+def _sent(bee: Harness, topic: str, text: str) -> Message:
+    fields = {"source": "system:node:n1", "group": "user"}
+    return bee.message(f"node/n1/cap/{topic}", "upload", text, **fields)

@@ -1,0 +1,149 @@
+"""Devices and DeviceModels of v1alpha2, in the form of v1beta1."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.cloud.device_forms import converted_device, converted_model
+
+Json = dict[str, Any]
+
+OLD_MODEL: Json = {
+    "kind": "DeviceModel",
+    "metadata": {"name": "sensor"},
+    "spec": {
+        "protocol": "modbus",
+        "properties": [
+            {"name": "temperature", "description": "hall",
+             "type": {"int": {"accessMode": "ReadOnly", "maximum": 100, "unit": "C"}}},
+            {"name": "on", "type": {"string": {"accessMode": "ReadWrite", "defaultValue": "OFF"}}},
+            {"name": "odd", "type": {"int": {}, "string": {}}},
+        ],
+    },
+}  # fmt: skip
+
+
+def selector(*values: str, key: str = "") -> Json:
+    """A node selector as KubeEdge's examples have it."""
+    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}]}
+
+
+OLD_DEVICE: Json = {
+    "kind": "Device",
+    "metadata": {"name": "hall"},
+    "spec": {
+        "deviceModelRef": {"name": "sensor"},
+        "nodeSelector": selector("n1"),
+        "protocol": {"modbus": {"slaveID": 1}, "common": {"com": {"serialPort": "1", "baudRate": 115200}}},
+        "propertyVisitors": [
+            {"propertyName": "temperature", "collectCycle": 500, "modbus": {"register": "CoilRegister", "offset": 2},
+             "customizedValues": {"x": 1}},
+            {"propertyName": "on", "customizedProtocol": {"protocolName": "gpio", "configData": {"pin": 4}}},
+        ],
+        "data": {"dataTopic": "t"},
+    },
+    "status": {"twins": [
+        {"propertyName": "on", "desired": {"value": "ON", "metadata": {"type": "string"}}, "reported": {}},
+        {"propertyName": "temperature", "desired": {"value": ""}},
+    ]},
+}  # fmt: skip
+
+
+def test_a_model_gets_types_as_words() -> None:
+    """What has no place in the new form is told, and nothing else."""
+    converted = converted_model(OLD_MODEL)
+    assert converted.is_old
+    assert converted.object["spec"]["properties"] == [
+        {"name": "temperature", "description": "hall",
+         "type": "INT", "accessMode": "ReadOnly", "maximum": "100", "unit": "C"},
+        {"name": "on", "type": "STRING", "accessMode": "ReadWrite"},
+        {"name": "odd"},
+    ]  # fmt: skip
+    assert [("defaultValue" in each, "'odd'" in each) for each in converted.unused] == [(True, False), (False, True)]
+
+
+def test_a_device_gets_its_node_its_properties_and_desired_values() -> None:
+    converted = converted_device(OLD_DEVICE)
+    assert converted.is_old
+    assert converted.object["spec"] == {
+        "deviceModelRef": {"name": "sensor"},
+        "nodeName": "n1",
+        "protocol": {
+            "protocolName": "modbus",
+            "configData": {"slaveID": 1, "common": {"com": {"serialPort": "1", "baudRate": 115200}}},
+        },
+        "properties": [
+            {"name": "temperature", "collectCycle": 500, "visitors": {
+                "protocolName": "modbus",
+                "configData": {"register": "CoilRegister", "offset": 2, "customizedValues": {"x": 1}},
+            }},
+            {"name": "on", "visitors": {"protocolName": "gpio", "configData": {"pin": 4}},
+             "desired": {"value": "ON", "metadata": {"type": "string"}}},
+        ],
+    }  # fmt: skip
+    assert [each.partition(":")[0] for each in converted.unused] == ["spec.data"]
+    assert OLD_DEVICE["spec"]["nodeSelector"], "the stored object is as it was"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "node"),
+    [
+        (selector("n1", key="kubernetes.io/hostname"), "n1"),
+        ({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]},
+         "n1"),
+        (selector("n1", "n2"), ""), (selector("n1", key="zone"), ""), ({}, ""), (7, ""), (selector(), ""),
+        ({"nodeSelectorTerms": [*selector("n1")["nodeSelectorTerms"], *selector("n2")["nodeSelectorTerms"]]}, ""),
+    ],
+)  # fmt: skip
+def test_only_a_selector_of_one_node_names_it(wanted: Any, node: str) -> None:
+    """With any other the device has no node, and a person is told to name one."""
+    old = {**OLD_DEVICE, "spec": {**OLD_DEVICE["spec"], "nodeSelector": wanted}}
+    converted = converted_device(old)
+    assert converted.object["spec"].get("nodeName", "") == node
+    assert any("spec.nodeName" in each for each in converted.unused) is (node == "")
+
+
+def test_what_has_the_new_form_stays_as_it_is() -> None:
+    """Also with the twins that KubeEdge 1.15 to 1.22 wrote into a Device, and with parts of either form."""
+    twins = [{"propertyName": "t", "reported": {"value": "1"}, "observedDesired": {"value": ""}}]
+    new = {
+        "metadata": {},
+        "spec": {"protocol": {"protocolName": "x"}, "properties": [{"name": "t"}]},
+        "status": {"twins": twins},
+    }
+    assert converted_device(new) == (new, False, ())
+    model = {"spec": {"properties": [{"name": "t", "type": "INT"}]}}
+    assert converted_model(model) == (model, False, ())
+    mixed = deepcopy(OLD_DEVICE)
+    mixed["spec"] |= {"nodeName": "n9", "properties": [{"name": "on", "desired": {"value": "x"}}]}
+    spec = converted_device(mixed).object["spec"]
+    assert spec["nodeName"] == "n9"
+    assert [(each["name"], each.get("desired")) for each in spec["properties"]] == [
+        ("on", {"value": "x"}), ("temperature", None),
+    ]  # fmt: skip
+
+
+_ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(
+        ["properties", "type", "int", "protocol", "modbus", "nodeSelector", "nodeSelectorTerms", "matchFields",
+         "values", "operator", "key", "propertyVisitors", "propertyName", "desired", "value", "twins", "name",
+         "customizedProtocol"]
+    ), inner, max_size=4),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(_ANY, _ANY)
+def test_any_shape_is_converted(spec: Any, status: Any) -> None:
+    """And what was converted has the new form."""
+    obj = {"metadata": {}, "spec": spec, "status": status}
+    model, device = converted_model(obj), converted_device(obj)
+    assert not converted_model(model.object).is_old or model.unused
+    if device.is_old:
+        assert not {"nodeSelector", "propertyVisitors", "data"} & device.object["spec"].keys()

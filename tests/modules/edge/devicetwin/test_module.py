@@ -1,0 +1,385 @@
+"""devicetwin on the bus with a real store, alone with metamanager."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from beehive import Message
+from beehive.testing import Harness
+from metamanager.module import MetaManager, MetaSettings
+from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
+from modules.edge.devicetwin.topics import resource_of
+from tests.modules.edge.devicetwin.recorded import Node
+
+UPDATE = "$hw/events/device/ns/thermo/twin/update"
+VALUES = "device/ns/thermo/twin/edge_updated"
+STATE = "device/ns/thermo/state/update"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path, name="n1")
+    yield made
+    made.stop()
+
+
+def _device(name: str = "thermo", version: int = 1, **desired: str) -> dict[str, Any]:
+    properties = [{"name": key, "desired": {"value": value}} for key, value in desired.items()]
+    spec = {"deviceModelRef": {"name": "model"}, "nodeName": "n1", "properties": properties}
+    return {"metadata": _metadata(name, version), "spec": spec}
+
+
+def _metadata(name: str, version: int) -> dict[str, str]:
+    return {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": str(version)}
+
+
+def _model(*properties: dict[str, str], version: int = 1) -> dict[str, Any]:
+    return {"metadata": _metadata("model", version), "spec": {"properties": list(properties), "protocol": "demo"}}
+
+
+def _send(node: Node, resource: str, content: Any, operation: str = "update", source: str = "edgecontroller") -> None:
+    message = node.bee.message(resource, operation, content, source=source, group="resource")
+    node.from_cloud(message)
+
+
+def _report(node: Node, payload: dict[str, Any], topic: str = UPDATE) -> list[dict[str, Any]]:
+    """Publish as an application does; return the answers on the topic of results."""
+    before = len(node.published)
+    node.from_application(topic, json.dumps(payload))
+    return [said for topic_, said in node.published[before:] if topic_ == f"{topic}/result"]
+
+
+def _actual(value: Any, **fields: Any) -> dict[str, Any]:
+    return {"event_id": "e", "timestamp": 1, "twin": {"temperature": {"actual": {"value": value}, **fields}}}
+
+
+def _uploads(node: Node, resource: str = VALUES) -> list[dict[str, Any]]:
+    return [json.loads(bytes(one.content_raw()))["twin"] for one in node.uploads if one.route.resource == resource]
+
+
+def test_a_report_is_stored_before_it_is_answered(node: Node) -> None:
+    """The sender that waits gets its answer after the commit, and a new process finds the value."""
+    _send(node, "ns/device/thermo", _device())
+    message = node.bee.message(resource_of(UPDATE), "response", json.dumps(_actual("21")), source="bus", group="user")
+    answer = node.bee.ask("twin", message)
+    assert answer.route.operation == "response"
+    node.stop()
+    node.start()
+    (result,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert result["twin"]["temperature"]["actual"]["value"] == "21"
+
+
+def test_a_report_that_cannot_be_stored_is_refused_and_taken_back(node: Node) -> None:
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("21"))
+    node.bee.simulation.run_for(1.0)
+    node.disk_is_full = True
+    (result,) = _report(node, _actual("22"))
+    assert result["code"] == 500 and "could not be written" in result["reason"]
+    node.disk_is_full = False
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert got["twin"]["temperature"]["actual"]["value"] == "21"
+
+
+def test_reports_of_an_outage_are_one_message_with_the_newest_values(node: Node) -> None:
+    """No property is lost, none is old, and the message is repeated until the cloud confirms it."""
+    _send(node, "ns/device/thermo", _device())
+    for value in range(5):
+        _report(node, _actual(str(value)))
+    _report(node, {"event_id": "h", "timestamp": 1, "twin": {"humidity": {"actual": {"value": "40"}}}})
+    assert node.uploads == []
+    node.link(up=True)
+    (told,) = _uploads(node)
+    assert {name: one["actual"]["value"] for name, one in told.items()} == {"temperature": "4", "humidity": "40"}
+    node.link(up=False)
+    node.link(up=True)
+    assert len(_uploads(node)) == 2, "it was not confirmed"
+    while node.answer():
+        pass
+    assert len(_uploads(node)) == 3, "a first report is told twice"
+    node.link(up=False)
+    node.link(up=True)
+    assert len(_uploads(node)) == 3
+
+
+def test_what_is_not_confirmed_is_told_by_the_next_process(node: Node) -> None:
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("21"))
+    node.stop()
+    node.start()
+    node.link(up=True)
+    assert _uploads(node)[0]["temperature"]["actual"]["value"] == "21"
+
+
+def test_no_newer_value_leaves_before_the_older_one_is_confirmed(node: Node) -> None:
+    """An older value cannot overwrite a newer one in the cloud: there is one message of a device at a time."""
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    for value in range(4):
+        _report(node, _actual(str(value)))
+    assert [one["temperature"]["actual"]["value"] for one in _uploads(node)] == ["0"]
+    node.answer()
+    assert [one["temperature"]["actual"]["value"] for one in _uploads(node)] == ["0", "3"]
+
+
+def test_a_cloud_that_does_not_answer_is_asked_again_ever_later(node: Node) -> None:
+    """KubeEdge repeats all at once, for ever, or never."""
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("1"))
+    times: list[int] = []
+    for minute in range(30):
+        node.bee.run_for(60.0)
+        times += [minute] * (len(_uploads(node)) - 1 - len(times))
+    assert times == [0, 2, 6, 14, 24]
+
+
+def test_a_refusal_for_good_ends_the_repetitions(node: Node) -> None:
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("1"))
+    node.answer({"code": 403, "reason": "not your device"})
+    node.bee.run_for(3600.0)
+    assert len(_uploads(node)) == 1
+
+
+def test_values_that_the_cloud_takes_for_old_are_told_with_later_times(node: Node) -> None:
+    """The clock was set back, and the database that knew better is lost. At once the first time, and no more often than
+    other repetitions after that; the time is kept, so that the next change comes after it.
+    """
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("1"))
+    ahead = node.bee.clock.now_ms() + 3_600_000
+    later = {"code": 409, "twin": {"temperature": {"actual": {"metadata": {"timestamp": ahead}}}}}
+    for _ in range(3):
+        node.answer(later)
+    told = [each["temperature"]["actual"] for each in _uploads(node)]
+    assert [each["metadata"]["timestamp"] > ahead for each in told] == [False, True], "not a third time"
+    node.bee.run_for(130.0)
+    _report(node, _actual("2"))
+    while node.answer():
+        pass
+    last = _uploads(node)[-1]["temperature"]["actual"]
+    assert (last["value"], last["metadata"]["timestamp"]) == ("2", ahead + 2)
+
+
+@pytest.mark.parametrize("time", [0, -1, 2**60, "7", True, None])
+def test_a_time_of_the_cloud_that_is_none_is_a_refusal(node: Node, time: object) -> None:
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("1"))
+    node.answer({"code": 409, "reason": "no", "twin": {"temperature": {"actual": {"metadata": {"timestamp": time}}}}})
+    node.bee.run_for(3600.0)
+    assert len(_uploads(node)) == 1
+
+
+def test_a_temporary_refusal_is_tried_again(node: Node) -> None:
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("1"))
+    node.answer({"code": 503, "reason": "later"})
+    node.bee.run_for(61.0)
+    assert len(_uploads(node)) == 2
+
+
+def test_a_desired_value_that_changed_reaches_applications(node: Node) -> None:
+    """Whichever controller sends the object; KubeEdge's applications never hear of it."""
+    _send(node, "ns/device/thermo", _device(threshold="30"))
+    _send(node, "ns/device/thermo", _device(version=2, threshold="31"))
+    deltas = [said["delta"] for topic, said in node.published if topic.endswith("/delta")]
+    assert deltas == [{"threshold": "30"}, {"threshold": "31"}]
+    _report(node, {"event_id": "x", "timestamp": 1, "twin": {"threshold": {"actual": {"value": "31"}}}})
+    assert [said["delta"] for topic, said in node.published if topic.endswith("/delta")] == deltas
+
+
+def test_a_delta_is_told_again_by_the_next_process(node: Node) -> None:
+    """A kill between commit and publication would else leave the application without the value until a next change."""
+    _send(node, "ns/device/thermo", _device(threshold="30"))
+    _send(node, "ns/device/idle", _device("idle"))
+    node.stop()
+    node.start()
+    assert [(topic, said["delta"]) for topic, said in node.published] == [(f"{UPDATE}/delta", {"threshold": "30"})]
+    _report(node, {"event_id": "x", "timestamp": 1, "twin": {"threshold": {"actual": {"value": "30"}}}})
+    node.stop()
+    node.start()
+    assert node.published == []
+
+
+def test_a_late_end_of_an_earlier_device_does_not_end_the_one_of_today(node: Node) -> None:
+    """The cloud repeats unacknowledged messages, and the network may duplicate them: found by simulation."""
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("21"))
+    node.link(up=True)
+    late = {"metadata": {"name": "thermo", "namespace": "ns", "uid": "uid-of-the-one-before"}}
+    removed = {"event_id": "m", "timestamp": 1, "added_devices": None, "removed_devices": [{"id": "ns/thermo"}]}
+    _send(node, "ns/device/thermo", late, "delete")
+    _send(node, "membership", removed, source="devicecontroller")
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert got["twin"]["temperature"]["actual"]["value"] == "21"
+    _send(node, "ns/device/thermo", {"metadata": _metadata("thermo", 2)}, "delete")
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert got["code"] == 404
+
+
+def test_the_model_is_used_whenever_it_comes(node: Node) -> None:
+    _send(node, "ns/device/thermo", _device())
+    temperature = {"name": "temperature", "type": "INT", "minimum": "-40", "maximum": "125", "unit": "degree"}
+    _send(node, "ns/devicemodel/model", _model(temperature))
+    (result,) = _report(node, _actual("200"))
+    assert result["code"] == 400 and "-40 to 125 degree" in result["reason"]
+    _send(node, "ns/devicemodel/model", _model(temperature | {"maximum": "250"}, version=2))
+    (result,) = _report(node, _actual("200"))
+    assert "code" not in result
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(21.5, "21.5"), (True, "true"), ({"r": 1}, '{"r":1}'), ("21 °C", "21 °C"), ([1, "a"], '[1,"a"]')],
+)
+def test_values_of_any_json_type(node: Node, value: Any, text: str) -> None:
+    """A value that is no string is kept and told as its JSON text."""
+    _send(node, "ns/device/thermo", _device())
+    (result,) = _report(node, _actual(value))
+    assert result["twin"]["temperature"]["actual"]["value"] == text
+
+
+def test_what_is_too_large_is_refused_with_the_limit(node: Node) -> None:
+    _send(node, "ns/device/thermo", _device())
+    (result,) = _report(node, _actual("x" * 65_537))
+    assert result["code"] == 413 and "65536" in result["reason"]
+    many = {f"p{number}": {"actual": {"value": "x"}} for number in range(101)}
+    (result,) = _report(node, {"event_id": "m", "timestamp": 1, "twin": many})
+    assert "100" in result["reason"]
+    for number in range(5):
+        answers = _report(
+            node, {"event_id": "f", "timestamp": 1, "twin": {f"p{number}": {"actual": {"value": "x" * 65_000}}}}
+        )
+    assert answers[0]["code"] == 413 and "262144" in answers[0]["reason"]
+
+
+def test_a_forged_message_of_the_cloud_is_refused(node: Node) -> None:
+    """KubeEdge takes `twin/cloud_updated` from any MQTT client."""
+    _send(node, "ns/device/thermo", _device())
+    forged = {"event_id": "c", "twin": {"t": {"expected": {"value": "1"}, "expected_version": {"cloud": 5, "edge": 0}}}}
+    node.from_application("$hw/events/device/ns/thermo/twin/cloud_updated", json.dumps(forged))
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    assert got["twin"] == {}
+
+
+def test_the_last_time_online_is_kept(node: Node) -> None:
+    """KubeEdge erases it when the device goes offline, which is when one wants to know it."""
+    _send(node, "ns/device/thermo", _device())
+    topic = "$hw/events/device/ns/thermo/state/update"
+    (online,) = _report(node, {"event_id": "s1", "state": "online"}, topic)
+    (offline,) = _report(node, {"event_id": "s2", "state": "offline"}, topic)
+    assert offline["device"]["lastOnlineTime"] == online["device"]["lastOnlineTime"]
+    assert offline["event_id"] == "s2"
+    node.link(up=True)
+    (told,) = [one.content_as(str) for one in node.uploads if one.route.resource == STATE]
+    assert json.loads(told)["device"]["state"] == "offline", "the newest"
+
+
+def test_a_device_that_was_removed_leaves_nothing(node: Node) -> None:
+    _send(node, "ns/device/thermo", _device())
+    _report(node, _actual("1"))
+    _send(node, "ns/device/thermo", {"metadata": {"name": "thermo", "namespace": "ns", "uid": "uid-thermo"}}, "delete")
+    node.link(up=True)
+    assert _uploads(node) == []
+    (result,) = _report(node, _actual("2"))
+    assert result["code"] == 404
+    node.stop()
+    node.start()
+    (result,) = _report(node, _actual("2"))
+    assert result["code"] == 404
+
+
+def test_the_membership_of_a_cloud_of_2019(node: Node) -> None:
+    """Devices without objects and namespaces, with twins and attributes."""
+    twin = {"t": {"expected": {"value": "5"}, "metadata": {"type": "int"}, "expected_version": {"cloud": 1, "edge": 0}}}
+    device = {"id": "thermo", "name": "thermo", "twin": twin, "attributes": {"floor": {"value": "2"}}}
+    said = {"event_id": "m", "timestamp": 1, "added_devices": [device], "removed_devices": None}
+    message = node.bee.message("membership", "update", said, source="edgemgr", group="twin")
+    node.from_cloud(message)
+    topic = "$hw/events/device/thermo/twin/get"
+    (got,) = _report(node, {"event_id": "g"}, topic)
+    assert got["twin"]["t"]["expected"]["value"] == "5"
+    sync = {"event_id": "c", "timestamp": 1, "twin": {"t": {**twin["t"], "expected_version": {"cloud": 2, "edge": 0}}}}
+    sync["twin"]["t"]["expected"] = {"value": "6"}  # type: ignore[index]
+    node.from_cloud(
+        node.bee.message("device/thermo/twin/cloud_updated", "update", sync, source="edgemgr", group="twin")
+    )
+    (got,) = _report(node, {"event_id": "g"}, topic)
+    assert got["twin"]["t"]["expected"]["value"] == "6"
+    detail = {"event_id": "d", "timestamp": 1, "devices": []}
+    node.from_cloud(node.bee.message("membership/detail", "update", detail, source="edgemgr", group="twin"))
+    (got,) = _report(node, {"event_id": "g"}, topic)
+    assert got["code"] == 404
+
+
+def test_messages_before_the_store_is_read_wait(tmp_path: Path) -> None:
+    """The devices are read at the start; what comes before is handled afterwards, in order."""
+    node = Node(tmp_path, name="n1")
+    _send(node, "ns/device/thermo", _device())
+    node.stop()
+    node.bee = _unstarted(node)
+    node.bee.hive.start()
+    message = node.bee.message(resource_of(UPDATE), "response", json.dumps(_actual("7")), source="bus", group="user")
+    node.bee.send("twin", message)
+    assert any(said.get("twin", {}).get("temperature") for topic, said in node.published if topic.endswith("/result"))
+    node.stop()
+
+
+def _unstarted(node: Node) -> Any:
+    bee = Harness()
+    bee.add(MetaManager, MetaSettings(str(node._directory / "edgecore.db")))
+    bee.add(DeviceTwin, TwinSettings("n1", mqtt=True))
+    return bee
+
+
+_KEYS = st.sampled_from(
+    ["twin", "event_id", "timestamp", "state", "expected", "actual", "value", "metadata", "type", "optional",
+     "added_devices", "removed_devices", "devices", "id", "attributes", "expected_version", "cloud", "spec", "Twin"]
+)  # fmt: skip
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | _KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+_OPERATIONS = st.sampled_from(["update", "insert", "delete", "updated"])
+_RESOURCES = st.sampled_from(
+    ["membership", "membership/detail", "device/ns/thermo/twin/cloud_updated", "ns/device/thermo",
+     "ns/devicemodel/model", "device/thermo", "twin"]
+)  # fmt: skip
+_TOPICS = st.sampled_from(
+    [UPDATE, "$hw/events/device/ns/thermo/twin/get", "$hw/events/device/ns/thermo/state/update",
+     "$hw/events/node/n1/membership/get", "$hw/events/device/ns/thermo/state/get"]
+)  # fmt: skip
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    steps=st.lists(st.tuples(_RESOURCES, _TOPICS, _json, st.sampled_from(["update", "insert", "delete", "updated"])))
+)
+def test_nothing_that_is_sent_ends_the_module(tmp_path: Path, steps: list[tuple[str, str, Any, str]]) -> None:
+    """Any JSON, under any topic and resource, from applications and from the cloud."""
+    node = Node(tmp_path, name="n1")
+    node.link(up=True)
+    for resource, topic, content, operation in steps:
+        source = "devicecontroller"
+        group = "twin" if "ns/" not in resource or resource.startswith("device/") else "resource"
+        node.from_cloud(node.bee.message(resource, operation, content, source=source, group=group))
+        node.from_application(topic, json.dumps(content))
+        node.answer(content)
+    assert node.bee.hive._slots["twin"].restarts == 0
+    assert _dead(node) == []
+    node.stop()
+
+
+def _dead(node: Node) -> list[Message]:
+    return [letter.message for letter in node.bee.hive.dead_letters if letter.message.route.source != "twin"]

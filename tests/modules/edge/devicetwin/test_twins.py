@@ -1,0 +1,239 @@
+"""Laws of one property, and the table of its state machine."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.edge.devicetwin import twins
+from modules.edge.devicetwin.errors import TwinRefused
+from modules.edge.devicetwin.past import MAX_AGE, MAX_SIZE, MOST, entries, extended
+from modules.edge.devicetwin.requests import TwinRequest, Version
+from modules.edge.devicetwin.state import Device, Side, Twin, confirmed, decode, encode, settled
+from modules.edge.devicetwin.twins import At
+from modules.edge.devicetwin.values import ModelProperty, check_key, check_type, number_of
+
+AT = At(1000, 1)
+TEMPERATURE = ModelProperty("temperature", "INT", "ReadOnly", "-40", "125", "degree")
+
+_texts = st.text(string.ascii_letters + string.digits, max_size=4)
+_versions = st.none() | st.builds(Version, st.integers(0, 4), st.integers(0, 4))
+_requests = st.builds(
+    TwinRequest,
+    st.none() | _texts,
+    st.none() | _texts,
+    st.none() | st.booleans(),
+    st.none() | st.sampled_from(["string", "int", "float", "boolean", "deleted", "odd"]),
+    _versions,
+    _versions,
+)
+_steps = st.lists(
+    st.tuples(st.sampled_from(["update", "sync", "desire", "confirm"]), st.none() | _requests, _texts), max_size=12
+)
+
+
+def _numbers(twin: Twin | None) -> list[int]:
+    sides = [] if twin is None else [twin.expected, twin.actual]
+    return [number for side in sides for number in ((0, 0) if side is None else (side.cloud, side.edge))]
+
+
+def _step(twin: Twin | None, kind: str, asked: TwinRequest | None, text: str, at: At) -> Twin | None:
+    match kind:
+        case "update":
+            try:
+                return twins.update(twin, asked, None, at)
+            except TwinRefused:
+                return twin
+        case "sync":
+            return twins.sync(twin, asked, at)
+        case "desire":
+            try:
+                return twins.desire(twin, text, None, at)
+            except TwinRefused:
+                return twin
+    device = Device("n/d", twins={} if twin is None else {"p": twin}, number=at.number)
+    return confirmed(device, at.number).twins.get("p")
+
+
+@given(_steps)
+def test_versions_never_fall(steps: list[tuple[str, TwinRequest | None, str]]) -> None:
+    """Whatever comes from applications and the cloud, in whatever order, and it never raises anything but a refusal."""
+    twin: Twin | None = None
+    for number, (kind, asked, text) in enumerate(steps, 1):
+        after = _step(twin, kind, asked, text, At(number, number))
+        if twin is not None:
+            assert after is not None
+            assert all(new >= old for old, new in zip(_numbers(twin), _numbers(after), strict=True))
+        twin = after
+
+
+@given(_steps)
+def test_a_device_survives_the_store(steps: list[tuple[str, TwinRequest | None, str]]) -> None:
+    """Law: what is read from the row is what was written."""
+    twin: Twin | None = None
+    for number, (kind, asked, text) in enumerate(steps, 1):
+        twin = _step(twin, kind, asked, text, At(number, number))
+    device = Device("n/d", twins={} if twin is None else {"p": twin})
+    assert decode(encode(device)) == device
+
+
+@given(st.lists(_texts, min_size=1, max_size=6), st.integers(0, 5))
+def test_a_confirmation_settles_no_later_change(values: list[str], confirmed_up_to: int) -> None:
+    """Law: a value that was set after the message left is due until its own confirmation."""
+    device = Device("n/d")
+    for number, value in enumerate(values, 1):
+        twin = twins.update(device.twins.get("p"), TwinRequest(actual=value), None, At(number, number))
+        assert twin is not None
+        device = Device("n/d", twins={"p": twin}, number=number)
+    after = settled(device, confirmed_up_to)
+    assert after.twins_are_due is (len(values) > confirmed_up_to)
+
+
+def test_a_first_report_is_told_twice() -> None:
+    """A cloud of KubeEdge loses the first report of a property that it confirms."""
+    twin = twins.update(None, TwinRequest(actual="1"), None, AT)
+    assert twin is not None
+    once = confirmed(Device("n/d", twins={"p": twin}, number=1), 1)
+    assert once.twins_are_due
+    assert not confirmed(once, 1).twins_are_due
+
+
+def test_an_equal_value_is_no_change_for_a_minute() -> None:
+    twin = twins.update(None, TwinRequest(actual="1"), None, At(1000, 1, 60_000))
+    again = twins.update(twin, TwinRequest(actual="1"), None, At(60_999, 2, 60_000))
+    assert again is twin
+    later = twins.update(twin, TwinRequest(actual="1"), None, At(61_000, 2, 60_000))
+    assert later is not None and later.actual == Side("1", 61_000, edge=2, due=2)
+
+
+def test_the_expected_value_is_checked_too() -> None:
+    """KubeEdge checks it only if there was one before."""
+    stored = Twin(actual=Side("1"), type="int")
+    with pytest.raises(TwinRefused, match="not int"):
+        twins.update(stored, TwinRequest(expected="warm"), None, AT)
+
+
+def test_a_deleted_property_comes_back_with_higher_versions() -> None:
+    twin = twins.update(None, TwinRequest(actual="1", type="int"), None, AT)
+    gone = twins.update(twin, None, None, At(2000, 2))
+    assert gone is not None and not gone.is_live and gone.actual is not None and gone.actual.edge == 2
+    back = twins.update(gone, TwinRequest(actual="on"), None, At(3000, 3))
+    assert back is not None and back.type == "string" and back.actual == Side("on", 3000, edge=3, due=3)
+
+
+def test_a_property_that_is_not_optional_stays() -> None:
+    stored = Twin(actual=Side("1"), optional=False)
+    assert twins.update(stored, None, None, AT) is stored
+    assert twins.update(stored, TwinRequest(optional=True), None, AT) is stored
+
+
+def test_an_old_version_of_the_cloud_is_refused_and_told() -> None:
+    stored = Twin(expected=Side("20", cloud=5, edge=2, told=True))
+    after = twins.sync(stored, TwinRequest(expected="30", expected_version=Version(4, 2)), AT)
+    assert after is not None and after.expected == Side("20", cloud=5, edge=2, due=1, told=True)
+
+
+def test_values_of_the_cloud_without_metadata_or_version_do_no_harm() -> None:
+    """KubeEdge's edge dereferences null, and the device is dead until a restart (issue 7126)."""
+    assert twins.sync(None, TwinRequest(expected="30"), AT) is None
+    assert twins.sync(None, None, AT) is None
+    taken = twins.sync(None, TwinRequest(expected="30", expected_version=Version(1, 0)), AT)
+    assert taken is not None and taken.type == "string"
+
+
+def test_a_desired_value_becomes_the_expected_one() -> None:
+    twin = twins.desire(None, "30.5", ModelProperty("t", "FLOAT", "ReadWrite"), AT)
+    past = '1000 ["30.5","cloud"]\n'
+    assert twin == Twin(Side("30.5", 1000, cloud=1, told=True), type="float", desired="30.5", past_expected=past)
+
+
+def test_a_value_set_at_the_edge_stays_until_the_cloud_changes_its_own() -> None:
+    twin = twins.desire(None, "30", None, AT)
+    local = twins.update(twin, TwinRequest(expected="35"), None, At(2000, 2))
+    assert twins.desire(local, "30", None, At(3000, 3)) is local
+    after = twins.desire(local, "31", None, At(4000, 4))
+    assert after is not None and after.expected == Side("31", 4000, cloud=2, edge=1, told=True)
+
+
+def test_a_desired_value_that_is_taken_back_is_expected_no_more() -> None:
+    twin = twins.desire(None, "30", None, AT)
+    after = twins.desire(twin, "", None, At(2000, 2))
+    assert after is not None and after.expected is not None and after.expected.value == ""
+    assert not twins.differs(after)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (TwinRequest(actual="warm"), "not int or integer .*INT -40 to 125 degree"),
+        (TwinRequest(actual="126"), "126 is out of range .*-40 to 125 degree"),
+        (TwinRequest(expected="20"), "ReadOnly"),
+    ],
+)
+def test_the_model_says_what_is_allowed(asked: TwinRequest, reason: str) -> None:
+    with pytest.raises(TwinRefused, match=reason):
+        twins.update(None, asked, TEMPERATURE, AT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "good"),
+    [
+        ("int", "-5", True), ("int", "1.0", False), ("int", "", False), ("int", "1_0", False), ("int", "0x1", False),
+        ("integer", str(2**63 - 1), True), ("integer", str(2**63), False), ("int", "٣", False), ("int", "1\n", False),
+        ("float", "1e5", True), ("float", ".5", True), ("float", "1e400", False), ("float", " 1", False),
+        ("boolean", "true", True), ("boolean", "True", False), ("string", "21.5 °C", True), ("", "", True),
+        ("bytes", "aGk=", True), ("bytes", "aGk", False), ("odd", "1", False),
+    ],
+)  # fmt: skip
+def test_types(kind: str, text: str, good: bool) -> None:
+    """KubeEdge's types, and double and bytes of the models; infinite numbers are none."""
+    if good:
+        check_type(kind, text)
+        return
+    with pytest.raises(TwinRefused):
+        check_type(kind, text)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ä", "a\n", "x" * 129, "a/+\0"])
+def test_names_that_are_refused(name: str) -> None:
+    with pytest.raises(TwinRefused):
+        check_key(name)
+
+
+@given(st.text(max_size=30))
+def test_a_number_is_finite(text: str) -> None:
+    number = number_of(text)
+    assert number is None or abs(number) < float("inf")
+
+
+@given(st.lists(st.tuples(st.text(max_size=300), st.integers(0, 40_000_000)), max_size=60))
+def test_the_past_is_bounded_and_has_the_newest(reports: list[tuple[str, int]]) -> None:
+    """Law: by number, age and size; what is kept is the end of what was reported."""
+    past, at = "", 0
+    told: list[tuple[int, str]] = []
+    for value, later in reports:
+        at += later
+        past = extended(past, value, at)
+        told.append((at, value))
+        kept = [(one.at, one.value) for one in entries(past, at)]
+        assert kept == (told[-len(kept) :] if kept else [])
+        assert len(kept) <= MOST and len(past) <= MAX_SIZE and all(at - when <= MAX_AGE for when, _ in kept)
+
+
+def test_reported_and_expected_values_have_pasts_of_their_own() -> None:
+    twin = twins.update(None, TwinRequest(actual="1", expected="2"), None, AT)
+    assert twin is not None
+    assert entries(twin.past, 1000) == [(1000, "1", "")]
+    assert entries(twin.past_expected, 1000) == [(1000, "2", "application")]
+
+
+def test_a_value_is_newer_than_the_one_before_although_the_clock_was_set_back() -> None:
+    """The cloud keeps the value with the later time: found by simulation, where no report counted for an hour."""
+    twin = twins.desire(None, "30", None, At(10_000, 1))
+    twin = twins.update(twin, TwinRequest(actual="1"), None, At(10_000, 2))
+    for number, value in enumerate(("2", "3"), 3):
+        twin = twins.update(twin, TwinRequest(actual=value, expected=value), None, At(500, number))
+    twin = twins.desire(twin, "31", None, At(600, 5))
+    assert twin is not None and twin.expected is not None and twin.actual is not None
+    assert (twin.actual.timestamp, twin.expected.timestamp) == (10_002, 10_003)

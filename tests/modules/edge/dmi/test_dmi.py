@@ -1,0 +1,457 @@
+"""dmi on a real socket with metamanager and devicetwin, and mappers as mapper-framework makes them."""
+
+import base64
+import json
+import os
+import socket
+import stat
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from metamanager.rows import Row
+from metamanager.store import open_store
+from protos.dmi.v1beta1 import api_pb2 as dmi
+from tests.end_to_end.processes import wait_until
+from tests.modules.edge.dmi.framework import TIMEOUT, FrameworkMapper
+from tests.modules.edge.dmi.node import DmiNode, device, model
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[DmiNode]:
+    made = DmiNode(tmp_path).start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def mapper(tmp_path: Path, node: DmiNode) -> Iterator[FrameworkMapper]:
+    made = FrameworkMapper(tmp_path, node.socket)
+    yield made
+    made.stop()
+
+
+def _stored(node: DmiNode, *devices: str) -> None:
+    wait_until(lambda: all(node.device(one).has_object for one in devices), "the devices are stored")
+
+
+def _refusal(mapper: FrameworkMapper, method: str, request: object) -> tuple[str, str]:
+    with pytest.raises(grpc.RpcError) as refused:
+        mapper.call(method, request, dmi.ReportDeviceStatusResponse)
+    return refused.value.code().name, refused.value.details()
+
+
+def test_a_mapper_of_the_framework_from_registration_to_removal(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """Each call in the framework's order: registration with data, changes, reports, state, removal."""
+    node.put(model())
+    node.put(device())
+    _stored(node, "thermo")
+    answer = mapper.start()
+    assert [one.name for one in answer.modelList] == ["tm"]
+    assert [one.name for one in answer.deviceList] == ["thermo"]
+    assert list(mapper.devices) == ["ns/thermo"], "and it lacks nothing that would end the mapper"
+    mapper.report("thermo", {"temperature": "21", "switch": "false"})
+    assert node.twins("thermo") == {"temperature": "21", "switch": "false"}, "it is stored when it is answered"
+    mapper.report_state("thermo", "online")
+    assert node.device("thermo").state == "online"
+    node.put(device(desired="true"))
+    mapper.hear("UpdateDevice", "thermo")
+    assert mapper.devices["ns/thermo"].spec.properties[1].desired.value == "true"
+    node.put(device("second"))
+    mapper.hear("UpdateDevice", "second")
+    node.put(device("second"), "delete")
+    mapper.hear("RemoveDevice", "second")
+    assert mapper.calls.empty(), "nothing is told twice, and a report is no reason to tell anything"
+
+
+def test_a_mapper_that_comes_first_waits_for_its_devices(node: DmiNode, mapper: FrameworkMapper) -> None:
+    answer = mapper.start()
+    assert len(answer.deviceList) == 0
+    node.put(device())
+    node.put(model())
+    mapper.hear("CreateDeviceModel", "tm")
+    mapper.hear("UpdateDevice", "thermo")
+    assert "ns/thermo" in mapper.devices
+
+
+def test_a_mapper_started_anew_is_told_what_changed_meanwhile(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """It registers again, as the framework's do: the answer has the newest desired value, and no device that went."""
+    for one in (model(), device(), device("gone")):
+        node.put(one)
+    _stored(node, "thermo", "gone")
+    mapper.start()
+    mapper.stop()
+    node.put(device(desired="true"))
+    node.put(device("gone"), "delete")
+    wait_until(lambda: not node.device("gone").has_object, "the device is gone")
+    wait_until(lambda: node.device("thermo").twins["switch"].desired == "true", "the desired value is stored")
+    mapper.start()
+    assert {key: one.spec.properties[1].desired.value for key, one in mapper.devices.items()} == {"ns/thermo": "true"}
+
+
+def test_a_new_socket_of_a_mapper_is_noticed_without_a_registration(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """A mapper that only opens its socket again gets everything by calls."""
+    node.put(model())
+    node.put(device())
+    _stored(node, "thermo")
+    mapper.start()
+    node.put(device(desired="true"))
+    mapper.hear("UpdateDevice", "thermo")
+    mapper.stop()
+    mapper.models.clear()
+    mapper.devices.clear()
+    mapper.serve()
+    mapper.hear("CreateDeviceModel", "tm")
+    mapper.hear("UpdateDevice", "thermo")
+
+
+def test_edgecore_started_anew_calls_the_mappers_it_knew(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """The framework's mappers register once in their life, so edgecore must come back to them."""
+    node.put(model())
+    node.put(device())
+    _stored(node, "thermo")
+    mapper.start()
+    node.stop()
+    node.start()
+    mapper.hear("UpdateDevice", "thermo")
+    node.put(device(desired="true"))
+    mapper.hear("UpdateDevice", "thermo")
+    mapper.report("thermo", {"temperature": "22"})
+    assert node.twins("thermo")["temperature"] == "22"
+
+
+def test_what_the_owner_of_the_node_desires_reaches_the_mapper(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """`edgecore devices set`: at once, and after a restart without the cloud's value in between; given back, it is the
+    cloud's again.
+    """
+
+    def switch() -> str:
+        return next(one.desired.value for one in mapper.devices["ns/thermo"].spec.properties if one.name == "switch")
+
+    node.put(model())
+    node.put(device(desired="false"))
+    _stored(node, "thermo")
+    mapper.start()
+    assert switch() == "false"
+    assert node.desire("ns/thermo", {"switch": "true"}).code == 0
+    mapper.hear("UpdateDevice", "thermo")
+    assert switch() == "true"
+    node.stop()
+    node.start()
+    mapper.hear("UpdateDevice", "thermo")
+    assert switch() == "true"
+    assert mapper.calls.empty()
+    assert node.desire("ns/thermo", {"switch": None}).code == 0
+    mapper.hear("UpdateDevice", "thermo")
+    assert switch() == "false"
+
+
+def test_mappers_that_kubeedges_edgecore_knew_are_called(tmp_path: Path) -> None:
+    """Its database is opened as it is, and its mappers register once in their life."""
+    mapper = FrameworkMapper(tmp_path, tmp_path / "dmi.sock")
+    address = base64.b64encode(str(mapper.socket).encode()).decode()
+    row = {"name": "demo-mapper", "version": "v1", "api_version": "v1.0.0", "protocol": "demo", "address": address,
+           "state": "ok"}  # fmt: skip
+    store = open_store(str(tmp_path / "edgecore.db"))
+    store.put(Row("node/nodeID/namespace/devicemapper/demo-mapper", "devicemapper", json.dumps(row)))
+    store.commit()
+    store.close()
+    mapper.serve()
+    node = DmiNode(tmp_path).start()
+    try:
+        node.put(model())
+        node.put(device())
+        mapper.hear("UpdateDevice", "thermo")
+        mapper.report("thermo", {"temperature": "21"})
+        assert node.counters.reports["demo-mapper", "stored"] == 1
+    finally:
+        mapper.stop()
+        node.stop()
+
+
+def test_a_mapper_that_wants_registrations_gets_them(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """One of another make, which refuses updates of devices that it does not know."""
+    mapper.refuses = lambda method: method == "UpdateDevice"
+    mapper.start()
+    node.put(model())
+    node.put(device())
+    mapper.hear("RegisterDevice", "thermo")
+    wait_until(lambda: "ns/thermo" in mapper.devices, "the device is registered")
+
+
+def test_reports_that_cannot_be_taken_are_refused_with_their_code(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """KubeEdge answers OK, or ends."""
+    node.put(model())
+    node.put(device())
+    _stored(node, "thermo")
+    mapper.start()
+
+    def report(name: str, *twins: dmi.Twin) -> tuple[str, str]:
+        status = dmi.DeviceStatus(twins=twins)
+        request = dmi.ReportDeviceStatusRequest(deviceName=name, deviceNamespace="ns", reportedDevice=status)
+        return _refusal(mapper, "ReportDeviceStatus", request)
+
+    hot = dmi.Twin(propertyName="temperature", reported=dmi.TwinProperty(value="200"))
+    assert report("nobody", hot)[0] == "NOT_FOUND"
+    code, why = report("thermo", hot)
+    assert code == "INVALID_ARGUMENT" and "-40 to 125" in why
+    assert report("thermo") == ("INVALID_ARGUMENT", "ReportDeviceStatusRequest does not have twin data")
+    assert report("thermo", dmi.Twin(propertyName="temperature"))[0] == "INVALID_ARGUMENT"
+    assert report("../thermo", hot)[0] == "INVALID_ARGUMENT"
+    states = dmi.ReportDeviceStatesRequest(deviceName="thermo", deviceNamespace="ns")
+    assert _refusal(mapper, "ReportDeviceStates", states) == (
+        "INVALID_ARGUMENT", "ReportDeviceStatesRequest is invalid data")  # fmt: skip
+    states.state = "broken"
+    assert "online" in _refusal(mapper, "ReportDeviceStates", states)[1]
+    assert node.twins("thermo") == {}
+    assert node.restarts() == 0
+
+
+@pytest.mark.parametrize(
+    ("info", "why"),
+    [
+        (None, "because the protocol is nil"),
+        (dmi.MapperInfo(name="a/b", protocol="demo"), "a mapper's name"),
+        (dmi.MapperInfo(name="m", protocol="demo", address=b"relative.sock"), "absolute path"),
+        (dmi.MapperInfo(name="m", protocol="demo", address=b"/a/../b"), "absolute path"),
+        (dmi.MapperInfo(name="m", protocol="demo", address=b"/" + b"x" * 107), "107"),
+        (dmi.MapperInfo(name="m", protocol="x" * 300), "253"),
+    ],
+)
+def test_a_registration_that_makes_no_sense_is_refused(
+    mapper: FrameworkMapper, info: dmi.MapperInfo | None, why: str
+) -> None:
+    request = dmi.MapperRegisterRequest(withData=True, mapper=info)
+    code, reason = _refusal(mapper, "MapperRegister", request)
+    assert code == "INVALID_ARGUMENT" and why in reason
+
+
+def test_a_flood_is_refused_and_other_mappers_are_not(tmp_path: Path) -> None:
+    """Each mapper has a quota of its own; KubeEdge's is one for all."""
+    node = DmiNode(tmp_path, report_rate=0.001, report_burst=5).start()
+    flood = FrameworkMapper(tmp_path, node.socket)
+    other = FrameworkMapper(tmp_path, node.socket, "quiet", "quiet-mapper")
+    try:
+        for one in (model(), device(), device("calm", protocol="quiet")):
+            node.put(one)
+        _stored(node, "thermo", "calm")
+        flood.start()
+        other.start()
+        flood.report("thermo", {"temperature": "20"})
+        results = []
+        for value in range(10):
+            try:
+                flood.report("thermo", {"temperature": str(value)})
+                results.append("OK")
+            except grpc.RpcError as error:
+                results.append(error.code().name)
+        assert results == ["OK"] * 4 + ["RESOURCE_EXHAUSTED"] * 6
+        other.report("calm", {"temperature": "7"})
+        assert node.twins("calm") == {"temperature": "7"}
+        assert node.counters.reports["demo-mapper", "stored"] == 5
+        assert node.counters.reports["quiet-mapper", "stored"] == 1
+    finally:
+        flood.stop()
+        other.stop()
+        node.stop()
+
+
+def test_a_flood_of_many_calls_at_once_ends_nothing(tmp_path: Path) -> None:
+    """More calls than are handled at a time, most beyond the quota; the quiet mapper's report is stored meanwhile."""
+    node = DmiNode(tmp_path, report_rate=10.0, report_burst=20).start()
+    flood = FrameworkMapper(tmp_path, node.socket)
+    other = FrameworkMapper(tmp_path, node.socket, "quiet", "quiet-mapper")
+    codes: Counter[str] = Counter()
+    ended = threading.Event()
+
+    def report() -> None:
+        while not ended.is_set():
+            try:
+                flood.report("thermo", {"temperature": "20"})
+                codes["OK"] += 1
+            except grpc.RpcError as error:
+                codes[error.code().name] += 1
+
+    threads = [threading.Thread(target=report) for _ in range(80)]
+    try:
+        for one in (model(), device(), device("calm", protocol="quiet")):
+            node.put(one)
+        _stored(node, "thermo", "calm")
+        flood.start()
+        other.start()
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: codes["RESOURCE_EXHAUSTED"] > 200, "the flood is refused")
+        wait_until(lambda: _is_taken(other), "the quiet mapper has its turn")
+        ended.set()
+        for thread in threads:
+            thread.join(TIMEOUT)
+        assert node.twins("calm") == {"temperature": "7"}
+        assert not {"INTERNAL", "UNKNOWN"} & set(codes), "nothing failed in the node"
+        assert node.restarts() == 0
+    finally:
+        ended.set()
+        flood.stop()
+        other.stop()
+        node.stop()
+
+
+def _is_taken(mapper: FrameworkMapper) -> bool:
+    try:
+        mapper.report("calm", {"temperature": "7"})
+    except grpc.RpcError:
+        return False
+    return True
+
+
+def test_a_mapper_that_hangs_holds_up_no_other(tmp_path: Path, node: DmiNode, mapper: FrameworkMapper) -> None:
+    other = FrameworkMapper(tmp_path, node.socket, "quiet", "quiet-mapper")
+    try:
+        mapper.hangs = threading.Event()
+        mapper.start()
+        other.start()
+        for one in (model(), device(), device("calm", protocol="quiet")):
+            node.put(one)
+        other.hear("UpdateDevice", "calm")
+        other.report("calm", {"temperature": "7"})
+        assert node.twins("calm") == {"temperature": "7"}
+    finally:
+        other.stop()
+
+
+def test_rubbish_on_the_socket_ends_nothing(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """Bytes that are no HTTP/2, no protobuf, or too many; and a mapper whose address is a file."""
+    node.put(model())
+    node.put(device())
+    _stored(node, "thermo")
+    for rubbish in (b"\x00" * 64, os.urandom(4096), b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
+        with socket.socket(socket.AF_UNIX) as raw:
+            raw.connect(str(node.socket))
+            raw.sendall(rubbish)
+    for rubbish in (b"\xff" * 100, os.urandom(1000)):
+        with pytest.raises(grpc.RpcError):
+            mapper.call("ReportDeviceStatus", rubbish, dmi.ReportDeviceStatusResponse)
+    with pytest.raises(grpc.RpcError) as refused:
+        mapper.call("ReportDeviceStatus", b"\x0a" + b"x" * 3_000_000, dmi.ReportDeviceStatusResponse)
+    assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    mapper.socket.write_text("no socket")
+    mapper.start(serves=False)
+    mapper.report("thermo", {"temperature": "21"})
+    mapper.serve()
+    node.put(device(desired="true"))
+    mapper.hear("UpdateDevice", "thermo")
+    assert node.restarts() == 0
+
+
+def test_the_socket_is_its_owners_and_its_groups(tmp_path: Path) -> None:
+    """Mode 0660 and the chosen group; it replaces one that a killed process left, and goes with the node."""
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "dmi.sock"))
+    node = DmiNode(tmp_path, group=str(os.getgid()))
+    before = node.socket.stat().st_ino
+    node.start()
+    try:
+        wait_until(lambda: node.socket.stat().st_ino != before, "a new socket")
+        status = node.socket.stat()
+        assert stat.S_IMODE(status.st_mode) == 0o660
+        assert status.st_gid == os.getgid()
+        assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".dmi")] == []
+    finally:
+        node.stop()
+    assert not node.socket.exists()
+
+
+def test_a_socket_of_another_process_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "dmi.sock"))
+        other.listen()
+        node = DmiNode(tmp_path).start()
+        try:
+            wait_until(lambda: "another process serves on it" in caplog.text, "the reason is logged")
+        finally:
+            node.stop()
+    assert node.socket.exists()
+
+
+def test_the_mapper_that_registers_last_has_the_protocol(
+    tmp_path: Path, node: DmiNode, mapper: FrameworkMapper
+) -> None:
+    other = FrameworkMapper(tmp_path, node.socket, name="newer-mapper")
+    try:
+        mapper.start()
+        other.start()
+        node.put(model())
+        node.put(device())
+        other.hear("UpdateDevice", "thermo")
+        node.stop()
+        node.start()
+        other.hear("UpdateDevice", "thermo")
+        assert mapper.calls.empty()
+    finally:
+        other.stop()
+
+
+def test_registrations_without_end_are_refused(node: DmiNode, mapper: FrameworkMapper) -> None:
+    """An answer may have a thousand devices: a mapper that registers in a circle is slowed down."""
+    mapper.start(serves=False)
+    codes = set()
+    for _ in range(40):
+        try:
+            mapper.register()
+        except grpc.RpcError as error:
+            codes.add(error.code().name)
+    assert codes == {"RESOURCE_EXHAUSTED"}
+
+
+def _reports(mapper: FrameworkMapper, node: DmiNode) -> str:
+    """Report, and return the state."""
+    mapper.report("thermo", {"temperature": "21"})
+    return node.device("thermo").state
+
+
+def test_a_device_that_falls_silent_is_unknown_until_it_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its mapper also gets it again, in case it could not open the device."""
+    monkeypatch.setattr("modules.edge.dmi.watchdog.SHORTEST", 0.3)
+    monkeypatch.setattr("modules.edge.dmi.module.WATCH_SECONDS", 0.1)
+    node = DmiNode(tmp_path).start()
+    mapper = FrameworkMapper(tmp_path, node.socket)
+    try:
+        node.put(model())
+        made = device()
+        made["spec"]["properties"] = [{"name": "temperature", "reportToCloud": True, "collectCycle": 1}]
+        node.put(made)
+        _stored(node, "thermo")
+        mapper.start()
+        mapper.report_state("thermo", "ok")
+        mapper.hear("UpdateDevice", "thermo")
+        wait_until(lambda: node.device("thermo").state == "unknown", "it is unknown")
+        wait_until(lambda: _reports(mapper, node) == "online", "it is online again")
+    finally:
+        mapper.stop()
+        node.stop()
+
+
+def test_a_report_of_kubeedges_form_sets_the_expected_value_only_when_asked_to(tmp_path: Path) -> None:
+    """A mapper that has not heard of a change yet must not take it back."""
+    expected = {}
+    for like_kubeedge in (False, True):
+        directory = tmp_path / str(like_kubeedge)
+        directory.mkdir()
+        node = DmiNode(directory, like_kubeedge=like_kubeedge).start()
+        mapper = FrameworkMapper(directory, node.socket)
+        try:
+            node.put(model())
+            node.put(device(desired="true"))
+            _stored(node, "thermo")
+            mapper.report("thermo", {"switch": "false"}, desired="false")
+            side = node.device("thermo").twins["switch"].expected
+            expected[like_kubeedge] = side.value if side is not None else None
+        finally:
+            node.stop()
+    assert expected == {False: "true", True: "false"}

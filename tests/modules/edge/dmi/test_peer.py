@@ -1,0 +1,227 @@
+"""What a mapper is told next."""
+
+import json
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modules.edge.dmi.catalogue import Catalogue, Mark
+from modules.edge.dmi.objects import read_mapped_device, read_mapped_model
+from modules.edge.dmi.peer import MOST_REMOVALS, MapperStep, Peer
+from protos.dmi.v1beta1 import api_pb2 as dmi
+
+SOURCE = random.Random(1)  # noqa: S311
+
+
+class FakeMapper:
+    """A mapper in memory, its peer, and the node's objects."""
+
+    def __init__(self) -> None:
+        self.catalogue = Catalogue()
+        self.peer = Peer("demo", self.catalogue)
+        self.models: dict[str, dmi.DeviceModel] = {}
+        self.devices: dict[str, dmi.Device] = {}
+        self.methods: list[str] = []
+        self.now = 0.0
+
+    def model(self, name: str, protocol: str = "demo", unit: str = "") -> None:
+        """Store a model."""
+        spec = {"protocol": protocol, "properties": [{"name": "t", "unit": unit}]}
+        text = json.dumps({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+        self._mark(self.catalogue.put_model(read_mapped_model(text.encode())))
+
+    def device(self, name: str, of: str, protocol: str = "", desired: str = "") -> None:
+        """Store a device."""
+        spec: dict[str, Any] = {"deviceModelRef": {"name": of}, "protocol": {"protocolName": protocol}}
+        spec["properties"] = [{"name": "t", "desired": {"value": desired}}]
+        text = json.dumps({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+        self._mark(self.catalogue.put_device(read_mapped_device(text.encode())))
+
+    def remove(self, kind: str, name: str) -> None:
+        """Delete an object."""
+        remove = self.catalogue.remove_model if kind == "model" else self.catalogue.remove_device
+        self._mark(remove(f"ns/{name}"))
+
+    def restart(self) -> None:
+        """Lose everything, as a new process."""
+        self.models.clear()
+        self.devices.clear()
+        self.peer.forget()
+
+    def run(self, fails: int = 0) -> None:
+        """Make all calls that are due, also later ones; the first `fails` are refused."""
+        while (step := self.peer.next(self.now)) is not None:
+            if not isinstance(step, MapperStep):
+                self.now += step
+            elif fails > 0 or not self._take(step):
+                fails -= 1
+                self.peer.failed(step, self.now, SOURCE)
+            else:
+                self.peer.succeeded(step)
+            assert len(self.methods) < 2000, "it ends"
+
+    def expected(self) -> tuple[dict[str, dmi.DeviceModel], dict[str, dmi.Device]]:
+        """What the mapper is to have."""
+        wanted = {key: self.catalogue.wanted("demo", key) for key in self.catalogue.keys("demo")}
+        found: dict[str, dict[str, Any]] = {"model": {}, "device": {}}
+        for key, one in wanted.items():
+            if one is not None:
+                found[key.kind][key.id] = one.message
+        return found["model"], found["device"]
+
+    def _mark(self, marks: set[Mark]) -> None:
+        self.peer.mark(sorted(key for protocol, key in marks if protocol == "demo"))
+
+    def _take(self, step: MapperStep) -> bool:
+        self.methods.append(step.method)
+        request: Any = step.request
+        match step.method:
+            case "CreateDeviceModel":
+                self.models[step.key.id] = request.model
+            case "UpdateDeviceModel":
+                if step.key.id not in self.models:
+                    return False
+                self.models[step.key.id] = request.model
+            case "UpdateDevice":
+                if f"ns/{request.device.spec.deviceModelReference}" not in self.models:
+                    return False
+                self.devices[step.key.id] = request.device
+            case "RegisterDevice":
+                if f"ns/{request.device.spec.deviceModelReference}" not in self.models:
+                    return False
+                self.devices.setdefault(step.key.id, request.device)
+            case "RemoveDevice":
+                return self.devices.pop(step.key.id, None) is not None
+            case "RemoveDeviceModel":
+                self.models.pop(step.key.id, None)
+        return True
+
+
+def test_models_come_before_their_devices_and_go_after_them() -> None:
+    mapper = FakeMapper()
+    mapper.device("a", "m")
+    mapper.run()
+    assert mapper.methods == [], "a device without its model would end a mapper"
+    mapper.model("m")
+    mapper.run()
+    mapper.remove("device", "a")
+    mapper.remove("model", "m")
+    mapper.run()
+    assert mapper.methods == ["CreateDeviceModel", "UpdateDevice", "RemoveDevice", "RemoveDeviceModel"]
+
+
+def test_only_what_differs_is_told() -> None:
+    """The same object again is no call; a changed model tells its devices only if they differ with it."""
+    mapper = FakeMapper()
+    mapper.model("m")
+    mapper.device("a", "m")
+    mapper.run()
+    mapper.methods.clear()
+    mapper.model("m")
+    mapper.device("a", "m")
+    mapper.run()
+    assert mapper.methods == []
+    mapper.model("m", unit="degree")
+    mapper.run()
+    assert mapper.methods == ["UpdateDeviceModel"]
+
+
+def test_a_device_that_changes_its_protocol_leaves() -> None:
+    mapper = FakeMapper()
+    mapper.model("m")
+    mapper.device("a", "m", protocol="demo")
+    mapper.run()
+    mapper.device("a", "m", protocol="other")
+    mapper.run()
+    assert mapper.devices == {} and mapper.methods[-1] == "RemoveDevice"
+
+
+def test_a_device_follows_the_protocol_of_its_model() -> None:
+    """Its own is empty."""
+    mapper = FakeMapper()
+    mapper.model("m", protocol="other")
+    mapper.device("a", "m")
+    mapper.run()
+    assert mapper.methods == []
+    mapper.model("m", protocol="demo")
+    mapper.run()
+    assert list(mapper.devices) == ["ns/a"]
+
+
+def test_a_refusal_is_repeated_ever_later_and_holds_up_no_other_device() -> None:
+    mapper = FakeMapper()
+    mapper.model("m")
+    mapper.device("a", "m")
+    mapper.device("b", "m")
+    mapper.run()
+    for value in range(3):
+        mapper.device("a", "m", desired=f"{value}")
+        step = mapper.peer.next(mapper.now)
+        assert isinstance(step, MapperStep) and step.method == "UpdateDevice", "a change is told at once"
+        times = []
+        for _ in range(12):
+            mapper.peer.failed(step, mapper.now, SOURCE)
+            following = mapper.peer.next(mapper.now)
+            while not isinstance(following, MapperStep):
+                assert following is not None
+                mapper.now += following
+                following = mapper.peer.next(mapper.now)
+            step = following
+            times.append(mapper.now)
+        assert times[-1] - times[0] > 5.0
+        assert {step.method for _ in range(2)} <= {"UpdateDevice", "RegisterDevice"}
+        mapper.peer.failed(step, mapper.now, SOURCE)
+        mapper.device("b", "m", desired=f"{value}")
+        other = mapper.peer.next(mapper.now)
+        assert isinstance(other, MapperStep) and other.key.id == "ns/b"
+        mapper.peer.succeeded(other)
+
+
+def test_a_device_that_a_new_process_lacks_is_not_removed_for_ever() -> None:
+    """The device went while the mapper was away; the framework refuses to remove what it does not have."""
+    mapper = FakeMapper()
+    mapper.model("m")
+    mapper.device("a", "m")
+    mapper.run()
+    mapper.remove("device", "a")
+    mapper.restart()
+    mapper.run()
+    assert 1 < mapper.methods.count("RemoveDevice") <= MOST_REMOVALS
+    assert mapper.peer.next(mapper.now + 1e6) is None
+
+
+def test_an_answer_from_before_a_restart_says_nothing() -> None:
+    """A call that the earlier process took is made again."""
+    mapper = FakeMapper()
+    mapper.model("m")
+    step = mapper.peer.next(0.0)
+    assert isinstance(step, MapperStep)
+    mapper.restart()
+    mapper.peer.succeeded(step)
+    mapper.run()
+    assert list(mapper.models) == ["ns/m"]
+
+
+_NAMES = st.sampled_from("ab")
+_STEP = st.one_of(
+    st.tuples(st.just("model"), _NAMES, st.sampled_from(["demo", "other"]), st.sampled_from(["", "u"])),
+    st.tuples(st.just("device"), _NAMES, _NAMES, st.sampled_from(["", "demo", "other"]), st.sampled_from(["", "1"])),
+    st.tuples(st.just("remove"), st.sampled_from(["model", "device"]), _NAMES),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("run"), st.integers(0, 4)),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(steps=st.lists(_STEP, max_size=25))
+def test_whatever_happens_the_mapper_has_in_the_end_what_it_is_to_have(steps: list[Any]) -> None:
+    """Changes, deletions, refusals and new processes in any order."""
+    mapper = FakeMapper()
+    for name, *arguments in steps:
+        getattr(mapper, name)(*arguments)
+    mapper.run()
+    models, devices = mapper.expected()
+    assert mapper.models == models
+    assert mapper.devices == devices

@@ -1,0 +1,284 @@
+"""edgestream on the bus with a cloud's end and a node's server on real sockets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beehive.exposition import CollectorRegistry
+from beehive.testing import Harness
+from edged.server.responses import text
+from edgehub.framing import Opcode
+from edgehub.testing import MemoryCloud
+from modules.edge.edgestream import module, session, stream
+from modules.edge.edgestream.counters import StreamCollector, StreamCounters
+from modules.edge.edgestream.module import EdgeStream
+from modules.streams.frames import MAX_DATA, Frame, FrameType
+from tests.edgehub.clouds import TIMEOUT
+from tests.end_to_end.processes import wait_until
+from tests.modules.edge.edgestream.beds import EXEC, LOGS, Bed, CloudEnd, connect_frame
+
+DATA, REMOVE = FrameType.DATA, FrameType.REMOVE
+
+
+@pytest.fixture
+def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bed]:
+    """A node whose tunnel a test accepts, and that dials again soon."""
+    monkeypatch.setattr(module, "BASE", 0.05)
+    with Bed(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def cloud(bed: Bed) -> CloudEnd:
+    """The cloud's end of its tunnel."""
+    return bed.accept()
+
+
+def test_upgrade(bed: Bed) -> None:
+    """The node dials KubeEdge's path with its name, and without an Origin or a subprotocol."""
+    head = bed.cloud.connection().accept().decode()
+    assert head.startswith("GET /v1/kubeedge/connect HTTP/1.1\r\n")
+    assert "\r\nSessionHostNameOverride: n1" in head
+    assert "Origin" not in head
+    assert "Sec-WebSocket-Protocol" not in head
+
+
+def test_logs(bed: Bed, cloud: CloudEnd) -> None:
+    """A log arrives piece by piece without the chunks of HTTP, and ends with one `remove` without a reason. Nothing of
+    the caller's headers reaches the node's server.
+    """
+    cloud.send(connect_frame(300, query="follow=true&tailLines=5", header={"Authorization": ["Bearer x"]}))
+    for line in (b"one\n", b"\xff\xfe\x00 two\n"):
+        bed.node.log.put(line)
+        assert cloud.next() == Frame(300, DATA, line)
+    bed.node.log.put(None)
+    assert cloud.next() == Frame(300, REMOVE)
+    request = bed.node.requests.get(timeout=TIMEOUT)
+    assert request.target == f"{LOGS}?follow=true&tailLines=5"
+    assert request.headers == (("host", "edgecore"), ("connection", "close"))
+
+
+def test_a_caller_who_leaves(bed: Bed, cloud: CloudEnd) -> None:
+    """The cloud's `remove` is answered with one, once; the next frames of the stream are dropped."""
+    cloud.send(connect_frame(1, query="follow=true"))
+    bed.node.log.put(b"line\n")
+    assert cloud.next() == Frame(1, DATA, b"line\n")
+    cloud.send(Frame(1, REMOVE), Frame(1, REMOVE), Frame(1, DATA, b"late"), connect_frame(2, path="/pods"))
+    assert cloud.next() == Frame(1, REMOVE)
+    assert {cloud.next().connection, cloud.next().connection} == {2}
+    assert bed.counters.open[FrameType.LOGS] == 0
+
+
+def test_metrics(cloud: CloudEnd) -> None:
+    """Metrics pass as they are, carriage returns included."""
+    cloud.send(connect_frame(4, FrameType.METRICS, "/metrics/resource"))
+    assert cloud.whole(4) == (b"node_cpu 1\r\nnode_memory 2\n", "")
+
+
+def test_exec(bed: Bed, cloud: CloudEnd) -> None:
+    """An upgraded connection passes as bytes, the answer's head included, in both directions, until the container's
+    side ends it.
+    """
+    everything = bytes(range(256)) * 1000
+    cloud.send(connect_frame(2, FrameType.EXEC, EXEC, "command=sh&input=1"), Frame(2, DATA, b"\x80\x03"))
+    with bed.node.stream() as container:
+        request = bed.node.requests.get(timeout=TIMEOUT)
+        assert (request.method, request.all("command"), request.header("upgrade")) == ("POST", ("sh",), "SPDY/3.1")
+        container.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+        assert cloud.until(2, lambda data: data.endswith(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        cloud.send(Frame(2, DATA, everything), Frame(2, DATA, b"end"))
+        received = request.rest
+        while len(received) < len(everything) + 5:
+            received += container.recv(65536)
+        assert received == b"\x80\x03" + everything + b"end"
+        container.sendall(everything)
+        assert cloud.until(2, lambda data: len(data) == len(everything)) == everything
+    assert cloud.next() == Frame(2, REMOVE)
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (connect_frame(9, path="/pods"), "is not served through the tunnel"),
+        (connect_frame(9, path="/containerLogs/a/../b"), "is not served"),
+        (connect_frame(9, path="/api/v1/secrets"), "is not served"),
+        (connect_frame(9, path=EXEC), "is not served"),
+        (connect_frame(9, FrameType.METRICS, LOGS), "is not served"),
+        (connect_frame(9, FrameType.ATTACH, "/run/a/b/c"), "is not served"),
+        (connect_frame(9, FrameType.EXEC, EXEC, header={}), "begins with an upgrade"),
+        (connect_frame(9, method="POST"), "asked for with GET"),
+        (connect_frame(9, MessID=10), "its frame for 9"),
+        (Frame(9, FrameType.EXEC, b"{"), "cannot be read"),
+    ],
+    ids=range(10),
+)  # fmt: skip
+def test_refused(bed: Bed, cloud: CloudEnd, frame: Frame, why: str) -> None:
+    """What is not on the list is not asked of the node's server; the caller gets an error and the end at once."""
+    cloud.send(frame)
+    data, reason = cloud.whole(9)
+    assert why in reason
+    assert data.startswith(b"HTTP/1.1 403 Forbidden") is (frame.kind in (FrameType.EXEC, FrameType.ATTACH))
+    assert data.endswith(reason.encode() + b"\n")
+    assert bed.node.requests.empty()
+    assert bed.counters.refused == 1
+
+
+def test_without_the_node_server(bed: Bed, cloud: CloudEnd) -> None:
+    """A caller gets an error and the end at once when edged does not serve, not a wait without end as with KubeEdge."""
+    bed.node.stop()
+    cloud.send(connect_frame(1), connect_frame(2, FrameType.EXEC, EXEC))
+    assert "cannot be reached" in cloud.whole(1)[1]
+    assert cloud.whole(2)[0].startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+
+
+def test_an_error_of_the_node_server(bed: Bed, cloud: CloudEnd) -> None:
+    """The text of an error passes as KubeEdge's does, and the reason of the end has the status."""
+    bed.node.answer = text(404, "no such container\n")
+    cloud.send(connect_frame(3))
+    assert cloud.whole(3) == (b"no such container\n", "the node answers with status 404")
+
+
+def test_a_log_that_breaks_off(bed: Bed, cloud: CloudEnd) -> None:
+    """A log that is not complete ends with a reason, so that its reader can know."""
+    cloud.send(connect_frame(3))
+    bed.node.log.put(b"half")
+    assert cloud.next() == Frame(3, DATA, b"half")
+    bed.node.log.put(OSError("broken"))
+    assert "broke off" in cloud.whole(3)[1]
+    assert bed.counters.broken == 1
+
+
+def test_a_container_that_does_not_read(bed: Bed, cloud: CloudEnd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container that takes nothing of its stdin loses its stream; another stream goes on."""
+    monkeypatch.setattr(session, "STALLED", 0.2)
+    cloud.send(connect_frame(1, FrameType.EXEC, EXEC), connect_frame(2))
+    with bed.node.stream():
+        for _ in range(40):
+            cloud.send(Frame(1, DATA, bytes(32 * 1024)))
+        bed.node.log.put(b"goes on\n")
+        frames = [cloud.next(), cloud.next()]
+    assert Frame(2, DATA, b"goes on\n") in frames
+    assert [frame.kind for frame in frames if frame.connection == 1] == [REMOVE]
+    assert b"takes no bytes" in b"".join(frame.data for frame in frames)
+
+
+def test_a_caller_who_does_not_read(bed: Bed, cloud: CloudEnd) -> None:
+    """Without the cloud's confirmation no more than a window of a stream leaves the node; with it the rest follows."""
+    cloud.send(connect_frame(1, FrameType.EXEC, EXEC))
+    cloud.answers_pings = False
+    with bed.node.stream() as container:
+        sending = threading.Thread(target=container.sendall, args=(bytes(4 * stream.WINDOW),), daemon=True)
+        sending.start()
+        wait_until(lambda: bed.counters.sent >= stream.WINDOW, "the window is full")
+        bed.node.log.put(b"goes on\n")
+        cloud.send(connect_frame(2))
+        received = cloud.until(2, lambda data: data != b"")
+        assert (received, sending.is_alive()) == (b"goes on\n", True)
+        assert bed.counters.sent < stream.WINDOW + 32 * 1024 + len(received)
+        cloud.answers_pings = True
+        cloud.connection.send(Opcode.PONG, cloud.unanswered)
+        while sum(len(frame.data) for frame in cloud.frames if frame.connection == 1) < 4 * stream.WINDOW:
+            cloud.next()
+        sending.join(TIMEOUT)
+
+
+def test_a_cut_tunnel(bed: Bed, cloud: CloudEnd) -> None:
+    """With the tunnel all its streams end, and the node dials again."""
+    cloud.send(connect_frame(1, FrameType.EXEC, EXEC))
+    with bed.node.stream() as container:
+        container.sendall(b"HTTP/1.1 101 x\r\n\r\n")
+        cloud.next()
+        cloud.connection.reset()
+        assert container.recv(1) == b""
+    again = bed.accept()
+    again.send(connect_frame(2, FrameType.METRICS, "/metrics/resource"))
+    assert again.whole(2)[1] == ""
+    assert sum(bed.counters.open.values()) == 0
+    assert bed.counters.connections == 2
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xff" * 11, Frame(0, FrameType.CLOSE, b"node\nunknown").encode()])
+def test_a_tunnel_that_cannot_go_on(bed: Bed, cloud: CloudEnd, payload: bytes) -> None:
+    """A message that is no frame, and the cloud's `close`, end the tunnel; the node dials again."""
+    cloud.connection.send(Opcode.TEXT, payload)
+    assert cloud.connection.frame()[0] is Opcode.CLOSE
+    cloud.connection.close()
+    bed.accept()
+
+
+def test_frames_that_nobody_knows(bed: Bed, cloud: CloudEnd) -> None:
+    """Unknown types, unknown streams and a frame over the limit disturb no other stream; the last removes its own."""
+    cloud.send(connect_frame(1, FrameType.EXEC, EXEC), connect_frame(2))
+    cloud.send(Frame(1, 7, b"?"), Frame(2**63, 99), Frame(2**63, DATA, b"x"), Frame(0, FrameType.LOGS, b"{}"))
+    with bed.node.stream():
+        cloud.send(Frame(1, DATA, bytes(MAX_DATA + 1)), Frame(77, DATA, bytes(2 * MAX_DATA)))
+        assert b"more than" in cloud.next().data
+    bed.node.log.put(b"goes on\n")
+    assert cloud.next() == Frame(2, DATA, b"goes on\n")
+
+
+def test_many_streams(bed: Bed, cloud: CloudEnd) -> None:
+    """Beyond the limit a stream is refused; hundreds one after the other leave nothing behind."""
+    numbers = range(1, session.MOST_STREAMS + 1)
+    cloud.send(*(connect_frame(number, query="follow=true") for number in numbers), connect_frame(99))
+    assert cloud.next().connection == 99
+    assert b"streams of this node are open" in cloud.next().data
+    cloud.send(*(Frame(number, REMOVE) for number in numbers))
+    assert [cloud.next() for _ in numbers] == [Frame(number, REMOVE) for number in numbers]
+    for number in range(100, 300):
+        cloud.send(connect_frame(number, FrameType.METRICS, "/metrics/resource"))
+        assert cloud.whole(number)[1] == ""
+    assert sum(bed.counters.open.values()) == 0
+    assert bed.counters.opened[FrameType.METRICS] == 200
+
+
+def test_a_dead_cloud(tmp_path: Path) -> None:
+    """A cloud that answers no ping is given up, and dialled again."""
+    with Bed(tmp_path, read_deadline=0.3) as bed:
+        silent = bed.cloud.accept()
+        opcode, _ = silent.frame()
+        assert opcode is Opcode.PING
+        assert bed.cloud.accept() is not silent
+
+
+def test_back_off() -> None:
+    """A cloud that refuses is dialled again and again, ever more rarely, at least once in 30 s, at odd times."""
+    with Harness() as bee:
+        cloud = MemoryCloud(bee.simulation)
+        cloud.refusing = True
+        counters = StreamCounters()
+        bee.add(EdgeStream, cloud.make_link, socket.socket, counters)
+        bee.start()
+        bee.run_for(600)
+    waits = [after - before for before, after in zip(cloud.dialled, cloud.dialled[1:], strict=False)]
+    assert waits[0] <= 1
+    assert 15 < len(waits) < 90
+    assert max(waits) <= 30
+    assert len(set(waits)) == len(waits)
+    assert (counters.connected, counters.connections) == (False, 0)
+
+
+def test_stop_while_dialling() -> None:
+    """The module stops although the cloud does not answer."""
+    with Harness() as bee:
+        cloud = MemoryCloud(bee.simulation)
+        cloud.hanging = True
+        bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
+        bee.start()
+        bee.send("edgestream", bee.message("x", "insert"))
+    assert len(cloud.dialled) == 1
+
+
+def test_counters_for_prometheus(bed: Bed, cloud: CloudEnd) -> None:
+    """Each kind of stream is counted by itself."""
+    cloud.send(connect_frame(1, FrameType.METRICS, "/metrics/resource"))
+    cloud.whole(1)
+    registry = CollectorRegistry()
+    registry.register(StreamCollector(bed.counters))
+    assert 'edgestream_opened_streams_total{kind="metrics"} 1' in registry.text()
+    assert "edgestream_connected 1" in registry.text()

@@ -1,0 +1,235 @@
+"""The broker that eventbus runs itself: a real mosquitto, its access control, its life and its end."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from modules.edge.eventbus import mosquitto_files
+from modules.edge.eventbus.internal_broker import DATA, PASSWORDS, InternalBroker, configuration
+from modules.edge.eventbus.module import EventBusSettings
+from modules.edge.eventbus.session import BrokerSettings
+from tests.end_to_end.processes import wait_until
+from tests.modules.edge.eventbus.broker import TIMEOUT, Application, Broker, free_port, needs_mosquitto
+from tests.modules.edge.eventbus.node import Node
+
+pytestmark = needs_mosquitto
+WORD = "open sesame"
+P = "$hw/events/device/ns/thermo"
+
+
+def _broker(directory: Path, **changes: Any) -> InternalBroker:
+    program = mosquitto_files.find_mosquitto()
+    assert program is not None
+    made = InternalBroker(
+        directory=directory / "m", program=program, host="127.0.0.1", port=free_port(), client_id="secret"
+    )
+    return replace(made, **changes)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> InternalBroker:
+    return _broker(tmp_path)
+
+
+@pytest.fixture
+def node(tmp_path: Path, broker: InternalBroker) -> Iterator[Node]:
+    made = Node(tmp_path, EventBusSettings("n1", None, broker)).start()
+    try:
+        _wait(made)
+        yield made
+    finally:
+        made.stop()
+
+
+def _wait(node: Node, **connected: bool) -> None:
+    wanted = connected or {"internal": True}
+    wait_until(lambda: node.counters.connected == wanted, "the broker has accepted the node", TIMEOUT)
+
+
+def _pid(broker: InternalBroker) -> int:
+    return int((broker.directory / mosquitto_files.PID).read_text())
+
+
+def _add_device(node: Node, application: Application) -> None:
+    device = {"metadata": {"name": "thermo", "namespace": "ns", "uid": "u", "resourceVersion": "1"}, "spec": {}}
+    node.send("metamanager", "ns/device/thermo", "insert", device, source="devicecontroller", group="resource")
+    assert application.hear()[0] == "$hw/events/node/n1/membership/updated"
+
+
+def _report(value: str) -> str:
+    return json.dumps({"event_id": value, "timestamp": 1, "twin": {"t": {"actual": {"value": value}}}})
+
+
+def test_applications_report_and_nobody_speaks_for_the_cloud(node: Node, broker: InternalBroker) -> None:
+    """A report is answered. What only edgecore and the cloud say is not heard from an application, by others or by
+    devicetwin; and mosquitto is not root.
+    """
+    spoken = [f"{P}/{end}" for end in ("twin/update/+", "state/update/+", "twin/cloud_updated")]
+    application = Application(broker.port, "$hw/events/node/#", *spoken, "free/#")
+    forger = Application(broker.port)
+    try:
+        _add_device(node, application)
+        for topic in ("twin/update/result", "twin/update/delta", "twin/cloud_updated", "state/update/result"):
+            forger.publish(f"{P}/{topic}", _report("forged"))
+        forger.publish("$hw/events/node/n1/membership/updated", "{}")
+        forger.publish("free/x", "heard")
+        assert application.hear() == ("free/x", b"heard"), "nothing forged came before it"
+        application.publish(f"{P}/twin/update", _report("21"))
+        assert application.hear()[0] == f"{P}/twin/update/result"
+        assert (broker.directory / DATA).stat().st_uid == mosquitto_files.owner().uid
+        status = Path(f"/proc/{_pid(broker)}/status").read_text()
+        assert f"Uid:\t{mosquitto_files.owner().uid}\t" in status
+    finally:
+        application.close()
+        forger.close()
+
+
+def test_a_broker_that_dies_is_started_again(node: Node, broker: InternalBroker) -> None:
+    """After SIGKILL the node connects to the next one, and publishes what it was to publish meanwhile."""
+    first = _pid(broker)
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: node.counters.broker_starts == 2, "it is started again", TIMEOUT)
+    node.send("eventbus", "out/x", "publish", "while it was away", source="router_eventbus", group="user")
+    wait_until(lambda: node.counters.published == 1, "the message is published", TIMEOUT)
+    assert _pid(broker) != first
+
+
+def test_what_a_client_that_is_away_has_not_heard_outlives_a_restart(node: Node, broker: InternalBroker) -> None:
+    """The session of an application, and the cloud's subscriptions of eventbus, are there after edgecore's restart."""
+    node.send("eventbus", "sensors/+/raw", "subscribe", None, source="router_eventbus", group="user")
+    away = Application(broker.port, "out/#", session="app")
+    away.close()
+    node.send("eventbus", "out/x", "publish", "kept", source="router_eventbus", group="user")
+    wait_until(lambda: node.counters.published == 1, "the message is published", TIMEOUT)
+    node.stop()
+    node.start()
+    _wait(node)
+    back = Application(broker.port, session="app")
+    back.publish("sensors/1/raw", "x")
+    try:
+        assert back.hear() == ("out/x", b"kept")
+    finally:
+        back.close()
+    wait_until(lambda: sum(node.counters.received.values()) == 1, "it is stored for the cloud", TIMEOUT)
+    node.stop()
+    assert node.uploads() == [("sensors/1/raw", "x")]
+
+
+def test_only_those_with_the_password_come_in(tmp_path: Path) -> None:
+    """Its hash is in mosquitto's file, the password itself nowhere."""
+    broker = _broker(tmp_path, user="plant", password=WORD, retain=True)
+    node = Node(tmp_path, EventBusSettings("n1", None, broker)).start()
+    try:
+        _wait(node)
+        node.send("eventbus", "out/x", "publish", "in", source="router_eventbus", group="user")
+        wait_until(lambda: node.counters.published == 1, "the message is published", TIMEOUT)
+        known = Application(broker.port, "out/#", user=("plant", WORD))
+        assert known.hear() == ("out/x", b"in"), "it was retained for later subscribers"
+        known.close()
+        with pytest.raises(ConnectionRefusedError):
+            Application(broker.port, user=("plant", "guess"))
+        with pytest.raises(ConnectionRefusedError):
+            Application(broker.port)
+    finally:
+        node.stop()
+    assert (broker.directory / PASSWORDS).read_text().startswith("plant:$7$")
+    assert all(WORD not in file.read_text() for file in broker.directory.iterdir() if file.is_file())
+
+
+def test_both_brokers(tmp_path: Path, broker: InternalBroker) -> None:
+    """`mqttMode: 1`: messages of applications come from both, and what is for them is published at both."""
+    directory = tmp_path / "outside"
+    directory.mkdir()
+    outside = Broker(directory).start()
+    settings = BrokerSettings("127.0.0.1", outside.port, "edgecore-n1")
+    node = Node(tmp_path, EventBusSettings("n1", settings, broker)).start()
+    applications: list[Application] = []
+    try:
+        _wait(node, internal=True, external=True)
+        applications += [Application(port, "out/#") for port in (broker.port, outside.port)]
+        node.send("eventbus", "out/x", "publish", "all", source="router_eventbus", group="user")
+        for number, each in enumerate(applications):
+            assert each.hear() == ("out/x", b"all")
+            each.publish("a/user/b", str(number))
+        wait_until(lambda: sum(node.counters.received.values()) == 2, "both are stored", TIMEOUT)
+    finally:
+        for each in applications:
+            each.close()
+        node.stop()
+        outside.stop()
+    assert sorted(node.uploads()) == [("a/user/b", "0"), ("a/user/b", "1")]
+
+
+_PARENT = """
+import sys
+from pathlib import Path
+import msgspec
+from beehive import RealClock
+from modules.edge.eventbus.internal_broker import InternalBroker
+from modules.edge.eventbus.mosquitto_process import MosquittoProcess
+broker = msgspec.json.decode(sys.argv[1], type=InternalBroker, dec_hook=lambda kind, value: Path(value))
+MosquittoProcess(broker, RealClock()).run(lambda: print("listening", flush=True))
+"""
+
+
+def _has_ended(process: int) -> bool:
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(TIMEOUT * 1000))
+
+
+def test_nothing_is_left_when_edgecore_is_killed(broker: InternalBroker) -> None:
+    """The kernel ends mosquitto with its parent, and mosquitto writes what it keeps."""
+    text = msgspec.json.encode(broker, enc_hook=str).decode()
+    parent = subprocess.Popen([sys.executable, "-c", _PARENT, text], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"listening\n"
+    Application(broker.port).close()
+    process = os.pidfd_open(_pid(broker))
+    try:
+        parent.kill()
+        parent.wait(TIMEOUT)
+        assert _has_ended(process)
+        assert (broker.directory / DATA / "mosquitto.db").exists()
+    finally:
+        parent.stdout.close()
+        os.close(process)
+
+
+def test_a_broker_that_was_left_over_is_ended(tmp_path: Path, broker: InternalBroker) -> None:
+    """It would hold the port. A process of another directory that has its number is left alone."""
+    mosquitto_files.write_files(broker, mosquitto_files.owner())
+    command = [mosquitto_files.mark(broker.directory), "-c", "mosquitto.conf"]
+    left = subprocess.Popen(command, executable=broker.program, cwd=broker.directory, stderr=subprocess.DEVNULL)
+    try:
+        (broker.directory / mosquitto_files.PID).write_text(str(left.pid))
+        wait_until(broker.socket.exists, "mosquitto listens", TIMEOUT)
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / mosquitto_files.PID).write_text(str(left.pid))
+        mosquitto_files.end_left_over(elsewhere)
+        assert left.poll() is None
+        mosquitto_files.end_left_over(broker.directory)
+        assert left.wait(TIMEOUT) is not None
+    finally:
+        left.kill()
+        left.wait(TIMEOUT)
+
+
+def test_the_configuration_bounds_what_clients_can_take(broker: InternalBroker) -> None:
+    """Queues, packets, connections and memory; a small queue is no smaller than what eventbus itself needs."""
+    lines = configuration(replace(broker, queue=100)).splitlines()
+    for wanted in ("max_queued_messages 10000", "max_connections 1024", "sys_interval 0", "acl_file acl"):
+        assert wanted in lines
+    assert any(line.startswith("memory_limit ") for line in lines)
+    assert "allow_anonymous false" in configuration(replace(broker, user="u", password=WORD)).splitlines()

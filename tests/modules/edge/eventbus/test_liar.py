@@ -1,0 +1,170 @@
+"""Sessions with what is on a broker's port and does not keep to MQTT."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from beehive import Module
+from beehive.clock import RealClock
+from modules.edge.eventbus.client import PIECE
+from modules.edge.eventbus.connection import LONGEST_DELAY, BrokerConnection
+from modules.edge.eventbus.counters import EventBusCounters, NotTaken
+from modules.edge.eventbus.packets import Received, puback, publish
+from modules.edge.eventbus.refusals import refusal_of
+from modules.edge.eventbus.routing import LONGEST_TOPIC, MAX_PAYLOAD
+from modules.edge.eventbus.session import BrokerSettings, MqttSession
+from tests.modules.edge.eventbus.broker import TIMEOUT
+
+CONNACK = bytes.fromhex("20 02 00 00")
+
+
+class Liar:
+    """A server on a real socket that accepts one session and then does as `act` says."""
+
+    def __init__(self, act: Callable[[socket.socket], None]) -> None:
+        self._act = act
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(TIMEOUT)
+        self.settings = BrokerSettings("127.0.0.1", self._listener.getsockname()[1], "n1")
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Wait for its end."""
+        self._thread.join(TIMEOUT)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with self._listener.accept()[0] as connection:
+            connection.settimeout(TIMEOUT)
+            connection.recv(PIECE)
+            connection.sendall(CONNACK)
+            self._act(connection)
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(PIECE):
+                    pass
+
+
+class Events:
+    """Acknowledges what comes, in its order, as if it were stored."""
+
+    def __init__(self) -> None:
+        self.session: MqttSession | None = None
+        self.received_messages: list[Received] = []
+
+    def connected(self) -> None:
+        """See `SessionEvents`."""
+
+    def received(self, messages: list[Received]) -> None:
+        """See `SessionEvents`."""
+        assert self.session is not None
+        self.received_messages += messages
+        self.session.answered(messages)
+
+    def published(self, numbers: list[int]) -> None:
+        """See `SessionEvents`."""
+
+
+@pytest.fixture
+def clock() -> Iterator[RealClock]:
+    """The clock of the sessions."""
+    clock = RealClock()
+    yield clock
+    clock.close()
+
+
+def _until(connection: socket.socket, wanted: bytes) -> bytes:
+    found = b""
+    while wanted not in found and (piece := connection.recv(PIECE)):
+        found += piece
+    return found
+
+
+def _run(act: Callable[[socket.socket], None], clock: RealClock) -> tuple[str, Events]:
+    liar, events = Liar(act), Events()
+    events.session = MqttSession(liar.settings, ["a"], clock)
+    why = events.session.run(events)
+    liar.close()
+    return why, events
+
+
+def test_a_message_that_is_too_large_is_left_out_and_acknowledged_in_its_turn(clock: RealClock) -> None:
+    """The messages before and after it arrive, in their order, and nothing of its payload is kept."""
+    size, heard = MAX_PAYLOAD + LONGEST_TOPIC + 1, []
+
+    def act(connection: socket.socket) -> None:
+        connection.sendall(publish("a", b"before", 1, qos=1, retain=False))
+        connection.sendall(publish("a", bytes(size), 2, qos=1, retain=False))
+        connection.sendall(publish("a", b"after", 3, qos=1, retain=False))
+        heard.append(_until(connection, puback(3)))
+
+    _why, events = _run(act, clock)
+    assert [(one.payload, one.left_out, one.mid) for one in events.received_messages] == [
+        (b"before", 0, 1),
+        (b"", size, 2),
+        (b"after", 0, 3),
+    ]
+    assert puback(1) + puback(2) + puback(3) in heard[0].replace(heard[0].partition(puback(1))[0], b"")
+    refused = refusal_of(events.received_messages[1])
+    assert refused is not None
+    assert refused[0] is NotTaken.TOO_LARGE
+    assert str(size) in refused[1]
+
+
+def test_a_message_of_a_quarter_of_a_gigabyte_is_not_kept_while_it_comes(
+    clock: RealClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only its topic is in memory, however much of it has come."""
+    most = 0
+    handle = MqttSession._turn
+
+    def turn(session: MqttSession, client: Any, **how: bool) -> Any:
+        nonlocal most
+        code = handle(session, client, **how)
+        most = max(most, len(client._incoming))
+        return code
+
+    monkeypatch.setattr(MqttSession, "_turn", turn)
+
+    def act(connection: socket.socket) -> None:
+        connection.sendall(bytes.fromhex("32 ffffff7f 0001 61 0001"))
+        for _ in range(64):
+            connection.sendall(bytes(PIECE))
+
+    why, events = _run(act, clock)
+    assert "ended the connection" in why
+    assert events.received_messages == []
+    assert most < 100
+
+
+def test_any_other_packet_of_that_size_ends_the_session_with_a_hint(clock: RealClock) -> None:
+    """As soon as its length has come."""
+
+    why, _events = _run(lambda connection: connection.sendall(bytes.fromhex("90 ffffff7f")), clock)
+    assert "announces a packet of 268435455 bytes" in why
+    assert "check that a broker of MQTT answers there" in why
+
+
+def test_a_broker_that_accepts_and_then_lies_is_dialled_ever_later() -> None:
+    """The delay begins anew only after a session that has lasted."""
+    delays: list[float] = []
+    time = [0.0]
+    clock = SimpleNamespace(
+        monotonic=lambda: time[0], random=SimpleNamespace(uniform=lambda _least, most: most), new_id=lambda: "id"
+    )
+    module = SimpleNamespace(clock=clock, after=lambda seconds, _function: delays.append(seconds))
+    settings = BrokerSettings("127.0.0.1", 1883, "n1")
+    connection = BrokerConnection(
+        cast("Module", module), "external", settings, list, lambda *_rest: None, EventBusCounters()
+    )
+    for lasted in (1.0, 1.0, 1.0, LONGEST_DELAY + 1, 1.0):
+        connection.connected()
+        time[0] += lasted
+        connection.session_ended("it announces too much")
+    assert delays == [1.0, 2.0, 4.0, 1.0, 2.0]

@@ -1,0 +1,286 @@
+"""servicebus on the bus with a real store, real applications, and a test in the place of edgehub."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import queue
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from beehive import Hive, Message, Module, ModuleName, Operation, Threads, handles
+from beehive.http.forwarding import ForwardedRequest, ForwardedResponse
+from metamanager.module import MetaManager, MetaSettings
+from modules.edge.servicebus import application_calls
+from modules.edge.servicebus import module as servicebus
+from modules.edge.servicebus.module import PARALLEL, WAITING, ServiceBus, ServiceBusSettings
+from tests.end_to_end.processes import wait_until
+from tests.metamanager import kubeedge_file
+from tests.support.http_application import HttpApplication, raw_server
+from tests.support.ports import free_port
+
+TIMEOUT = 30.0
+URL = "http://cap.example/call"
+
+
+class HubStub(Module):
+    """Keeps what is for the cloud, and answers applications' requests."""
+
+    name = ModuleName.EDGEHUB
+    sent: ClassVar[queue.Queue[Message]] = queue.Queue()
+    answer: ClassVar[str | None] = "from the cloud"
+
+    @handles()
+    def take(self, message: Message) -> None:
+        """Keep a message, and answer it if somebody waits."""
+        HubStub.sent.put(message)
+        if message.header.sync and self.answer is not None:
+            if self.answer.startswith("error"):
+                self.respond(message.error(self.clock, self.answer))
+            else:
+                self.reply(message, self.answer)
+
+
+class Node:
+    """A node with servicebus; it can be started again on its files."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.bound: list[int] = []
+        self.hive: Hive | None = None
+
+    def start(self) -> Node:
+        """Start the modules."""
+        HubStub.sent, HubStub.answer = queue.Queue(), "from the cloud"
+        self.hive = Hive(Threads())
+        self.hive.add(MetaManager, MetaSettings(str(self._directory / "edgecore.db")))
+        self.hive.add(ServiceBus, ServiceBusSettings("n1", port=0, timeout=TIMEOUT), self.bound)
+        self.hive.add(HubStub)
+        self.hive.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop them."""
+        if self.hive is not None:
+            self.hive.stop(TIMEOUT)
+            self.hive.clock.close()
+            self.hive = None
+
+    def tell(self, resource: str, operation: str, content: Any = None, source: str = "router_servicebus") -> Message:
+        """Send a message of the cloud."""
+        assert self.hive is not None
+        fields = {"source": source, "group": "user"}
+        message = Message.new(self.hive.clock, resource=resource, operation=operation, content=content, **fields)
+        self.hive.send(ModuleName.SERVICEBUS, message)
+        return message
+
+    def ask(self, resource: str, method: str = "GET", body: bytes = b"", **header: str) -> ForwardedResponse:
+        """Send a request of the cloud, and return the answer."""
+        content = ForwardedRequest({name: [value] for name, value in header.items()}, body, method)
+        asked = self.tell(resource, method, content)
+        answer = HubStub.sent.get(timeout=TIMEOUT)
+        route = answer.route
+        assert (answer.parent_id, route.source, route.group) == (asked.id, "servicebus", "user")
+        assert (route.operation, route.resource) == ("upload", "")
+        return answer.content_as(ForwardedResponse)
+
+    def post(self, body: str, **headers: str) -> tuple[int, Any]:
+        """The status and the body that an application gets from the local server."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.bound[0], timeout=TIMEOUT)
+        try:
+            connection.request("POST", "/", body, {"Content-Type": "application/json", **headers})
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text) if text.startswith(b"{") else text
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path).start()
+    yield made
+    made.stop()
+
+
+def allowed(node: Node, url: str = URL) -> None:
+    """Let applications ask for a URL."""
+    node.tell(url, Operation.START)
+    wait_until(lambda: bool(node.bound), "the local server listens")
+
+
+def asking(url: str = URL) -> str:
+    return json.dumps({"method": "POST", "targetURL": url, "payload": "x"})
+
+
+def test_an_application_is_called(node: Node) -> None:
+    """With method, path, headers and body; its response goes up whole."""
+    given = {"Content-Type": "text/x", "X-Target": "cap"}
+    with HttpApplication(lambda heard: (404, given, b"got " + heard.body)) as application:
+        answer = node.ask(f"{application.port}:/api/sub?q=1", "POST", b"hello", **{"X-Mine": "1"})
+        (heard,) = application.heard
+    assert (heard.method, heard.target, heard.body) == ("POST", "/api/sub?q=1", b"hello")
+    assert (heard.headers["x-mine"], heard.headers["accept"]) == ("1", "*/*")
+    assert (answer.status_code, answer.body) == (404, b"got hello")
+    assert answer.header is not None
+    assert (answer.header["X-Target"], answer.header["Content-Type"]) == (["cap"], ["text/x"])
+
+
+def test_a_cloud_of_2019_is_understood(node: Node) -> None:
+    """The path has no slash, and the method is the operation."""
+    with HttpApplication() as application:
+        node.tell(f"{application.port}:api", "GET", {"header": None, "body": None}, source="router_rest")
+        answer = HubStub.sent.get(timeout=TIMEOUT).content_as(ForwardedResponse)
+    assert answer.body == b"GET /api "
+
+
+@pytest.mark.parametrize(
+    ("resource", "method"),
+    [("api", "GET"), ("0:/api", "GET"), ("70000:/api", "GET"), ("x:/api", "GET"), ("80:api", "GET"), ("80:/a b", "GET"),
+     ("80:/ä", "GET"), ("80:/a\r\nX: y", "GET"), ("80:/a", "CONNECT"), ("80:/a", "drain")],
+)  # fmt: skip
+def test_what_cannot_be_called_is_answered(node: Node, resource: str, method: str) -> None:
+    """With 400; nobody is called."""
+    assert node.ask(resource, method).status_code == 400
+
+
+def test_an_application_that_is_not_there_is_answered(node: Node) -> None:
+    """With 404, as by KubeEdge; content that is no request with 400."""
+    answer = node.ask(f"{free_port()}:/")
+    assert (answer.status_code, answer.header) == (
+        404,
+        {"Content-Type": ["text/plain; charset=utf-8"], "Server": ["kubeedge-edgecore"]},
+    )
+    node.tell("80:/", "GET", "no request")
+    assert HubStub.sent.get(timeout=TIMEOUT).content_as(ForwardedResponse).status_code == 400
+
+
+def test_applications_that_misbehave_are_answered(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that stalls, one that ends in the middle, one with too much; the others are called meanwhile."""
+    monkeypatch.setattr(servicebus, "APPLICATION_SECONDS", 0.3)
+    monkeypatch.setattr(servicebus, "MOST_BODY", 1000)
+
+    def stall(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.recv(65536)
+
+    def cut(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
+
+    with (
+        raw_server(stall) as stalls,
+        raw_server(cut) as cuts,
+        HttpApplication(lambda _: (200, {}, bytes(2000))) as huge,
+    ):
+        assert node.ask(f"{stalls}:/").status_code == 504
+        assert node.ask(f"{cuts}:/").status_code == 502
+        answer = node.ask(f"{huge.port}:/")
+    assert (answer.status_code, b"more than 1000 bytes" in (answer.body or b"")) == (502, True)
+
+
+def test_many_calls_are_too_many(node: Node) -> None:
+    """A few wait while others are under way; further ones are answered at once."""
+
+    def stall(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.recv(65536)
+
+    with raw_server(stall) as port:
+        for _ in range(PARALLEL + WAITING + 1):
+            node.tell(f"{port}:/", "GET", ForwardedRequest(method="GET"))
+        answer = HubStub.sent.get(timeout=TIMEOUT).content_as(ForwardedResponse)
+    assert answer.status_code == 503
+
+
+def test_an_application_asks_the_cloud(node: Node) -> None:
+    """For an allowed URL; the whole request goes up, as KubeEdge's cloud wants it."""
+    allowed(node)
+    body = asking()
+    assert node.post(body) == (
+        200,
+        {"code": 200, "msg": "receive response from cloud successfully", "body": "from the cloud"},
+    )
+    sent = HubStub.sent.get(timeout=TIMEOUT)
+    assert (sent.route.resource, sent.route.operation, sent.content) == (URL, "upload", body.encode())
+    why = "url http://other/ is not allowed and please make a rule for this url in the cloud"
+    assert node.post(asking("http://other/")) == (200, {"code": 400, "msg": why, "body": ""})
+    assert node.post("not json") == (200, {"code": 400, "msg": "invalid params", "body": ""})
+    HubStub.answer = "error of the cloud"
+    assert node.post(asking()) == (200, {"code": 400, "msg": "error of the cloud", "body": ""})
+    assert node.post(asking(), Origin="http://evil.example")[0] == 403
+    assert HubStub.sent.qsize() == 1
+
+
+def test_what_is_allowed_outlives_a_restart(node: Node) -> None:
+    """What is forbidden again does not, also as KubeEdge's cloud writes it."""
+    allowed(node)
+    allowed(node, "http://old.example/")
+    node.tell("http:/old.example/", Operation.STOP)
+    wait_until(lambda: node.post(asking("http://old.example/"))[1]["code"] == 400, "it is forbidden again")
+    node.stop()
+    node.start()
+    wait_until(lambda: _answers(node), "the local server listens again")
+    assert node.post(asking())[1]["code"] == 200
+    assert node.post(asking("http://old.example/"))[1]["code"] == 400
+
+
+def _answers(node: Node) -> bool:
+    try:
+        return node.post("x")[0] == 200
+    except ConnectionError:
+        return False
+
+
+def test_a_stop_waits_for_no_answer_of_the_cloud(node: Node) -> None:
+    """The thread of the application's connection ends with the module."""
+    allowed(node)
+    HubStub.answer = None
+    results: queue.Queue[None] = queue.Queue()
+    runtime = Threads()
+
+    def ask() -> None:
+        with contextlib.suppress(ConnectionError, http.client.HTTPException):
+            node.post(asking())
+        results.put(None)
+
+    runtime.call(ask, name="application")
+    HubStub.sent.get(timeout=TIMEOUT)
+    before = set(threading.enumerate())
+    node.stop()
+    assert [each for each in before if each.name == "http-connection" and each.is_alive()] == []
+    results.get(timeout=TIMEOUT)
+    runtime.close()
+
+
+def test_the_bounds_are_kubeedges() -> None:
+    """Ten seconds and five million bytes; the local server's body too."""
+    assert (application_calls.APPLICATION_SECONDS, application_calls.MOST_BODY) == (10.0, 5_000_000)
+
+
+def test_the_urls_of_kubeedge_s_edgecore_are_taken_over(tmp_path: Path) -> None:
+    """At each change of hands: what it has added and removed meanwhile; what the cloud has forbidden here stays so."""
+    file = tmp_path / "edgecore.db"
+    kubeedge_file.make(file)
+    kubeedge_file.allow(file, URL, "http://other.example")
+    first = Node(tmp_path).start()
+    wait_until(lambda: bool(first.bound), "the local server listens")
+    assert first.post(asking())[1]["code"] == 200
+    first.tell("http://other.example", Operation.STOP)
+    wait_until(lambda: first.post(asking("http://other.example"))[1]["code"] == 400, "the URL is forbidden")
+    first.stop()
+    second = Node(tmp_path).start()
+    wait_until(lambda: bool(second.bound), "the local server listens")
+    assert [second.post(asking(url))[1]["code"] for url in (URL, "http://other.example")] == [200, 400]
+    second.stop()
+    kubeedge_file.allow(file, "http://third.example", "http://other.example")
+    third = Node(tmp_path).start()
+    wait_until(lambda: bool(third.bound), "the local server listens")
+    assert [third.post(asking(url))[1]["code"] for url in ("http://third.example", URL)] == [200, 400]
+    third.stop()

@@ -1,0 +1,108 @@
+"""The Kubernetes API over plain HTTP on the loopback interface: real sockets, and the real kubectl."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from modules.cloud.apiserver.access.loopback_service import is_local
+from modules.processes.cloudcore.cli import main
+from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
+
+_KUBECTL = shutil.which("kubectl")
+_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  nodeName: n1
+  containers: [{name: main, image: "busybox:1.35"}]
+"""
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """The port of a cloudcore."""
+    with Stub(tmp_path, insecure_port=0) as stub:
+        yield stub.core.api_port
+
+
+def ask(port: int, method: str, path: str, body: str = "", **headers: str) -> int:
+    """The status of a request."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+    connection.request(method, path, body=body, headers=headers)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_whoever_is_on_the_machine_is_an_administrator(port: int) -> None:
+    """Pods are listed without credentials, under each name of the loopback interface."""
+    for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", "localhost"):
+        assert ask(port, "GET", "/api/v1/pods", Host=host) == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "attacker.example:8080"}, {"Host": "localhost.attacker.example"}, {"Host": "127.0.0.1:x"},
+     {"Host": "localhost", "Origin": "http://attacker.example"}, {"Host": "localhost", "Origin": "null"},
+     {"Host": "localhost", "Sec-Fetch-Site": "cross-site"}],
+)  # fmt: skip
+def test_web_pages_get_nothing(port: int, headers: dict[str, str]) -> None:
+    """A name that an attacker lets resolve to 127.0.0.1, or a request across origins, is refused."""
+    assert ask(port, "GET", "/api/v1/pods", **headers) == 403
+    assert ask(port, "DELETE", "/api/v1/nodes/n1", **headers) == 403
+
+
+def test_a_form_of_a_web_page_creates_nothing(port: int) -> None:
+    """The content types that a page may send without being asked are no objects."""
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        assert ask(port, "POST", "/api/v1/namespaces/default/pods", _POD, **{"Content-Type": kind}) == 415
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("localhost", True), ("localhost:80", True), ("127.0.0.1", True), ("[::1]:8080", True), ("", False),
+     (":80", False), ("localhost:", False), ("localhost:80:80", False), ("::1", False), ("127.0.0.1.example:80", False),
+    ],
+)  # fmt: skip
+def test_the_names_of_the_loopback_interface(host: str, local: bool) -> None:
+    """A name counts with a port or without one, and only whole."""
+    assert is_local(host) is local
+
+
+def test_a_cluster_has_its_own_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--insecure-port` of a cloudcore without an API server of its own is a usage error."""
+    assert main(["run", "--root", str(tmp_path), "--insecure-port", "0", "--in-cluster"]) == 2
+    assert "--insecure-port is for the embedded API server" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(_KUBECTL is None, reason="kubectl is not installed")
+def test_kubectl_needs_a_server_only(port: int, tmp_path: Path) -> None:
+    """kubectl applies, gets and deletes a pod with `--server` and no kubeconfig."""
+    command = [str(_KUBECTL), "--server", f"http://127.0.0.1:{port}"]
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+
+    def kubectl(*arguments: str, text: str = "") -> str:
+        done = subprocess.run(
+            [*command, *arguments],
+            input=text,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert kubectl("apply", "-f", "-", text=_POD) == "pod/web created\n"
+    assert kubectl("get", "pod", "web", "-o", "name") == "pod/web\n"
+    assert kubectl("delete", "pod", "web", "--wait=false", "--force", "--grace-period=0").startswith('pod "web"')

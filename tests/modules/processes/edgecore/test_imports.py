@@ -1,0 +1,46 @@
+"""What an edgecore does not load before a user needs it, by the runtime that its configuration chooses.
+
+A module takes half a millisecond of a start and twenty kilobytes for ever; some take a hundred times as much. What a
+whole running node loads, `tests/bench/test_footprint.py` checks.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+START: Final = "import sys; from modules.processes.edgecore import cli, process; cli._chosen(['run', '--root', '/x']); "
+LATER: Final = (
+    "argcomplete", "beehive.http.client", "beehive.http.server", "beehive.http.spdy", "beehive.simulation",
+    "cryptography", "dataclasses", "difflib", "edged.dockershim", "edged.testing", "email",
+    "google.protobuf.text_format", "grpc", "h11", "html", "http.client",
+    "jeepney", "jinja2", "modules.cloud", "modules.edge.eventbus.module", "modules.edge.mapper",
+    "modules.edge.metaserver", "modules.edge.servicebus", "modules.edge.testmanager", "modules.processes.cloudcore",
+    "modules.processes.edgecore.backup", "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
+    "modules.processes.edgecore.other_commands", "modules.processes.edgecore.store_commands",
+    "modules.processes.edgecore.trace_commands", "modules.processes.edgecore.unit_command", "modules.tools.kubectl.cli",
+    "modules.tools.replay", "modules.tools.trace_tools", "multiprocessing", "paho", "prometheus_client", "protos.csi",
+    "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "textual", "websockets",
+)  # fmt: skip
+"""Loaded by commands, or with the first request, probe, volume, device or module that needs them."""
+OF_THE_OTHERS: Final = {
+    "": ("edged.embedded", "edged.oci"),
+    "edged.embedded.runtime": ("edged.oci",),
+    "edged.oci.runtime": (
+        "edged.embedded.containers", "edged.embedded.engine", "edged.embedded.shim_manager",
+        "edged.oci.images.worker.unpacker", "edged.oci.streaming.connection",
+    ),
+}  # fmt: skip
+"""By the module of the runtime that a configuration chooses."""
+
+
+@pytest.mark.parametrize("runtime", OF_THE_OTHERS)
+def test_a_start_loads_only_what_runs(runtime: str) -> None:
+    code = f"{START}{runtime and f'import {runtime}; '}print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "edged.module" in loaded
+    unwanted = (*LATER, *OF_THE_OTHERS[runtime])
+    assert [name for name in loaded for one in unwanted if name == one or name.startswith(f"{one}.")] == []

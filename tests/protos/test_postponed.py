@@ -1,0 +1,48 @@
+"""Modules that are loaded when they are used, in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Final
+
+_GRPC: Final = """
+import sys
+from protos.postponed import postpone
+postpone("grpc.aio")
+import grpc
+print("grpc.aio._channel" in sys.modules, grpc.aio.insecure_channel.__name__, "grpc.aio._channel" in sys.modules)
+"""
+_STUBS: Final = """
+import sys
+import protos.cri.v1.api_pb2 as cri, protos.dmi.v1beta1.api_pb2
+before = {"google.protobuf.text_format", "google.protobuf.internal.decoder"} & set(sys.modules)
+print(before, str(cri.PodSandboxMetadata(name="web")).strip())
+"""
+_USED: Final = """
+import sys
+from protos.postponed import postpone
+postpone("xml.sax")
+postpone("xml.dom")
+import xml.dom.minidom
+from xml import sax
+print("xml.sax.handler" in sys.modules, sax.ContentHandler.__name__, "xml.sax.handler" in sys.modules)
+print(xml.dom.Node.ELEMENT_NODE, sys.modules["xml.sax"].__file__.endswith("__init__.py"))
+"""
+
+
+def _printed(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_stubs_do_not_load_messages_in_pure_python() -> None:
+    """What a message looks like as text is loaded when it is printed."""
+    assert _printed(_STUBS) == 'set() name: "web"'
+
+
+def test_a_module_is_loaded_with_its_first_use() -> None:
+    assert _printed(_USED) == "False ContentHandler True\n1 True"
+
+
+def test_grpc_works_without_its_interface_for_asyncio() -> None:
+    assert _printed(_GRPC) == "False insecure_channel True"

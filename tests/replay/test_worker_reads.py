@@ -1,0 +1,117 @@
+"""A replay gives a worker the answers of the recorded step of its job, however close the steps lie in time."""
+
+from contextvars import copy_context
+
+import msgspec
+import pytest
+
+from beehive.simulation import Simulation
+from beehive.trace import CriCall, CriEvent
+from beehive.trace.format import SYNCED
+from beehive.trace_context import as_actor
+from edged.cri.contract import ContainerId
+from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
+from modules.tools.replay.pleg import RecordedInspections
+from modules.tools.replay.runtime import RecordedRuntime
+from modules.tools.trace_tools.events import event_of
+from protos.cri.v1 import api_pb2 as pb
+
+POD = "pod-1"
+WORKER = "edged/worker-0"
+LABELS = {POD_UID: POD, POD_NAME: "crashes", POD_NAMESPACE: "default"}
+FILTER = {"label_selector": {POD_UID: POD}}
+
+
+def call(span: int, time: float, method: str, request: object, answer: object, sender: str = WORKER) -> CriCall:
+    """A call of a tenth of a millisecond."""
+    return CriCall(
+        time, span, 1, 1, sender, method, msgspec.json.encode(request), msgspec.json.encode(answer), "", "", 0.0001
+    )
+
+
+def reading(span: int, time: float, state: str, sender: str = WORKER) -> list[CriCall]:
+    """A reading of the pod, whose container is in that state."""
+    sandbox = [{"id": "s", "labels": LABELS}]
+    container = [{"id": "c", "state": state, "labels": LABELS, "pod_sandbox_id": "s"}]
+    status = {"status": {"id": "c", "state": state}}
+    return [
+        call(span, time, "list_pod_sandboxes", {"sandbox_filter": FILTER}, sandbox, sender),
+        call(span + 1, time + 0.0002, "list_containers", {"container_filter": FILTER}, container, sender),
+        call(span + 2, time + 0.0004, "container_status", {"container_id": "c"}, status, sender),
+    ]
+
+
+CRASH = [
+    call(10, 1.0, "start_container", {"container_id": "c"}, None),
+    *reading(11, 1.001, "CONTAINER_RUNNING"),
+    *reading(20, 1.0022, "CONTAINER_EXITED", "edged/Pleg"),
+    *reading(30, 1.003, "CONTAINER_EXITED"),
+]
+"""A container is started and ends 2 ms later: its worker reads it between the two, and in its next job."""
+
+
+def read(runtime: RecordedRuntime) -> list[str]:
+    """The states that a worker reads of the container: in the list, and in its status."""
+    client = runtime.client()
+    client.list_pod_sandboxes(pb.PodSandboxFilter(label_selector={POD_UID: POD}))
+    (listed,) = client.list_containers(pb.ContainerFilter(label_selector={POD_UID: POD}))
+    status = client.container_status(ContainerId("c")).status
+    return [pb.ContainerState.Name(state).removeprefix("CONTAINER_") for state in (listed.state, status.state)]
+
+
+def worked(now: float, *, readings: int) -> list[list[str]]:
+    """What a worker reads that starts the container at a time."""
+    simulation, found = Simulation(), list[list[str]]()
+    event = CriEvent(1.002, 15, 0, 15, "stopped", POD, msgspec.json.encode({"container_id": "c"}))
+    runtime = RecordedRuntime(simulation, CRASH, lambda text: text, [event])
+
+    def work() -> None:
+        runtime.client().start_container(ContainerId("c"))
+        found.extend(read(runtime) for _ in range(readings))
+
+    simulation.run_for(now)
+    copy_context().run(as_actor(WORKER, work))
+    return found
+
+
+@pytest.mark.parametrize("late", [0.0, 0.003, 0.2])
+def test_a_worker_reads_after_its_change_what_it_read_then(late: float) -> None:
+    """The container ended a moment after that reading, which is in the past when the replay is late."""
+    assert worked(0.9 + late, readings=1) == [["RUNNING", "RUNNING"]]
+
+
+def test_the_next_reading_is_the_next_one_though_it_comes_at_once() -> None:
+    assert worked(0.9, readings=2) == [["RUNNING", "RUNNING"], ["EXITED", "EXITED"]]
+
+
+def test_a_result_is_taken_when_it_was() -> None:
+    """After the job in question, and not after one that went on to read or change the pod."""
+    simulation = Simulation()
+    events = [CriEvent(time, span, 1, 1, SYNCED, POD, b"null") for time, span in ((1.25, 14), (2.5, 40))]
+    runtime = RecordedRuntime(simulation, CRASH, lambda text: text, events)
+    simulation.run_for(0.9)
+    taken = list[float]()
+
+    def work() -> None:
+        runtime.client().start_container(ContainerId("c"))
+        taken.append(runtime.synced_at(POD))
+        for _ in range(2):
+            read(runtime)
+            taken.append(runtime.synced_at(POD))
+
+    copy_context().run(as_actor(WORKER, work))
+    assert taken == [pytest.approx(simulation.clock.monotonic(), abs=0.01), 1.25, 2.5]
+    assert event_of(events[0]) is None
+
+
+def test_the_pleg_inspects_what_it_inspected_and_is_heard_when_it_was() -> None:
+    everything = call(50, 3.0, "list_pod_sandboxes", {"sandbox_filter": None}, [], "edged/Pleg")
+    changes = [CriEvent(time, 60, 0, 0, "changed", POD, b"{}") for time in (1.5, 3.5)]
+    recorded = RecordedInspections([*CRASH, everything], changes)
+    assert [(round(time, 4), "" if ref is None else ref.name) for time, ref in recorded.times] == [
+        (1.0021, "crashes"),
+        (2.9999, ""),
+    ]
+    assert [recorded.has_relist(now) for now in (1.0, 2.9, 3.1, 4.0)] == [False, True, True, False]
+    assert [recorded.taken_at(POD, now) for now in (1.1, 1.6, 3.1, 4.0)] == [1.5, 1.6, 3.5, 4.0]
+    assert recorded.taken_at("another", 1.1) == 1.1

@@ -1,0 +1,142 @@
+"""A Docker Engine of the test's own: started in a scratch directory, and gone without a trace afterwards.
+
+It has its own data, state, socket, containerd and parent cgroup, no network of its own, and touches no iptables.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from beehive.clock import RealClock
+from edged.dockershim.client import DockerClient
+from edged.dockershim.errors import DockerUnreachableError
+from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive
+from tests.support.leftovers import kill_programs, kill_shims, remove_cgroups, unmount_under
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_SEARCHED: Final = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+_PROGRAMS: Final = ("dockerd", "containerd", "containerd-shim-runc-v2", "runc")
+_STARTUP_SECONDS: Final = 60
+_SHUTDOWN_SECONDS: Final = 30
+
+
+class DockerdError(Exception):
+    """The private dockerd failed; the text has the end of its log."""
+
+
+def reason_missing() -> str:
+    """Why this machine cannot run a private dockerd, for `pytest.skip`; empty when it can."""
+    if os.geteuid() != 0:
+        return "a private dockerd needs root"
+    missing = [program for program in _PROGRAMS if shutil.which(program, path=_SEARCHED) is None]
+    missing += [] if BUSYBOX.exists() else [str(BUSYBOX)]
+    return f"not installed: {', '.join(missing)} (.ci/install-runtime installs them)" if missing else ""
+
+
+class PrivateDockerd:
+    """Use as a context manager. Holds busybox once started.
+
+    With `live_restore` containers outlive the daemon; Docker's default is that they do not.
+    """
+
+    def __init__(self, *, live_restore: bool = True) -> None:
+        self._options = ["--live-restore"] if live_restore else []
+        self.directory = Path(tempfile.mkdtemp(prefix="dk-", dir="/tmp"))  # short: a socket's path has 107 bytes
+        self.directory.chmod(0o755)
+        self.socket = self.directory / "d.sock"
+        self.cgroup_parent = f"/{self.directory.name}"
+        self.client = DockerClient(self.socket, RealClock())
+        self._daemon: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the daemon (again) and return when it answers."""
+        own = self.directory
+        command = [
+            "dockerd", "--data-root", str(own / "data"), "--exec-root", str(own / "exec"), *self._options,
+            "--host", f"unix://{self.socket}", "--pidfile", str(own / "pid"), "--bridge", "none", "--iptables=false",
+            "--ip-masq=false", "--ip-forward=false", "--userland-proxy=false", "--cgroup-parent", self.cgroup_parent,
+        ]  # fmt: skip
+        with (own / "dockerd.log").open("ab") as log:
+            self._daemon = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "PATH": _SEARCHED},
+            )
+        pause = threading.Event()
+        for _ in range(_STARTUP_SECONDS * 50):
+            if self._daemon.poll() is not None:
+                raise DockerdError(f"dockerd ended at once:\n{self._log_tail()}")
+            with suppress(DockerUnreachableError):
+                self.client.negotiate()
+                return
+            pause.wait(0.02)
+        raise DockerdError(f"dockerd was not ready after {_STARTUP_SECONDS} s:\n{self._log_tail()}")
+
+    def terminate(self) -> None:
+        """Stop the daemon in order."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the daemon, with which its containerd dies; containers go on, and `start` finds them again.
+
+        containerd's file is removed: on a machine whose first process does not reap, dockerd takes it for alive.
+        """
+        self._end(signal.SIGKILL)
+        (self.directory / "exec/containerd/containerd.pid").unlink(missing_ok=True)
+
+    def load(self, image: Image) -> None:
+        """Make the image present under its name."""
+        archive = docker_archive(image, self.directory)
+        self.client.send("/images/load", "load an image", archive.read_bytes())
+        archive.unlink()
+
+    def stop(self) -> None:
+        """End the daemon and remove everything that it has made on this machine."""
+        self.terminate()
+        kill_programs("containerd", self.directory / "exec/containerd/containerd.toml")  # after a failure
+        kill_shims(self.directory / "exec/containerd/containerd.sock")
+        unmount_under(self.directory)
+        remove_cgroups(self.cgroup_parent)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+            self.load(busybox_image())
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _log_tail(self) -> str:
+        text = (self.directory / "dockerd.log").read_text(errors="replace")
+        return "\n".join(text.splitlines()[-30:])
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._daemon is None:
+            return
+        self._daemon.send_signal(how)
+        try:
+            self._daemon.wait(_SHUTDOWN_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._daemon.kill()
+            self._daemon.wait()
+        self._daemon = None
