@@ -6,6 +6,7 @@ from beehive import Module, ModuleName, Operation, ResourceType
 from beehive.names import SHUTDOWN_RESOURCE
 from edged.assembly_parts import (
     Dependencies,
+    PodControl,
     make_base,
     make_events,
     make_node_resources,
@@ -24,7 +25,7 @@ from edged.pleg.watch import RuntimeWatch
 from edged.pod_store import LocalPods, PodStore
 from edged.pod_workers.requeue import RequeuePolicy
 from edged.pods.decode import read_node
-from edged.shutdown.logind import ShutdownWatch
+from edged.shutdown.logind import ShutdownSource, ShutdownWatch
 from edged.shutdown.shutdown_manager import ShutdownManager
 from edged.static_pods.manager import StaticPodManager
 from edged.sync_channel import RuntimeInspected
@@ -47,30 +48,23 @@ class Assembly:
     """
 
     def __init__(self, module: Module, given: Dependencies) -> None:
-        self._base = base = make_base(module, given)
-        self._events = events = make_events(base)
-        self._records = records = make_pod_records(base)
-        self._on_node = on_node = make_node_resources(base)
-        self.node, self.volume_manager = on_node.node, on_node.volumes
-        self.static_pods = StaticPodManager(
-            module, base.meta, records.statuses, records.manager, lambda: on_node.node.state.registered
-        )
-        events.node.starting()
-        self.node_reporter = NodeReporter(
-            base.meta, base.clock, base.settings, self.node, self.static_pods.sync_mirrors, events.node,
-            self.volume_manager.drivers,
-        )  # fmt: skip
-        self._runtime_manager = make_runtime_manager(base, events.pods, on_node)
-        probes = make_probes(base, records.manager, events.pods)
-        self._control = control = make_pod_control(base, events.pods, records, on_node, self._runtime_manager, probes)
-        self.pod_killer = control.killer
+        self._base = make_base(module, given)
+        self._events = make_events(self._base)
+        self._records = make_pod_records(self._base)
+        self._on_node = make_node_resources(self._base)
+        self.node, self.volume_manager = self._on_node.node, self._on_node.volumes
+        self.static_pods = self._make_static_pods()
+        self._events.node.starting()
+        self.node_reporter = self._make_node_reporter()
+        self._runtime_manager = make_runtime_manager(self._base, self._events.pods, self._on_node)
+        self._control = self._make_pod_control()
+        self.pod_killer = self._control.killer
         self.housekeeping = self._make_housekeeping()
-        self._machine = given.host.shutdown() if base.settings.shutdown and given.host.shutdown is not None else None
+        self._machine = self._open_machine()
         self.node_shutdown = self._make_shutdown_manager()
         self._runtime_watch = self._make_runtime_watch()
-        self._requeue = RequeuePolicy(base.clock, base.settings, control.jobs)
-        local_pods = LocalPods(base.settings.node_name, self.static_pods, on_node.directories, on_node.devices.manager)
-        self._pod_store = PodStore(module, base.meta, base.channel, records.orphans, local_pods)
+        self._requeue = RequeuePolicy(self._base.clock, self._base.settings, self._control.jobs)
+        self._pod_store = self._make_pod_store()
         self.sync_loop = self._make_sync_loop()
 
     def start(self) -> None:
@@ -103,6 +97,29 @@ class Assembly:
         self._on_node.devices.close()
         runtime_manager.lifecycle.close()
 
+    def _make_static_pods(self) -> StaticPodManager:
+        base, records = self._base, self._records
+        return StaticPodManager(
+            base.module, base.meta, records.statuses, records.manager, lambda: self.node.state.registered
+        )
+
+    def _make_node_reporter(self) -> NodeReporter:
+        base = self._base
+        return NodeReporter(
+            base.meta,
+            base.clock,
+            base.settings,
+            self.node,
+            self.static_pods.sync_mirrors,
+            self._events.node,
+            self.volume_manager.drivers,
+        )
+
+    def _make_pod_control(self) -> PodControl:
+        base, events, records = self._base, self._events.pods, self._records
+        probes = make_probes(base, records.manager, events)
+        return make_pod_control(base, events, records, self._on_node, self._runtime_manager, probes)
+
     def _make_housekeeping(self) -> Housekeeping:
         base, snapshots = self._base, self._base.given.snapshots
         usage = NodeUsage(base.runtime, base.given.host.machine_info, lambda: snapshots.pods)
@@ -110,6 +127,11 @@ class Assembly:
             base.module, base.settings, usage, self._on_node.directories, self._events.recorder, self.pod_killer,
             self.node_reporter,
         )  # fmt: skip
+
+    def _open_machine(self) -> ShutdownSource | None:
+        """Connect to the machine's shutdown, if the node is to end its pods before it."""
+        host, settings = self._base.given.host, self._base.settings
+        return host.shutdown() if settings.shutdown and host.shutdown is not None else None
 
     def _make_shutdown_manager(self) -> ShutdownManager:
         released = self._machine.release if self._machine is not None else _release_nothing
@@ -127,6 +149,11 @@ class Assembly:
             relisted=channel.send,
             looked=lambda: channel.send(RuntimeInspected()),
         )
+
+    def _make_pod_store(self) -> PodStore:
+        base, on_node = self._base, self._on_node
+        local_pods = LocalPods(base.settings.node_name, self.static_pods, on_node.directories, on_node.devices.manager)
+        return PodStore(base.module, base.meta, base.channel, self._records.orphans, local_pods)
 
     def _make_sync_loop(self) -> SyncLoop:
         base, records, control = self._base, self._records, self._control

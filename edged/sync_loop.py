@@ -1,24 +1,20 @@
 """SyncLoop: one handler for each event that concerns a pod, after kubelet's syncLoop."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from beehive import ModuleContext
 from edged.admission.admitter import was_admitted
-from edged.api import ContainerStateWaiting, Nanoseconds, Pod
+from edged.api import Nanoseconds, Pod
 from edged.api.versions import version_number
-from edged.cri.errors import UnavailableError
-from edged.errors import found_no_room
 from edged.events.pods import PodEvents
 from edged.node.status import NodeReport
-from edged.pleg.messages import PodInspected, PodInspection, Relisted, WorkerInspection
+from edged.pleg.messages import PodInspected, PodInspection, Relisted
 from edged.pod_workers.job import Done
-from edged.pod_workers.work_queue import Queue, queue_of
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodRecord, same_spec, terminated_by_cloud
 from edged.pods.model import PodUid
-from edged.pods.pod_status.status import NodeView, crash_loop
-from edged.pods.state import PodState
+from edged.pods.pod_status.status import NodeView
 from edged.pods.static import is_static
 from edged.static_pods.directory import StaticPodChanges
 from edged.sync_channel import (
@@ -31,6 +27,7 @@ from edged.sync_channel import (
     SyncEvent,
 )
 from edged.sync_parts import NodeParts, PodParts, PodSources, StatusParts
+from edged.work_completer import WorkCompleter
 
 _log = logging.getLogger(__name__)
 
@@ -63,19 +60,18 @@ class SyncLoop:
         node: NodeParts,
     ) -> None:
         self._context = context
-        self._events = events
         self._pods = pods.manager
         self._orphans = pods.orphans
         self._admitter = pods.admitter
         self._recheck = pods.recheck
         self._workers = pods.workers
-        self._jobs = pods.jobs
         self._requeue = pods.requeue
         self._killer = pods.killer
         self._status_generator = status.generator
         self._status_manager = status.manager
         self._sources = sources
         self._node = node
+        self._completer = WorkCompleter(events, pods, status, node, removed=self.handle_pod_removed)
         self._updated: set[PodUid] = set()
         """Pods that messages named before the store was listed."""
         self._complete = False
@@ -203,23 +199,8 @@ class SyncLoop:
             self._workers.update_pod(record)
 
     def handle_work_done(self, done: Done) -> None:
-        """Take the result of a job. The worker is freed last, when the record has all that its next job needs."""
-        if done.error is not None and found_no_room(done.error):
-            self._node.housekeeping.check_now()
-        if done.facts is not None:
-            inspection = WorkerInspection(done.facts, self._node.owner, done.facts_at)
-            self._node.runtime_watch.add_inspection(inspection)
-        uid = done.job.ref.uid
-        record = self._pods.get(uid)
-        if record is not None:
-            self._update_record(record, done)
-        if done.kill_options is not None:
-            self._killer.kill_pod(uid, done.kill_options)
-        elif done.error is not None:
-            self._retry(record, done)
-        else:
-            self._continue(record, done)
-        self._workers.complete_work(done)
+        """Take the result of a job: the pod is queued again, retried, or removed."""
+        self._completer.complete_work(done)
 
     def handle_pod_removed(self, record: PodRecord | None, uid: PodUid) -> None:
         """Forget a pod that is removed from the node. A pod of its uid or name that was held begins."""
@@ -335,57 +316,6 @@ class SyncLoop:
         record.delete(grace_period, is_stored=is_stored)
         self._status_generator.stop(record)
         self._workers.update_pod(record)
-
-    def _update_record(self, record: PodRecord, done: Done) -> None:
-        if done.facts is not None:
-            record.synced(done.facts, done.facts_at, done.replaced)
-        record.wait({**self._restart_waits(record, done), **done.waiting_reasons})
-        if done.terminated and record.termination_requested:
-            record.terminate()
-        self._status_generator.regenerate(record, record.facts)
-
-    def _restart_waits(self, record: PodRecord, done: Done) -> Mapping[str, ContainerStateWaiting]:
-        """Return the containers that wait for their restart, and record an event for each that did not wait before."""
-        if done.job.state is not PodState.SYNC:
-            return {}
-        waits = self._jobs.next_actions(record).waiting
-        reasons = {wait.container.name: crash_loop(record.ref, wait) for wait in waits}
-        for name, reason in reasons.items():
-            if record.waiting_reasons.get(name) != reason:
-                self._events.back_off(record.pod, name)
-        return reasons
-
-    def _continue(self, record: PodRecord | None, done: Done) -> None:
-        """Queue a pod again after a job without error. A job that only waits does not show whether the cause of the
-        last failure is gone, so the retry delay keeps growing.
-        """
-        uid = done.job.ref.uid
-        if not done.pending:
-            self._requeue.reset(uid)
-        if done.job.state is PodState.TERMINATED:
-            if record is not None and done.job.keeps_last and not self._pods.is_held(uid):
-                record.end()
-                self._status_generator.publish()
-            else:
-                self.handle_pod_removed(record, uid)
-        elif record is None:
-            return
-        elif done.job.state is PodState.TERMINATING:
-            if record.deletion_requested:
-                self._status_manager.terminate_pod(uid)
-        elif done.pending or not record.finished:
-            delay = self._requeue.after_success(record, done)
-            if delay is None:
-                self._workers.update_pod(record)
-            else:
-                self._workers.update_pod_after(uid, Queue.ADDITION, delay)
-
-    def _retry(self, record: PodRecord | None, done: Done) -> None:
-        delay = self._requeue.after_failure(record, done)
-        queue = Queue.ADDITION if done.job.state is PodState.SYNC else queue_of(done.job.state)
-        level = logging.DEBUG if isinstance(done.error, UnavailableError) else logging.WARNING
-        _log.log(level, "pod %s: %s; again in %.0f s", done.job.ref, done.error, delay)
-        self._workers.update_pod_after(done.job.ref.uid, queue, delay)
 
     def _note_message(self, uid: PodUid) -> None:
         if not self._complete:

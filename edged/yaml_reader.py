@@ -4,7 +4,7 @@ A few lines of YAML can stand for gigabytes, because an alias repeats the part t
 aliases itself. So `events` counts the parser's events as it yields them: how deep they nest, and how much the aliases
 stand for. libyaml parses (`CSafeLoader`), and only plain data is built.
 
-`documents` builds values with PyYAML. The reader of configuration files
+`documents` builds values with PyYAML, `json_documents` those of manifests. The reader of configuration files
 (`modules.processes.edgecore.config.yaml_text`) builds its own from `events`, to keep line numbers.
 """
 
@@ -113,6 +113,36 @@ def documents(text: str) -> Iterator[tuple[Any, int]]:
         raise YamlError(" ".join(str(error).split())) from error
     finally:
         loader.dispose()
+
+
+def json_documents(text: str) -> Iterator[tuple[Any, int]]:
+    """Yield the documents of a text in JSON's types, as Kubernetes reads manifests; see `documents`.
+
+    Raises:
+        YamlError, ValueError: as there.
+        TypeError: as there, or the text has a value that JSON does not have.
+    """
+    for content, line in documents(text):
+        yield _in_json_types(content), line
+
+
+def _in_json_types(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_json_key(key): _in_json_types(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_in_json_types(element) for element in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"a {type(value).__name__} has no place in a manifest")
+
+
+def _json_key(key: object) -> str:
+    """Return a key as a string; numbers and booleans are formatted nearly as written, as Kubernetes does."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, str | int | float):
+        return str(key)
+    raise TypeError("a key must be a string")
 
 
 def _check_keys(node: yaml.Node) -> None:

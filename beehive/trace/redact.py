@@ -12,12 +12,8 @@ A text is replaced whole if it cannot be searched: if it is not JSON where JSON 
 too long, and always once values of secrets were not learnt (`KnownSecrets.is_full`).
 """
 
-import base64
-import binascii
 import hashlib
-import os
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -26,23 +22,14 @@ from beehive.decoding import json_decoder
 from beehive.names import Operation
 from beehive.resource import Side, type_of
 from beehive.trace.repeated_names import repeats_names
-from beehive.trace.secrets import SHORTEST, KnownSecrets
-from beehive.trace.substring_search import SubstringMatch, TooMuchWorkError
-
-MARK: Final = "redacted:"
+from beehive.trace.secret_forms import Redact, redact_any, redact_credentials, redact_secret
+from beehive.trace.secret_marks import SecretMarks
+from beehive.trace.secrets import KnownSecrets
 
 _SECRET_TYPES: Final = frozenset({"secret", "serviceaccounttoken"})
 """Resource types whose contents are secret in any form."""
 
-_FIELDS: Final = frozenset({
-    "token", "password", "identitytoken", "registrytoken", "bearertoken", "accesstoken", "refreshtoken", "mqttpassword",
-})  # fmt: skip
-"""Fields, in lower case and without underscores, whose text is a secret in any object."""
-
 _CONTENT: Final = b'"content"'
-
-_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
-"""Headers in lower case, whose values are credentials: lists of texts, in the requests that rules pass on."""
 
 _QUOTE: Final = rb'\\*"'
 _SUSPECT: Final = re.compile(
@@ -61,8 +48,6 @@ _CLEAN: Final = 256
 _MAY_BE_TEXT: Final = (b'"', b'["')
 """Beginnings of contents that may be base64 of another JSON value, which the cheap test cannot see."""
 
-_DOCKER_KEYS: Final = frozenset({".dockerconfigjson", ".dockercfg"})
-
 
 class Redactor:
     """Replaces secrets in contents, frames and texts by hashes. Thread-safe.
@@ -74,13 +59,13 @@ class Redactor:
 
     def __init__(self, known: KnownSecrets | None = None, key: bytes | None = None) -> None:
         self.known = known if known is not None else KnownSecrets()
-        self._key = key if key is not None else os.urandom(32)
+        self._marks = SecretMarks(self.known, key)
         self._clean: set[tuple[int, bytes]] = set()
         """Large texts without secrets, by the version of `known` and the hash of the text."""
 
     def mark(self, value: bytes) -> str:
         """Return the replacement of a value."""
-        return MARK + hashlib.blake2b(value, key=self._key, digest_size=8).hexdigest()
+        return self._marks.mark(value)
 
     def content(self, resource: str, operation: str, content: bytes) -> bytes:
         """Redact the JSON text of a message's content, given the message's resource and operation."""
@@ -94,7 +79,7 @@ class Redactor:
 
     def secret(self, text: bytes) -> bytes:
         """Redact JSON that is a secret, a list of secrets, or a token."""
-        return self._walked(text, _in_secret)
+        return self._walked(text, redact_secret)
 
     def json(self, text: bytes) -> bytes:
         """Redact JSON that may hold secrets."""
@@ -115,13 +100,13 @@ class Redactor:
         return clean
 
     def _json(self, text: bytes) -> bytes:
-        if not (text.startswith(_MAY_BE_TEXT) or _SUSPECT.search(text) or self._holds_known(text)):
+        if not (text.startswith(_MAY_BE_TEXT) or _SUSPECT.search(text) or self._marks.holds_known(text)):
             return text
-        return self._walked(text, _anywhere)
+        return self._walked(text, redact_any)
 
     def text(self, text: str) -> str:
         """Redact text that is not JSON, such as an error's."""
-        return self._without_known(text)
+        return self._marks.without_known(text)
 
     def value(self, text: str) -> str:
         """Redact a whole value, such as a variable's, which is compared with short secrets too."""
@@ -130,7 +115,7 @@ class Redactor:
 
     def credentials(self, value: Any) -> Any:
         """Redact the credentials of a registry, as a JSON value."""
-        return _docker(self, value)
+        return redact_credentials(self._marks, value)
 
     def frame(self, frame: bytes) -> bytes:
         """Redact a frame of the link, JSON text; one that is not a message, or nested too deeply, is hidden whole."""
@@ -145,60 +130,30 @@ class Redactor:
         route = envelope.route
         redacted = self.content(route.resource, route.operation, content) if content else content
         is_once = frame.count(_CONTENT) == 1 or not repeats_names(frame)
-        if redacted == content and is_once and not self._holds_known(frame.replace(content, b"", 1)):
+        if redacted == content and is_once and not self._marks.holds_known(frame.replace(content, b"", 1)):
             return frame
         whole = {**msgspec.json.decode(frame), "content": None}
         if not self.known.is_full:
-            whole = _anywhere(self, whole)
+            whole = redact_any(self._marks, whole)
         return msgspec.json.encode({**whole, "content": msgspec.Raw(redacted or b"null")})
 
     def learn(self, text: bytes) -> None:
         """Learn the values of secrets in a JSON text, for later records."""
         self.secret(text)
 
-    def _walked(self, text: bytes, how: "Callable[[Redactor, Any], Any]") -> bytes:
+    def _walked(self, text: bytes, how: Redact) -> bytes:
         """Apply `how` to JSON text; text that is not JSON, or is nested too deeply, is replaced whole."""
         if self.known.is_full:
             return self._whole(text)
         try:
             value = msgspec.json.decode(text)
-            redacted = how(self, value)
+            redacted = how(self._marks, value)
             return text if redacted == value and not repeats_names(text) else msgspec.json.encode(redacted)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return self._whole(text)
 
     def _whole(self, text: bytes) -> bytes:
         return msgspec.json.encode(self.mark(text))
-
-    def _hidden(self, value: str) -> str:
-        """Return the replacement of a value that is secret by its place, and learn the value."""
-        data = value.encode("utf-8", "surrogatepass")
-        if value.startswith(MARK):
-            return value
-        self.known.learn(data)
-        return self.mark(data)
-
-    def _holds_known(self, data: bytes) -> bool:
-        return self.known.is_full or self.known.any_in(data) or (b"\\u" in data and len(self.known) > 0)
-
-    def _without_known(self, text: str) -> str:
-        if len(text) < SHORTEST or not (len(self.known) or self.known.is_full):
-            return text
-        data, errors = _bytes_of(text)
-        if self.known.is_full:
-            return self.mark(data)
-        try:
-            found = self.known.find(data)
-        except TooMuchWorkError:
-            return self.mark(data)
-        return self._replaced(data, found).decode("utf-8", errors) if found else text
-
-    def _replaced(self, data: bytes, found: list[SubstringMatch]) -> bytes:
-        pieces, end = [], 0
-        for one in found:
-            pieces += [data[end : one.begin], self.mark(one.of).encode()]
-            end = one.end
-        return b"".join((*pieces, data[end:]))
 
 
 class _Route(msgspec.Struct):
@@ -212,181 +167,3 @@ class _Envelope(msgspec.Struct):
 
 
 _envelope = json_decoder(_Envelope)
-
-
-def _anywhere(redactor: Redactor, value: Any) -> Any:
-    """Redact any JSON value."""
-    if isinstance(value, str):
-        return _string(redactor, value, _anywhere)
-    if isinstance(value, list):
-        return [_anywhere(redactor, item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if value.get("kind") in ("Secret", "SecretList") or _is_docker(value):
-        return _in_secret(redactor, value)
-    if _is_application(value):
-        return {key: redactor._hidden(item) if key in _BODIES and item else item for key, item in value.items()}
-    return {
-        redactor._without_known(key): (_everything if _is_secret(key, item) else _anywhere)(redactor, item)
-        for key, item in value.items()
-    }
-
-
-def _is_secret(name: str, value: Any) -> bool:
-    if isinstance(value, list):
-        return name.lower() in _HEADERS
-    return isinstance(value, str) and name.lower().replace("_", "") in _FIELDS
-
-
-def _in_secret(redactor: Redactor, value: Any) -> Any:
-    """Redact a secret, a list of secrets, a token request, or another content of a secret's resource."""
-    if isinstance(value, list):
-        return [_in_secret(redactor, item) for item in value]
-    if isinstance(value, str):
-        return _string(redactor, value, _in_secret, hide=True)
-    if not isinstance(value, dict):
-        return value
-    if _is_docker(value):
-        return _docker(redactor, value)
-    rest = _anywhere(redactor, {key: item for key, item in value.items() if key not in ("kind", *_HOW)})
-    return {key: _HOW[key](redactor, item) if key in _HOW else rest.get(key, item) for key, item in value.items()}
-
-
-def _data(redactor: Redactor, value: Any) -> Any:
-    if not isinstance(value, dict):
-        return _everything(redactor, value)
-    return {key: _datum(redactor, key, item) for key, item in value.items()}
-
-
-def _datum(redactor: Redactor, key: str, value: Any) -> Any:
-    """Redact one value of a secret's `data`, which is base64."""
-    plain = _decoded(value) if isinstance(value, str) else None
-    if plain is None:
-        return _everything(redactor, value)
-    if key in _DOCKER_KEYS:
-        try:
-            return _encoded(msgspec.json.encode(_docker(redactor, msgspec.json.decode(plain))))
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            pass
-    if not plain or plain.startswith(MARK.encode()):
-        return value
-    redactor.known.learn(plain)
-    return _encoded(redactor.mark(plain).encode())
-
-
-def _docker(redactor: Redactor, value: Any) -> Any:
-    """Redact pull credentials: all text but the names of users and servers."""
-    if isinstance(value, list):
-        return [_docker(redactor, item) for item in value]
-    if isinstance(value, str):
-        return redactor._hidden(value) if value else value
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: item if key == "username" else _auth(redactor, item) if key == "auth" else _docker(redactor, item)
-        for key, item in value.items()
-    }
-
-
-def _auth(redactor: Redactor, value: Any) -> Any:
-    """Redact the password in `auth`, which is base64 of user and password."""
-    plain = _decoded(value) if isinstance(value, str) else None
-    if not plain or b":" not in plain:
-        return _everything(redactor, value)
-    user, _, password = plain.partition(b":")
-    redactor.known.learn(plain)
-    if password.startswith(MARK.encode()):
-        return value
-    redactor.known.learn(password)
-    return _encoded(user + b":" + redactor.mark(password).encode())
-
-
-def _everything(redactor: Redactor, value: Any) -> Any:
-    """Redact all text in a JSON value."""
-    if isinstance(value, str):
-        return redactor._hidden(value) if value else value
-    if isinstance(value, list):
-        return [_everything(redactor, item) for item in value]
-    if isinstance(value, dict):
-        return {key: _everything(redactor, item) for key, item in value.items()}
-    return value
-
-
-def _metadata(redactor: Redactor, value: Any) -> Any:
-    """Redact metadata, with all annotations: kubectl keeps the whole object, data included, in one of them."""
-    if not isinstance(value, dict):
-        return _anywhere(redactor, value)
-    return {
-        key: _everything(redactor, item) if key == "annotations" else _anywhere(redactor, item)
-        for key, item in value.items()
-    }
-
-
-def _string(redactor: Redactor, value: str, how: "Callable[[Redactor, Any], Any]", *, hide: bool = False) -> str:
-    """Redact a string, which may be the text of a JSON value, or base64 of it (a Go `[]byte`)."""
-    for text, wrapped in ((value.encode("utf-8", "surrogatepass"), str), (_decoded(value), _encoded)):
-        inner = None if text is None or text[:1] not in (b"{", b"[") else _json(text)
-        if inner is not None and text is not None:
-            redacted = how(redactor, inner)
-            if redacted == inner and not repeats_names(text):
-                return value  # as it is: encoded anew it would lose its white space, such as the last line's end
-            again = msgspec.json.encode(redacted)
-            return wrapped(again) if wrapped is _encoded else again.decode()
-    if hide and value not in _PLAIN_ANSWERS:
-        return redactor._hidden(value) if value else value
-    return redactor._without_known(value)
-
-
-_PLAIN_ANSWERS: Final = frozenset({"OK", ""})
-"""Contents of a secret's resource that are not secret."""
-
-
-_BODIES: Final = frozenset({"Option", "ReqBody", "RespBody"})
-_SECRET_PATHS: Final = ("/secrets/", "/serviceaccounts/")
-
-
-def _is_application(value: dict[str, Any]) -> bool:
-    """Return whether a value is KubeEdge's Application about a secret; its base64 bodies may be patches."""
-    path = value.get("Key")
-    return "ReqBody" in value and isinstance(path, str) and any(part in path for part in _SECRET_PATHS)
-
-
-def _is_docker(value: dict[str, Any]) -> bool:
-    return isinstance(value.get("auths"), dict)
-
-
-def _bytes_of(text: str) -> tuple[bytes, str]:
-    """Return a text's bytes and the error handler to decode them: it may come from invalid UTF-8, or from JSON with an
-    escaped lone surrogate.
-    """
-    try:
-        return text.encode("utf-8", "surrogateescape"), "surrogateescape"
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass"), "surrogatepass"
-
-
-def _json(text: bytes) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-
-
-def _decoded(value: str) -> bytes | None:
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _encoded(value: bytes) -> str:
-    return base64.b64encode(value).decode()
-
-
-_HOW: Final[dict[str, Callable[[Redactor, Any], Any]]] = {
-    "data": _data,
-    "stringData": _everything,
-    "metadata": _metadata,
-    "items": _in_secret,
-}
-"""How each part of a secret is redacted."""

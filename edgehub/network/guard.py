@@ -35,6 +35,8 @@ class NetworkGuard:
         self._make = watch
         self._changed = changed
         self._watch: NetworkWatch | None = None
+        self._news = ""
+        """The newest change."""
         self._last = float("-inf")
         self._broken_off = 0
         """Number of dials that were broken off since the link was up."""
@@ -90,6 +92,8 @@ class NetworkGuard:
         due = self._last + interval
         if due <= now:
             self._last = now
+            if told := worth_a_line(self._news):
+                _log.info("the network has changed: %s; the cloud is dialled at once", told)
             return True
         if due < self._later_at:
             self.dialled()
@@ -103,6 +107,9 @@ class NetworkGuard:
 
     def _report(self, what: str) -> None:
         """Report a change, on the watcher's thread."""
-        if told := worth_a_line(what):
-            _log.info("the network has changed: %s", told)
-        self._context.call_soon(lambda: self._changed(bool(told)))
+        self._context.call_soon(lambda: self._take(what))
+
+    def _take(self, what: str) -> None:
+        _log.debug("the network has changed: %s", what)
+        self._news = what
+        self._changed(bool(worth_a_line(what)))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.yaml_reader import ALIASED_VALUES, DEPTH, LARGEST, YamlError, check, documents
+from edged.yaml_reader import ALIASED_VALUES, DEPTH, LARGEST, YamlError, check, documents, json_documents
 
 REPOSITORY = Path(__file__).parents[2]
 BOMB = "\n".join(
@@ -95,3 +95,12 @@ def test_nothing_else_constructs_values_of_yaml() -> None:
         "edged/oci/spec/cdi.py: yaml.parse",
         "edged/oci/spec/cdi.py: yaml.load",
     }
+
+
+def test_documents_of_manifests_have_jsons_types() -> None:
+    """Keys are text as Kubernetes has them; a type that JSON lacks is refused."""
+    found = json_documents("a: {2: x, true: [1.5, null], 1.5: 2026-01-01}\n---\n[false]\n")
+    assert list(found) == [({"a": {"2": "x", "true": [1.5, None], "1.5": "2026-01-01"}}, 1), ([False], 3)]
+    for text in ("a: !!binary aGk=", "null: 1"):
+        with pytest.raises(TypeError):
+            list(json_documents(text))

@@ -40,6 +40,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "edged/node/ownership.py": ("tests/edged/node", "tests/edged/test_the_node.py"),
     "edged/admission/validation.py": ("tests/edged/admission", "tests/edged/test_hostile_pods.py"),
     "edged/sync_loop.py": _WHOLE_NODE,
+    "edged/work_completer.py": _WHOLE_NODE,
     "edged/pod_workers/workers.py": _WHOLE_NODE,
     "edged/status/generator.py": ("tests/edged/status", "tests/edged/probes", *_WHOLE_NODE),
     "metamanager": ("tests/metamanager",),

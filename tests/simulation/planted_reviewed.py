@@ -14,6 +14,7 @@ from edged.pods.state import PodState
 from edged.status import manager as reports
 from edged.status.manager import StatusManager, _Entry
 from edged.sync_loop import SyncLoop
+from edged.work_completer import WorkCompleter
 from metamanager.pod_list import PodList
 from metamanager.remote_query import RemoteQuery
 from metamanager.rows import Row
@@ -148,14 +149,14 @@ def a_deletion_is_confirmed_before_the_pod_has_ended() -> Iterator[None]:
 @contextmanager
 def a_deletion_is_confirmed_although_the_runtime_refused_it() -> Iterator[None]:
     """Likewise, when a container could not be stopped."""
-    retry = SyncLoop._retry
+    retry = WorkCompleter._retry
 
-    def hasty(self: SyncLoop, record: PodRecord | None, done: Done) -> None:
+    def hasty(self: WorkCompleter, record: PodRecord | None, done: Done) -> None:
         retry(self, record, done)
         if done.job.state is PodState.TERMINATING:
             self._status_manager.terminate_pod(done.job.ref.uid)
 
-    with patch.object(SyncLoop, "_retry", hasty):
+    with patch.object(WorkCompleter, "_retry", hasty):
         yield
 
 

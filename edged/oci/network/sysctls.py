@@ -26,9 +26,10 @@ def write_sysctls(sysctls: Mapping[str, str], *, network: bool) -> None:
     Raises:
         PodNamespaceError: the kernel refuses one.
     """
-    for name, value in ({**_DEFAULTS, **_dotted(sysctls)} if network else sysctls).items():
-        if INTERFACE not in sysctl_parts(name):
-            _write(name, value, required=name not in _DEFAULTS or name in sysctls)
+    wanted = _by_path(sysctls)
+    for path, (name, value) in {**(_by_path(_DEFAULTS) if network else {}), **wanted}.items():
+        if INTERFACE not in path.parts:
+            _write(path, name, value, required=path in wanted)
 
 
 def interface_sysctls(sysctls: Mapping[str, str]) -> dict[str, str]:
@@ -38,24 +39,20 @@ def interface_sysctls(sysctls: Mapping[str, str]) -> dict[str, str]:
 
 def write_interface_sysctls(sysctls: Mapping[str, str]) -> None:
     """Write the parameters of the pod's interface, on a thread in its network. Raises PodNamespaceError."""
-    for name, value in interface_sysctls(sysctls).items():
-        _write(name, value, required=True)
+    for path, (name, value) in _by_path(interface_sysctls(sysctls)).items():
+        _write(path, name, value, required=True)
 
 
-def _write(name: str, value: str, *, required: bool) -> None:
+def _by_path(sysctls: Mapping[str, str]) -> dict[Path, tuple[str, str]]:
+    """Return names and values by the files of the parameters: one can be named with dots and with slashes."""
+    return {_ROOT.joinpath(*sysctl_parts(name)): (name, value) for name, value in sysctls.items()}
+
+
+def _write(path: Path, name: str, value: str, *, required: bool) -> None:
     try:
-        _ROOT.joinpath(*sysctl_parts(name)).write_text(value)
+        path.write_text(value)
     except FileNotFoundError:
         if required:
             raise PodNamespaceError(f'set sysctl "{name}"', "this kernel does not have it") from None
     except OSError as error:
         raise PodNamespaceError(f'set sysctl "{name}" to "{value}"', error.strerror or str(error)) from error
-
-
-def _dotted(sysctls: Mapping[str, str]) -> dict[str, str]:
-    """Return the values by name with dots, unless a part has a dot itself."""
-    found = {}
-    for name, value in sysctls.items():
-        parts = sysctl_parts(name)
-        found[name if any("." in part for part in parts) else ".".join(parts)] = value
-    return found

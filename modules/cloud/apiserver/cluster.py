@@ -1,7 +1,5 @@
 """The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
 
-import logging
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -11,7 +9,8 @@ from modules.cloud.apiserver.apply import applied, from_manifest, with_defaults
 from modules.cloud.apiserver.conversion import validate_schema
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.custom_resources.objects import with_new_status
-from modules.cloud.apiserver.errors import ApiError, BadRequestError, ConflictError
+from modules.cloud.apiserver.errors import BadRequestError, ConflictError
+from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.graceful_deletion import (
     check_finalizers,
     finalizers_of,
@@ -26,27 +25,21 @@ from modules.cloud.apiserver.kinds import (
     is_being_deleted,
     key_of,
     kind_named,
-    reporter_of,
     uid_of,
-    version_of,
 )
 from modules.cloud.apiserver.lister import Revision
 from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.node_silence import with_node_silence
-from modules.cloud.apiserver.pod_scheduled import as_waiting, failed_scheduling, waits_because, with_node
+from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
-from modules.cloud.apiserver.scheduler import Placer
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.storage import Storage
 from modules.cloud.apiserver.strategic_merge import merge_strategic
-from modules.cloud.apiserver.times import format_rfc3339
 from modules.cloud.apiserver.validation import validate_metadata, validate_object
 from modules.cloud.apiserver.volume_binder import bind_volumes
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
-
-_log = logging.getLogger(__name__)
 
 Admission = Callable[[JsonObject | None, JsonObject | None], None]
 """Checks a requested change: the object before (None: it is created) and after (None: it is deleted). Raises an
@@ -55,7 +48,6 @@ ApiError to refuse it."""
 _POD = kind_named("Pod")
 _NODE = kind_named("Node")
 _EVENT = kind_named("Event")
-_EVENTS_KEPT = 1000
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _KEPT = ("name", "namespace", *_OF_DELETION)
 """Metadata that a patch of the status does not change."""
@@ -91,7 +83,8 @@ class Cluster:
         self.clock = clock
         self.storage = Storage(clock, first_version) if storage is None else storage
         self._custom = CustomResources(self.storage, clock)
-        self._default_node = default_node
+        self._events = EventRegistry(self.storage)
+        self._scheduler = PodScheduler(self.storage, self._events, clock, default_node)
         self._admission: Admission | None = None
 
     @contextmanager
@@ -125,9 +118,9 @@ class Cluster:
         if is_being_deleted(live):
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
-        new = self.storage.replace(self._placed(self._custom.prepared(applied(manifest, live), live)))
+        new = self.storage.replace(self._scheduler.placed(self._custom.prepared(applied(manifest, live), live)))
         self._custom.changed(new)
-        self._note_waiting(live, new)
+        self._scheduler.note_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
     def _bound(self, obj: JsonObject) -> JsonObject:
@@ -278,20 +271,7 @@ class Cluster:
         key = key_of(event)
         live = self.storage.find(key)
         self._admit(live, event)
-        self._keep_event(event)
-
-    def _keep_event(self, event: JsonObject) -> None:
-        live = self.storage.find(key_of(event))
-        if live is None:
-            self.storage.create(event)
-        else:
-            self.storage.replace(_without_version(event))
-        self._remove_surplus_event()
-
-    def _remove_surplus_event(self) -> None:
-        kept = self.storage.list(_EVENT)
-        if len(kept) > _EVENTS_KEPT:
-            self.storage.remove(key_of(_oldest_of_the_most(kept)))
+        self._events.keep(event)
 
     def create_token(self, namespace: str, account: str, request: JsonObject) -> JsonObject:
         """Returns a TokenRequest of a service account with its status filled in; see `fill_token_request`."""
@@ -339,51 +319,17 @@ class Cluster:
 
     def place_waiting_pods(self) -> None:
         """Looks for nodes for the pods that have none yet."""
-        waiting = self.waiting_pods()
-        placer = self._placer() if waiting else None
-        for pod in waiting:
-            try:
-                self._note_waiting(pod, self.storage.replace(self._placed(pod, placer)))
-            except ApiError as error:  # a pod so large that its node's name makes it too large, for instance
-                _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
+        self._scheduler.place_waiting_pods()
 
     def _create(self, obj: JsonObject) -> JsonObject:
-        new = self.storage.create(self._placed(obj))
-        self._note_waiting(None, new)
+        new = self.storage.create(self._scheduler.placed(obj))
+        self._scheduler.note_waiting(None, new)
         self._custom.changed(new)
         if new["kind"] == _NODE.name:
-            self.place_waiting_pods()
+            self._scheduler.place_waiting_pods()
         elif new["kind"] == _EVENT.name:
-            self._remove_surplus_event()
+            self._events.remove_surplus()
         return new
-
-    def _placer(self) -> Placer:
-        return Placer([*self.shown(_NODE)], self.storage.list(_POD))
-
-    def _placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
-        """Returns the object; a pod without a node gets one, or the condition that there is none."""
-        if obj["kind"] != _POD.name or obj["spec"].get("nodeName") or is_being_deleted(obj):
-            return obj
-        now = format_rfc3339(self.clock.now())
-        if self._default_node:
-            return with_node(obj, self._default_node, now)
-        node, why = (placer or self._placer()).place(obj)
-        return with_node(obj, node, now) if node else as_waiting(obj, why, now)
-
-    def _note_waiting(self, old: JsonObject | None, new: JsonObject) -> None:
-        """Records an Event for a pod that waits for a node, once for each reason."""
-        why = waits_because(new) if new["kind"] == _POD.name else ""
-        if not why or (old is not None and waits_because(old) == why):
-            return
-        suffix = f"{uid_of(new)[:8]}{version_of(new)}"
-        self._keep_event(failed_scheduling(new, why, format_rfc3339(self.clock.now()), suffix))
-
-
-def _oldest_of_the_most(events: list[JsonObject]) -> JsonObject:
-    reported = Counter(reporter_of(event) for event in events)
-    most = max(reported, key=reported.__getitem__)
-    of_most = (event for event in events if reporter_of(event) == most)
-    return min(of_most, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
 
 def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:
@@ -391,8 +337,3 @@ def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:
     begun = {name: value for name, value in live["metadata"].items() if name in _OF_DELETION}
     others = {name: value for name, value in obj["metadata"].items() if name not in _OF_DELETION}
     return {**obj, "metadata": {**others, **begun}}
-
-
-def _without_version(obj: JsonObject) -> JsonObject:
-    meta = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
-    return {**obj, "metadata": meta}

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from beehive.errors import BeehiveError
-from edged.yaml_reader import DEPTH, YamlError, documents
+from edged.yaml_reader import DEPTH, YamlError, json_documents
 
 _MAX_BYTES = 16 * 1024 * 1024
 
@@ -126,35 +126,11 @@ def _depth_of(value: Any) -> int:
 def _read_yaml(text: str, where: str) -> list[Document]:
     found: list[Document] = []
     try:
-        for content, line in documents(text):
-            found.append(Document(_plain(content), line))
+        for content, line in json_documents(text):
+            found.append(Document(content, line))
     except YamlError as error:
         raise ManifestError(where, error.line, error.why) from error
     except (RecursionError, TypeError, ValueError) as error:
         line = found[-1].line + 1 if found else 1
         raise ManifestError(where, line, f"not plain data: {error}") from error
     return found
-
-
-def _plain(value: Any) -> Any:
-    """Return the value in JSON's types.
-
-    Raises:
-        TypeError: it contains a type that JSON does not have.
-    """
-    if isinstance(value, dict):
-        return {_key(key): _plain(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_plain(element) for element in value]
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    raise TypeError(f"a {type(value).__name__} has no place in a manifest")
-
-
-def _key(key: object) -> str:
-    """Return a key as a string; numbers and booleans are formatted nearly as written, as Kubernetes does."""
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    if isinstance(key, str | int | float):
-        return str(key)
-    raise TypeError("a key must be a string")

@@ -23,7 +23,6 @@ from modules.cloud.apiserver.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
-    is_custom,
     key_of,
     metadata_of,
     uid_of,
@@ -31,8 +30,8 @@ from modules.cloud.apiserver.kinds import (
 )
 from modules.cloud.apiserver.limits import OBJECT_BYTES
 from modules.cloud.apiserver.lister import Revision
+from modules.cloud.apiserver.object_meta import prepared_for_create, prepared_for_update
 from modules.cloud.apiserver.past_states import PastStates
-from modules.cloud.apiserver.times import format_rfc3339
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
@@ -223,16 +222,7 @@ class Storage:
         key, kind = key_of(obj), self.kinds.of_object(obj)
         if key in self._objects:
             raise AlreadyExistsError(kind.plural, key.name, kind.api_group)
-        new = {**obj, "metadata": {**obj["metadata"]}}
-        meta = new["metadata"]
-        meta["uid"] = self._clock.new_id()
-        meta["creationTimestamp"] = format_rfc3339(self._clock.now())
-        for name in ("deletionTimestamp", "generation"):
-            meta.pop(name, None)
-        if key.namespace:
-            meta["namespace"] = key.namespace
-        if kind.counts_generations:
-            meta["generation"] = 1
+        new = prepared_for_create(obj, key, kind, self._clock.new_id(), self._clock.now())
         return self._store(EventType.ADDED, key, new, None)
 
     def replace(self, obj: JsonObject) -> JsonObject:
@@ -250,18 +240,8 @@ class Storage:
         key = key_of(obj)
         old = self.get(key, uid_of(obj))
         _check_version(self.kinds.of_key(key), old, obj)
-        new = {**obj, "metadata": {**obj["metadata"]}}
-        meta, old_meta = new["metadata"], old["metadata"]
-        for name in ("uid", "creationTimestamp", "resourceVersion", "generation", "namespace"):
-            if name in old_meta:
-                meta[name] = old_meta[name]
-            else:
-                meta.pop(name, None)
-        if new == old:
-            return old
-        if "generation" in meta and _spec_changed(old, new):
-            meta["generation"] = _generation_of(old) + 1
-        return self._store(EventType.MODIFIED, key, new, old)
+        new = prepared_for_update(obj, old)
+        return old if new == old else self._store(EventType.MODIFIED, key, new, old)
 
     def remove(self, key: ObjectKey) -> JsonObject:
         """Removes an object at once, and returns its last state.
@@ -361,25 +341,6 @@ def _body_of(obj: JsonObject) -> bytes:
 def _length_of_last_applied(obj: JsonObject) -> int:
     """Returns the bytes of kubectl's annotation; the manifest in it is within the limits itself."""
     return len(msgspec.json.encode((metadata_of(obj).get("annotations") or {}).get(LAST_APPLIED, "")))
-
-
-def _generation_of(obj: JsonObject) -> int:
-    """Returns the generation; 0 when the object has something else there."""
-    generation = metadata_of(obj).get("generation")
-    return generation if isinstance(generation, int) else 0
-
-
-def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
-    """Returns whether the generation increases: Kubernetes counts a changed spec, and the start of a deletion."""
-    marks = [metadata_of(obj).get("deletionTimestamp") for obj in (old, new)]
-    if is_custom(new):
-        return marks[0] != marks[1] or _counted(old) != _counted(new)
-    return old.get("spec") != new.get("spec") or marks[0] != marks[1]
-
-
-def _counted(obj: JsonObject) -> JsonObject:
-    """Return the part of a custom object whose changes its generation counts."""
-    return {name: value for name, value in obj.items() if name not in ("metadata", "status", "apiVersion")}
 
 
 def _check_version(kind: Kind, old: JsonObject, new: JsonObject) -> None:

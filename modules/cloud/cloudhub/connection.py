@@ -269,9 +269,9 @@ class WebsocketConnection:
             self._protocol.receive_data(plain)
             yield from self._messages()
             self._take_protocol()
-        if self.wire.ended:
-            raise ConnectionError("the peer has ended TLS")
         self.write(now)
+        if self.wire.is_ended:
+            raise ConnectionError(self._reason())
 
     def write(self, now: float) -> None:
         """Writes the messages that wait in the link, until the socket's buffer is full.

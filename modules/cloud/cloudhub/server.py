@@ -19,7 +19,8 @@ from modules.cloud.cloudhub.connection import UpgradeCallbacks, WebsocketConnect
 from modules.cloud.cloudhub.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.cloudhub.incoming_frames import IncomingFrames
 from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
-from modules.cloud.cloudhub.wire import PlainWire, TlsWire
+from modules.cloud.cloudhub.wire import PlainWire
+from modules.cloud.tls_stream import TlsStream
 
 if TYPE_CHECKING:
     import ssl
@@ -238,7 +239,7 @@ class WebsocketServer:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     self._selector.unregister(self._listening)  # until the next check for overdue connections
                 return
-            wire = PlainWire() if self._context is None else TlsWire(self._context)
+            wire = PlainWire() if self._context is None else TlsStream(self._context)
             link = WebsocketLink(self._signal)
             connection = WebsocketConnection(
                 accepted, str(address[0]), wire, link, self._callbacks,

@@ -1,7 +1,7 @@
 """The module edgecontroller."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
-from beehive.resource import Resource, Side, type_of
+from beehive.resource import Resource, Side
 from beehive.slot import State
 from modules.cloud.apiserver import commands
 from modules.cloud.apiserver.authorization.access_control import AccessControl
@@ -40,12 +40,10 @@ from modules.cloud.edgecontroller.handled_messages import HandledMessages
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
-from modules.cloud.edgecontroller.procedure import Answered, Procedure
+from modules.cloud.edgecontroller.procedure import Answered
 from modules.cloud.edgecontroller.resending import Resending
-from modules.cloud.edgecontroller.responses import UpstreamResponse
-from modules.cloud.edgecontroller.upstream import handler_of, handles_requests, refusal_responses
-from modules.cloud.edgecontroller.upstream_attributes import attributes_of
-from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream import handler_of, handles_requests
+from modules.cloud.edgecontroller.upstream_controller import UpstreamController
 from modules.cloud.messages import ACKNOWLEDGED, CLOUDCORES, RELEASE_LEASE, Acknowledged, Cloudcores, ConnectEvent
 from modules.cloud.refusals import Refusals
 
@@ -91,11 +89,11 @@ class EdgeController(Module):
         self._graph = NodeGraph(mirror)
         object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
-        sender = self._sender = CloudHubSender(self, self._transactions, mirror)
+        sender = CloudHubSender(self, self._transactions, mirror)
         may_send = partial(may_read, graph=self._graph)
         self._downstream = DownstreamController(mirror, object_syncs, sender.send_down, may_send, self._mirrors)
         self._connections = NodeConnections(database, mirror, object_syncs, self._downstream, sender.close_connection)
-        self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
+        access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         known = KnownCloudcores() if known is None else known
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._end_turn_soon)
         if database.shared:
@@ -103,7 +101,7 @@ class EdgeController(Module):
         self._api = ClusterApi(
             cluster,
             self,
-            self._access_control,
+            access_control,
             self._transactions,
             self._loaded,
             mirror=mirror,
@@ -111,9 +109,12 @@ class EdgeController(Module):
             downstream=self._downstream,
             connections=self._connections,
         )
-        self._callers = ApiCallers(self._api, self._access_control, self._graph, self._downstream)
+        self._callers = ApiCallers(self._api, access_control, self._graph, self._downstream)
         self.failures = Failures()
         self._handled = HandledMessages(self)
+        self._upstream = UpstreamController(
+            self.clock, self._api, access_control, self._downstream, sender, self._handled, self._handle
+        )
         self._waiting: deque[Callable[[], None]] = deque()
         """What came before the objects were loaded, and after that before it was done."""
         self._ends_turn = False
@@ -152,7 +153,7 @@ class EdgeController(Module):
     @handles_requests
     def on_request(self, message: Message) -> None:
         """Handles a query or a report of a node."""
-        self._answer(message, handler_of(message), partial(self._downstream.edge_mesh.note_report, message))
+        self._upstream.answer(message, handler_of(message), partial(self._downstream.edge_mesh.note_report, message))
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
@@ -166,7 +167,7 @@ class EdgeController(Module):
             if resource.name == resource.node:
                 self._connections.registered(resource.node)
 
-        self._answer(message, upstream_nodes.insert, registered)
+        self._upstream.answer(message, upstream_nodes.insert, registered)
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_connected(self, message: Message) -> None:
@@ -287,43 +288,6 @@ class EdgeController(Module):
             if refuse is not None:
                 refuse(message, refusal)
 
-    def _answer(self, message: Message, handler: UpstreamHandler, then: Callable[[], None] = lambda: None) -> None:
-        """Authorizes and handles a message of a node, and sends the responses; `then` is called after a success. Either
-        way the message counts as handled.
-        """
-
-        def finished(results: Iterable[UpstreamResult]) -> None:
-            self._send_results(message, results)
-            then()
-            self._handled.count(message)
-
-        def begin() -> None:
-            request = UpstreamRequest.of(message, manifests_loaded=self._api.knows_all, now=self.clock.now())
-            resource_type = type_of(message.route.resource, Side.CLOUD)
-            self._access_control.authorize(attributes_of(resource_type, message.route.operation, request))
-            self._downstream.note_query(request, resource_type)
-
-            def perform(call: ApiCall, answered: Answered) -> None:
-                self._api.perform(call, request.node, answered)
-
-            Procedure(handler(request), perform, finished, later).start()
-
-        def later(rest: Callable[[], None]) -> None:
-            self._handle(message, rest, refused)
-
-        def refused(_: Message, error: ApiError) -> None:
-            self._send_results(message, refusal_responses(message, error))
-            self._handled.count(message)
-
-        self._handle(message, begin, refused)
-
-    def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> None:
-        for result in results:
-            if isinstance(result, UpstreamResponse):
-                self._send_response(message, result)
-            else:
-                self._downstream.send(result)
-
     def _transact(self, work: Callable[[], None]) -> None:
         """Does work in a transaction of its own, or in the one that has begun."""
         is_part = self._database.in_transaction
@@ -393,8 +357,3 @@ class EdgeController(Module):
             self._graph.roll_back(event)
             self._downstream.roll_back(event)
         self._connections.roll_back(nodes)
-
-    def _send_response(self, request: Message, answer: UpstreamResponse) -> None:
-        node = Resource.parse(request.route.resource, Side.CLOUD).node
-        self._downstream.note_response(node, answer.content)
-        self._sender.send_response(request, answer)

@@ -11,9 +11,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from modules.cloud.apiserver.database import IN_MEMORY
 from modules.cloud.coordination.lease_settings import LeaseSettings
 
-_IN_MEMORY: Final = "sqlite://"
 CLIENT_NAMES: Final = ("kube-apiserver-kubelet-client", "kube-apiserver", "system:kube-apiserver")
 """Names in the certificates with which API servers call kubelets: kubeadm's, and those of other distributions."""
 
@@ -178,5 +178,5 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def database_url(self) -> str:
         """The path or URL of the database; in memory when the state is in the cluster."""
         if self.state == "cluster":
-            return _IN_MEMORY
+            return IN_MEMORY
         return self.database or str(self.control_socket.with_suffix(".db"))

@@ -162,14 +162,14 @@ def _of_text(text: str, where: str) -> list[Manifest | KubectlError]:
     Raises:
         KubectlError: the text is not YAML, or an object has a key twice.
     """
-    from edged.yaml_reader import YamlError, documents  # noqa: PLC0415 - PyYAML takes longer than most commands
+    from edged.yaml_reader import YamlError, json_documents  # noqa: PLC0415 - PyYAML takes longer than most commands
 
     try:
         return [
             found
-            for content, line in documents(text)
+            for content, line in json_documents(text)
             if content is not None
-            for found in _objects(_plain(content), f"{where}:{line}")
+            for found in _objects(content, f"{where}:{line}")
         ]
     except YamlError as error:
         lines = text.splitlines()[error.line - 1 : error.line]
@@ -197,22 +197,3 @@ def _objects(content: Any, where: str) -> Iterator[Manifest | KubectlError]:
 
 def _kind_of(content: Any) -> str:
     return "a list" if isinstance(content, list) else "a text or number"
-
-
-def _plain(value: Any) -> Any:
-    """Return the value in JSON's types. Raise TypeError for any other."""
-    if isinstance(value, dict):
-        return {_key(key): _plain(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_plain(element) for element in value]
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    raise TypeError(f"a {type(value).__name__} has no place in a manifest")
-
-
-def _key(key: object) -> str:
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    if isinstance(key, str | int | float):
-        return str(key)
-    raise TypeError("a key must be a string")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
+from modules.cloud.apiserver.database import IN_MEMORY
 from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.database.engine import IN_MEMORY
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.kinds import JsonObject, key_of, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive.trace.redact import MARK, Redactor
+from beehive.trace.redact import Redactor
+from beehive.trace.secret_marks import MARK
 from beehive.trace.secrets import BYTES, CAPACITY, KnownSecrets
 
 PASSWORD = "correct horse / battery"  # noqa: S105

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -11,9 +11,6 @@ from sqlalchemy.pool import StaticPool
 from beehive.files.advice import advice
 from modules.cloud.apiserver.database.beginning import BEGIN
 from modules.cloud.apiserver.database.errors import DatabaseError
-
-IN_MEMORY: Final = "sqlite://"
-"""The URL of a database that lives as long as the process."""
 
 _BUSY_SECONDS = 20
 """Timeout for the lock of another cloudcore; a transaction takes milliseconds."""

@@ -12,8 +12,9 @@ from typing import Final, TypeAlias
 
 from modules.cloud.client.http.proxy_tunnel import ProxyTunnel
 from modules.cloud.client.http.server_url import ServerUrl
-from modules.cloud.client.http.tls import TlsStream, tls_reason
+from modules.cloud.client.http.tls import tls_reason
 from modules.cloud.client.transport_errors import KubeConnectError, KubeCutError, KubeTlsError
+from modules.cloud.tls_stream import TlsStream
 
 SocketAddress: TypeAlias = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
 

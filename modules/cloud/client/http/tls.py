@@ -1,4 +1,4 @@
-"""TLS to an API server: contexts, a stream in memory, and failures in plain words."""
+"""TLS to an API server: contexts, and failures in plain words."""
 
 import os
 import ssl
@@ -9,8 +9,6 @@ from modules.cloud.client.credentials.source import RequestCredentials
 from modules.cloud.client.kubeconfig.model import ClusterEntry
 from modules.cloud.client.transport_errors import KubeTlsError
 
-_RECORD: Final = 16 * 1024
-"""Bytes that one TLS record carries at most."""
 _CA: Final = "check certificate-authority(-data) of the cluster"
 _VERIFY: Final = {
     7: f"the server's certificate is signed by an authority that is not trusted: {_CA}",
@@ -91,52 +89,3 @@ def _short(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return (error.reason or "not PEM").replace("_", " ").lower()
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not PEM"
-
-
-class TlsStream:
-    """The client's end of TLS, in memory.
-
-    Args:
-        context: trusted authorities and client certificate.
-        name: whom the server's certificate must be for.
-    """
-
-    def __init__(self, context: ssl.SSLContext, name: str) -> None:
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
-        self.is_established = False
-        self.is_ended = False
-        """Whether the server has ended TLS."""
-
-    def decrypt(self, data: bytes) -> bytes:
-        """Return the plain bytes in received data, or none while the handshake lasts.
-
-        Raises:
-            ssl.SSLError: TLS failed; `to_send` then returns the alert for the server.
-        """
-        self._incoming.write(data)
-        plain = bytearray()
-        try:
-            if not self.is_established:
-                self._tls.do_handshake()
-                self.is_established = True
-            while part := self._tls.read(_RECORD):
-                plain += part
-            self.is_ended = True
-        except ssl.SSLWantReadError:
-            pass
-        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            self.is_ended = True
-        return bytes(plain)
-
-    def encrypt(self, data: bytes) -> bytes:
-        """Return plain bytes as TLS records."""
-        with memoryview(data) as view:
-            written = 0
-            while written < len(view):
-                written += self._tls.write(view[written : written + _RECORD])
-        return self._outgoing.read()
-
-    def to_send(self) -> bytes:
-        """Return handshake records, alerts and key updates."""
-        return self._outgoing.read()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from modules.cloud.client.http import network_stream
-from modules.cloud.client.http.tls import TlsStream
 from modules.cloud.client.kubeconfig.model import UserEntry
 from modules.cloud.client.transport import ApiRequest
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
+from modules.cloud.tls_stream import TlsStream
 from modules.processes.cloudcore.config import TlsConfig
 from tests.modules.cloud.client.servers import Client, Heard, client
 from tests.modules.processes.cloudcore.stubs import Stub

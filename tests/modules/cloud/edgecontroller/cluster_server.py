@@ -10,8 +10,8 @@ from beehive.runtime import Runtime
 from beehive.testing import Harness
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.database import IN_MEMORY
 from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.database.engine import IN_MEMORY
 from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, version_of
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener

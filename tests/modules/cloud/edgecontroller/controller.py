@@ -8,8 +8,8 @@ from beehive.testing import Harness
 from modules.cloud.apiserver.access.in_process import InProcessAccess
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
+from modules.cloud.apiserver.database import IN_MEMORY
 from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.database.engine import IN_MEMORY
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.kinds import ObjectKey, kind_called
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
+from modules.cloud.apiserver.database import IN_MEMORY
 from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.database.engine import IN_MEMORY
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
 from modules.cloud.client.calls import ApiCall, ApiResult

@@ -202,6 +202,13 @@ def test_keys_of_different_objects_may_be_equal() -> None:
     assert read_text(text, "here")[0]["d"] == {"a": 1}
 
 
+def test_keys_that_are_no_text_become_text_as_in_kubectl() -> None:
+    assert read_text("apiVersion: v1\nkind: ConfigMap\ndata: {true: a, 2: b}\n", "here")[0]["data"] == {
+        "true": "a",
+        "2": "b",
+    }
+
+
 def test_reading_goes_on_after_a_file_that_is_not_there(tmp_path: Path) -> None:
     found = list(read_each([str(tmp_path / "no"), write(tmp_path / "x.yaml", config())]))
     assert [isinstance(each, Manifest) for each in found] == [False, True]

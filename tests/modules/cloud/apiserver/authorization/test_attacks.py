@@ -324,7 +324,7 @@ def test_nobody_is_no_node(world: World) -> None:
 
 def test_one_nodes_events_do_not_push_out_anothers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """So many are kept; who has the most makes room."""
-    monkeypatch.setattr("modules.cloud.apiserver.cluster._EVENTS_KEPT", 50)
+    monkeypatch.setattr("modules.cloud.apiserver.event_registry._KEPT", 50)
     about = {"kind": "Node", "name": ME}
     for number in range(70):
         event = {"involvedObject": about, "source": {"host": ME}, "reason": "Noise"}

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -215,6 +215,19 @@ def test_a_node_that_does_not_read_costs_no_more_than_the_write_timeout(cloud: C
             for _ in range(1000):
                 cloud.links[0].send(big)
         cloud.links[0].close()
+        cloud.wait("ended")
+
+
+def test_a_node_that_ends_tls_has_ended_its_link(cloud: Cloud) -> None:
+    """Its TCP connection is still open."""
+    with (
+        socket.create_connection(cloud.server.address, timeout=2 * DEADLINE) as plain,
+        cloud.context("n1").wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        secure.sendall(UPGRADE)
+        cloud.wait("links")
+        with suppress(OSError):
+            secure.unwrap()
         cloud.wait("ended")
 
 

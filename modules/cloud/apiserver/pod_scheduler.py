@@ -1,0 +1,75 @@
+"""PodScheduler: gives pods their nodes, and says of a pod that waits why it does."""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from modules.cloud.apiserver.errors import ApiError
+from modules.cloud.apiserver.event_registry import EventRegistry
+from modules.cloud.apiserver.kinds import JsonObject, is_being_deleted, key_of, kind_named, uid_of, version_of
+from modules.cloud.apiserver.node_silence import with_node_silence
+from modules.cloud.apiserver.pod_scheduled import as_waiting, failed_scheduling, waits_because, with_node
+from modules.cloud.apiserver.scheduler import Placer
+from modules.cloud.apiserver.storage import Storage
+from modules.cloud.apiserver.times import format_rfc3339
+
+if TYPE_CHECKING:
+    from beehive.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+_POD: Final = kind_named("Pod")
+_NODE: Final = kind_named("Node")
+
+
+class PodScheduler:
+    """Gives each pod without a node one that fits (`Placer`), or the condition that there is none.
+
+    Args:
+        storage: has the objects.
+        events: takes the Events about pods that wait.
+        clock: the present time.
+        default_node: the node of all pods without one; "" means that one is looked for.
+    """
+
+    def __init__(self, storage: Storage, events: EventRegistry, clock: "Clock", default_node: str) -> None:
+        self._storage = storage
+        self._events = events
+        self._clock = clock
+        self._default_node = default_node
+
+    def placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
+        """Returns the object; a pod without a node gets one, or the condition that there is none.
+
+        Args:
+            obj: any object.
+            placer: places several pods; None: one is made for this pod.
+        """
+        if obj["kind"] != _POD.name or obj["spec"].get("nodeName") or is_being_deleted(obj):
+            return obj
+        now = format_rfc3339(self._clock.now())
+        if self._default_node:
+            return with_node(obj, self._default_node, now)
+        node, why = (placer or self._placer()).place(obj)
+        return with_node(obj, node, now) if node else as_waiting(obj, why, now)
+
+    def note_waiting(self, old: JsonObject | None, new: JsonObject) -> None:
+        """Records an Event for a pod that waits for a node, once for each reason."""
+        why = waits_because(new) if new["kind"] == _POD.name else ""
+        if not why or (old is not None and waits_because(old) == why):
+            return
+        suffix = f"{uid_of(new)[:8]}{version_of(new)}"
+        self._events.keep(failed_scheduling(new, why, format_rfc3339(self._clock.now()), suffix))
+
+    def place_waiting_pods(self) -> None:
+        """Looks for nodes for the pods that have none yet."""
+        waiting = self._storage.unbound_pods()
+        placer = self._placer() if waiting else None
+        for pod in waiting:
+            try:
+                self.note_waiting(pod, self._storage.replace(self.placed(pod, placer)))
+            except ApiError as error:  # a pod so large that its node's name makes it too large, for instance
+                _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
+
+    def _placer(self) -> Placer:
+        nodes = [with_node_silence(node, self._storage) for node in self._storage.list(_NODE)]
+        return Placer(nodes, self._storage.list(_POD))

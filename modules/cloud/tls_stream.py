@@ -1,0 +1,64 @@
+"""One end of TLS in memory, for sockets that never block."""
+
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final
+
+_RECORD: Final = 16 * 1024
+"""Bytes that one TLS record carries at most."""
+
+
+class TlsStream:
+    """Converts the bytes of a TCP connection to the plain bytes in it, and back. Never blocks; for one thread.
+
+    It sends no `close_notify`: what is sent over it says itself where it ends.
+
+    Args:
+        context: TLS of a client or of a server.
+        name: whom the server's certificate must be for; None at the server's end.
+    """
+
+    def __init__(self, context: ssl.SSLContext, name: str | None = None) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=name is None, server_hostname=name)
+        self.is_established = False
+        """Whether the handshake is over."""
+        self.is_ended = False
+        """Whether the peer has ended TLS."""
+
+    def decrypt(self, data: bytes) -> bytes:
+        """Return the plain bytes in received data, or none while the handshake lasts.
+
+        Raises:
+            ssl.SSLError: TLS failed; `to_send` then returns the alert for the peer.
+        """
+        self._incoming.write(data)
+        plain = bytearray()
+        try:
+            if not self.is_established:
+                self._tls.do_handshake()
+                self.is_established = True
+            while part := self._tls.read(_RECORD):
+                plain += part
+            self.is_ended = True
+        except ssl.SSLWantReadError:
+            pass
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            self.is_ended = True
+        return bytes(plain)
+
+    def encrypt(self, data: bytes) -> bytes:
+        """Return plain bytes as TLS records: several when the peer has asked for short ones (RFC 6066)."""
+        with memoryview(data) as view:
+            written = 0
+            while written < len(view):
+                written += self._tls.write(view[written : written + _RECORD])
+        return self._outgoing.read()
+
+    def to_send(self) -> bytes:
+        """Return handshake records, alerts and key updates."""
+        return self._outgoing.read()
+
+    def certificate(self) -> Mapping[str, Any] | None:
+        """Return the peer's verified certificate in the form of `ssl.SSLSocket.getpeercert`."""
+        return self._tls.getpeercert()
