@@ -4,7 +4,6 @@ import queue
 import threading
 from types import TracebackType
 
-from beehive import RealClock
 from edgehub.errors import LinkError
 from edgehub.link import Link
 from edgehub.settings import EdgeHubSettings
@@ -15,15 +14,6 @@ def settings(port: int = 1, **changes: object) -> EdgeHubSettings:
     """Settings for a cloud on this machine."""
     fields: dict[str, object] = {"url": f"ws://127.0.0.1:{port}/p/edge-1/events", "node": "edge-1", "project": "p"}
     return EdgeHubSettings(**{**fields, **changes})  # type: ignore[arg-type]
-
-
-class Ahead(RealClock):
-    """The machine's clock, which the test puts ahead."""
-
-    seconds = 0.0
-
-    def monotonic(self) -> float:
-        return RealClock.monotonic() + self.seconds
 
 
 class RunningLink:
