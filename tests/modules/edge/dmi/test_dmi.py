@@ -395,8 +395,11 @@ def test_the_mapper_that_registers_last_has_the_protocol(
         other.stop()
 
 
-def test_registrations_without_end_are_refused(node: DmiNode, mapper: FrameworkMapper) -> None:
+def test_registrations_without_end_are_refused(
+    node: DmiNode, mapper: FrameworkMapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An answer may have a thousand devices: a mapper that registers in a circle is slowed down."""
+    monkeypatch.setattr("modules.edge.dmi.quotas.REGISTRATIONS", (0.001, 10))
     mapper.start(serves=False)
     codes = set()
     for _ in range(40):
