@@ -28,7 +28,8 @@ class PingDeadline:
 
     def __init__(self) -> None:
         self._ping: int | None = None
-        self._pinged_at = 0.0
+        self.pinged_at = 0.0
+        """When the ping was sent."""
         self._ping_end: int | None = None
         self._acknowledged = 0
         self.last_progress = 0.0
@@ -37,7 +38,7 @@ class PingDeadline:
     @property
     def extension(self) -> float:
         """Seconds by which the deadline moves."""
-        return self.last_progress - self._pinged_at
+        return self.last_progress - self.pinged_at
 
     def update(self, now: float, ping: int | None, flow: Flow, *, written: bool) -> None:
         """Take the connection's state.
@@ -50,7 +51,7 @@ class PingDeadline:
         """
         if ping != self._ping:
             self._ping, self._ping_end, self._acknowledged = ping, None, flow.acknowledged
-            self._pinged_at = self.last_progress = now
+            self.pinged_at = self.last_progress = now
         if flow.acknowledged > self._acknowledged and (self._ping_end is None or self._acknowledged < self._ping_end):
             self.last_progress = max(self.last_progress, now - flow.age)
         if self._ping_end is None and written:

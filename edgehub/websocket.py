@@ -189,9 +189,11 @@ class WebsocketLink(Link):
         settings, now = self._settings, self._clock.monotonic()
         self._check_peer(now)
         self._update_ping_deadline(now)
-        dead = self._last_read + settings.read_deadline + self._ping_deadline.extension
-        if self._check_until is not None:
-            dead = min(dead, self._check_until)
+        quiet = self._last_read + min(settings.ping_interval, settings.read_deadline / 2)
+        if now >= quiet and not self._unwritten and self._writer.open_ping is None:
+            self._write_control(self._writer.ping(now))
+            self._update_ping_deadline(now)
+        dead = self._dead()
         if now >= dead:
             hint = "the network or the cloud is gone without a word"
             raise DeadPeerError(f"nothing heard for {now - self._last_read:.1f} s", str(self._target), hint)
@@ -203,13 +205,18 @@ class WebsocketLink(Link):
             return min(dead, stuck)
         if self._writer.open_ping is not None:
             return dead
-        quiet = self._last_read + min(settings.ping_interval, settings.read_deadline / 2)
-        if now >= quiet:
-            self._write_control(self._writer.ping(now))
-            self._update_ping_deadline(now)
-            return dead
         due = self._writer.ping_due
         return quiet if due is None else min(quiet, due)
+
+    def _dead(self) -> float:
+        """Return when a peer that stays silent counts as dead. For its pong it has half of the read deadline, also if
+        the ping was late because this process stood still.
+        """
+        limit, dead = self._settings.read_deadline, self._last_read + self._settings.read_deadline
+        if self._writer.open_ping is not None:
+            dead = max(dead, self._ping_deadline.pinged_at + limit / 2)
+        dead += self._ping_deadline.extension
+        return dead if self._check_until is None else min(dead, self._check_until)
 
     def _update_ping_deadline(self, now: float) -> None:
         """Extend the read deadline while a slow network still transmits the ping."""

@@ -33,7 +33,7 @@ class Bed:
         """A new message as if from outside."""
         return Message.new(self.clock, source="test", resource=resource, operation=operation, content=content)
 
-    def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait until `condition()`; a failed assertion when it is not so within `seconds` of the runtime's time."""
         if isinstance(self.runtime, Simulation):
             assert self.runtime.scheduler.wait_until(condition, seconds), "not so in virtual time"
@@ -60,13 +60,13 @@ class Bed:
 
     def leftovers(self) -> list[str]:
         """What still runs of what was started since the bed was made."""
-        left = [str(ref) for ref in pykka.ActorRegistry.get_all() if ref not in self._actors]
+        left = []
         if isinstance(self.runtime, Simulation):
-            return left + [repr(one) for one in self.runtime.scheduler.alive()]
+            left += [repr(one) for one in self.runtime.scheduler.alive()]
         for thread in set(threading.enumerate()) - self._threads:
-            thread.join(10.0)
+            thread.join(60.0)
             left += [thread.name] if thread.is_alive() else []
-        return left
+        return left + [str(ref) for ref in pykka.ActorRegistry.get_all() if ref not in self._actors]
 
 
 class Log:

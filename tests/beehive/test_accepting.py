@@ -9,7 +9,7 @@ import pytest
 
 from beehive.accepting import accept_connection
 
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 class Listening(socket.socket):

@@ -107,7 +107,7 @@ def test_a_timer_that_fails_does_not_stop_the_real_clock(real: RealClock, caplog
     fired = threading.Event()
     real.after(0, lambda: 1 // 0)  # type: ignore[arg-type]
     real.after(0.01, fired.set)
-    assert fired.wait(5)
+    assert fired.wait(60)
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -117,7 +117,7 @@ def test_a_timer_farther_than_a_thread_can_wait_does_not_stop_the_others(real: R
     real.after(1e15, nothing)
     Bed(Threads(real)).until(lambda: real._wakes_at > 1e14)
     real.after(0.01, fired.set)
-    assert fired.wait(5)
+    assert fired.wait(60)
 
 
 def test_a_future_may_be_waited_for_longer_than_a_lock(real: RealClock) -> None:
@@ -167,7 +167,7 @@ def test_a_clock_may_be_closed_by_its_own_timer(real: RealClock) -> None:
         closed.set()
 
     real.after(0, close)
-    assert closed.wait(5)
+    assert closed.wait(60)
 
 
 def test_a_timer_is_either_fired_or_cancelled_never_both(real: RealClock) -> None:
@@ -193,10 +193,10 @@ def test_a_timer_is_either_fired_or_cancelled_never_both(real: RealClock) -> Non
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     last = threading.Event()
     real.after(0.01, last.set)
-    assert last.wait(5)
+    assert last.wait(60)
     assert counts["twice"] == 0
     assert not fired & set(both)
     assert len(fired) + counts["cancelled"] == 6 * 300
@@ -216,7 +216,7 @@ def test_two_threads_that_cancel_the_same_timer_do_not_both_win(real: RealClock)
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(5)
+            thread.join(60)
     assert sum(wins) == 200
     alarms = real._alarms
     assert alarms._cancelled == sum(alarm.function is None for _, _, alarm in alarms._heap)

@@ -82,20 +82,20 @@ def test_an_actor_of_a_fake_context_runs_in_its_simulation() -> None:
 def test_a_call_gives_the_result_of_its_function(bed: Bed) -> None:
     """On an actor of its own, which has ended afterwards."""
     before = set(pykka.ActorRegistry.get_by_class_name("_Call"))
-    assert bed.runtime.call(lambda: 6 * 7, name="product").get(timeout=10.0) == 42
+    assert bed.runtime.call(lambda: 6 * 7, name="product").get(timeout=60.0) == 42
     bed.until(lambda: set(pykka.ActorRegistry.get_by_class_name("_Call")) <= before)
 
 
 def test_a_call_gives_the_error_of_its_function(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
     """It is raised by the future and not logged; a SystemExit does not end the process either."""
     with pytest.raises(ValueError, match="no such version"):
-        bed.runtime.call(lambda: int("no such version"), name="version").get(timeout=10.0)
+        bed.runtime.call(lambda: int("no such version"), name="version").get(timeout=60.0)
 
     def leave() -> None:
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        bed.runtime.call(leave, name="leave").get(timeout=10.0)
+        bed.runtime.call(leave, name="leave").get(timeout=60.0)
     assert not caplog.records
 
 
@@ -109,7 +109,7 @@ def test_a_call_has_the_trace_context_of_its_caller(bed: Bed) -> None:
         )
     finally:
         context.span = context.trace = 0
-    assert called.get(timeout=10.0) == ("probe", 12, 7)
+    assert called.get(timeout=60.0) == ("probe", 12, 7)
 
 
 def test_calls_run_beside_each_other() -> None:
@@ -126,5 +126,5 @@ def test_calls_run_beside_each_other() -> None:
 
 def test_a_call_runs_on_a_thread_of_its_name(bed: Bed) -> None:
     """Under threads a dump shows what is called; the simulation has one thread."""
-    name = bed.runtime.call(lambda: threading.current_thread().name, name="cri version").get(timeout=10.0)
+    name = bed.runtime.call(lambda: threading.current_thread().name, name="cri version").get(timeout=60.0)
     assert name == ("cri version" if bed.real else threading.current_thread().name)

@@ -63,6 +63,6 @@ def test_counts_are_exact_when_threads_add() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert letters.counts == {DropReason.NO_MODULE: 12_000}
     assert len(letters) == 1000

@@ -146,7 +146,7 @@ def test_a_request_gets_the_answer_of_its_parent_id(bed: Bed, log: Log) -> None:
     """The answer carries the request's id, resource, source, and the request says that its sender waits."""
     hive = start(bed, log, Worker)
     question = bed.message(operation=Operation.QUERY)
-    answer = hive.request("worker", question, 5).get()
+    answer = hive.request("worker", question, 60).get()
     assert answer.content == "answer of worker"
     assert (answer.parent_id, answer.route.resource) == (question.id, question.route.resource)
     assert (answer.route.source, answer.route.operation) == ("test", Operation.RESPONSE)
@@ -166,7 +166,7 @@ def test_an_answer_from_inside_of_send_is_not_lost(bed: Bed) -> None:
 
     hive = bed.hive(outside=answer_at_once)
     hive.start()
-    future = hive.request("elsewhere", bed.message(operation=Operation.QUERY), 5)
+    future = hive.request("elsewhere", bed.message(operation=Operation.QUERY), 60)
     assert future.settled
     assert future.get().content == "at once"
 
@@ -177,7 +177,7 @@ def test_a_request_that_nobody_answers_ends_at_its_deadline(bed: Bed, log: Log) 
     begin = bed.clock.monotonic()
     with pytest.raises(RequestTimeoutError) as caught:
         hive.request("worker", bed.message("default/secret/s", Operation.QUERY), 0.05).get()
-    assert 0.05 <= bed.clock.monotonic() - begin < 5
+    assert 0.05 <= bed.clock.monotonic() - begin < 60
     assert caught.value.retryable
     assert len(hive.pending_requests) == 0
     bed.until(lambda: len(log) == 1)
@@ -189,7 +189,7 @@ def test_a_request_that_nobody_answers_ends_at_its_deadline(bed: Bed, log: Log) 
 def test_a_second_answer_and_an_unknown_one_are_counted_and_dropped(bed: Bed, log: Log) -> None:
     """The first answer counts; the second and one to nothing end in counters."""
     hive = start(bed, log, Worker)
-    assert hive.request("worker", bed.message("null/node/n", Operation.QUERY), 5).get().content == 1
+    assert hive.request("worker", bed.message("null/node/n", Operation.QUERY), 60).get().content == 1
     bed.until(lambda: hive.pending_requests.unmatched[DropReason.DOUBLE_ANSWER] == 1)
     hive.respond(bed.message().reply(bed.clock))
     assert hive.pending_requests.unmatched[DropReason.UNKNOWN_ANSWER] == 1
@@ -215,7 +215,7 @@ def test_the_same_id_waits_only_once_but_may_be_sent_again(bed: Bed, log: Log) -
         second.get()
     with pytest.raises(RequestTimeoutError):
         first.get()
-    again = hive.request("worker", question, 5)
+    again = hive.request("worker", question, 60)
     bed.until(lambda: len(log) == 2)
     hive.respond(question.reply(bed.clock, "now"))
     assert again.get().content == "now"
@@ -238,12 +238,12 @@ def test_a_module_goes_on_in_its_own_turn(bed: Bed, log: Log) -> None:
 def test_a_group_request_collects_all_answers(bed: Bed, log: Log) -> None:
     """The future has one answer of each member."""
     hive = start(bed, log, Worker, Second)
-    answers = hive.broadcast_request("workers", bed.message(operation=Operation.QUERY), 5).get()
+    answers = hive.broadcast_request("workers", bed.message(operation=Operation.QUERY), 60).get()
     assert sorted(answer.content for answer in answers) == ["answer of second", "answer of worker"]
 
 
-def test_a_group_request_with_a_silent_member_tells_what_came(bed: Bed, log: Log) -> None:
-    """At the deadline the error holds the answers that did come."""
+def test_a_group_request_with_a_silent_member_tells_what_came(log: Log) -> None:
+    """At the deadline the error holds the answers that did come. In simulation, where they come before it for sure."""
 
     class Silent(Worker):
         name = "silent"
@@ -252,10 +252,18 @@ def test_a_group_request_with_a_silent_member_tells_what_came(bed: Bed, log: Log
         def query(self, message: Message) -> None:
             self.log("silent")
 
-    hive = start(bed, log, Worker, Silent)
-    with pytest.raises(RequestTimeoutError) as caught:
-        hive.broadcast_request("workers", bed.message(operation=Operation.QUERY), 1.0).get()
-    assert [answer.content for answer in caught.value.answers] == ["answer of worker"]
+    with Harness() as bee:
+        bee.add(Worker, log)
+        bee.add(Silent, log)
+        bee.start()
+        question = bee.message("default/pod/a", Operation.QUERY)
+        with pytest.raises(RequestTimeoutError) as caught:
+            bee.hive.broadcast_request("workers", question, 1.0).get()
+        assert [answer.content for answer in caught.value.answers] == ["answer of worker"]
+
+
+def test_a_group_request_to_nobody_fails_at_once(bed: Bed, log: Log) -> None:
+    hive = start(bed, log, Worker)
     with pytest.raises(UndeliverableError):
         hive.broadcast_request("nobody", bed.message(operation=Operation.QUERY), 3600).get()
 
@@ -269,7 +277,7 @@ def test_an_actor_of_a_module_may_wait_for_an_answer(bed: Bed, log: Log) -> None
             self.hive, self.log = hive, log
 
         def on_receive(self, message: Message) -> None:
-            self.log(self.hive.request("worker", message, 5).get().content)
+            self.log(self.hive.request("worker", message, 60).get().content)
 
     class Owner(Module):
         name = "owner"
@@ -300,7 +308,7 @@ def test_several_hives_in_one_process_do_not_meet(bed: Bed) -> None:
     bed.until(lambda: all(len(log) for log in logs))
     assert [log.entries for log in logs] == [[("worker", 0)], [("worker", 1)]]
     question = bed.message("default/secret/s", Operation.QUERY)
-    waiting = hives[0].request("worker", question, 5)
+    waiting = hives[0].request("worker", question, 60)
     hives[1].respond(question.reply(bed.clock))
     assert not waiting.settled
     assert hives[1].pending_requests.unmatched == {DropReason.UNKNOWN_ANSWER: 1}

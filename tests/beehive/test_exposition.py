@@ -136,5 +136,5 @@ def test_collectors_may_be_registered_while_another_thread_reads() -> None:
     reader.start()
     for _ in range(500):
         registry.register(Families(family))
-    reader.join(20)
+    reader.join(60)
     assert registry.text() == family.text() * 500

@@ -41,7 +41,7 @@ def test_a_command_waits_for_room_and_then_gives_up(bed: Bed) -> None:
     begin = bed.clock.monotonic()
     with pytest.raises(InboxFullError, match="small") as caught:
         inbox.put("c")
-    assert 0.1 <= bed.clock.monotonic() - begin < 5
+    assert 0.1 <= bed.clock.monotonic() - begin < 60
     assert caught.value.retryable
     assert drained(inbox) == ["a", "b"]
 
@@ -267,7 +267,7 @@ def test_deferred_commands_of_many_threads_all_arrive() -> None:
 
     def finish() -> None:
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
         inbox.put_urgent("end")
 
     last = threading.Thread(target=finish)
@@ -275,7 +275,7 @@ def test_deferred_commands_of_many_threads_all_arrive() -> None:
         thread.start()
     while (item := inbox.get()) != "end":
         taken.append(item)
-    last.join(10)
+    last.join(60)
     taken += drained(inbox)
     assert Counter(taken + given_up.entries) == Counter((who, number) for who in range(8) for number in range(300))
     assert len(inbox._deferred) == 0
@@ -300,7 +300,7 @@ def test_threads_that_press_into_a_small_inbox_lose_nothing() -> None:
     begin.wait()
     taken = [inbox.get() for _ in range(producers * each)]
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert inbox.empty()
     for producer in range(producers):
         assert [number for who, number in taken if who == producer] == list(range(each))
@@ -332,7 +332,7 @@ def test_threads_that_write_states_leave_each_newest() -> None:
             assert number > newest.get(producer, -1)
             newest[producer] = number
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     drained(inbox)
     assert (len(inbox._states), len(inbox._telemetry)) == (0, 0)
     runtime.close()
@@ -361,6 +361,6 @@ def test_items_put_during_a_close_are_refused_exactly_once(closer_first: bool) -
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         assert Counter(refused.entries) == Counter((producer, number) for producer in range(4) for number in range(100))
     runtime.close()

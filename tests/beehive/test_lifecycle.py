@@ -292,16 +292,16 @@ def test_an_actor_that_has_ended_refuses_questions(bed: Bed, log: Log) -> None:
     running = bed.runtime.start(Child, log)
     reference = running.ref
     assert reference.ask("hello") == "hello"
-    assert running.stop(5)
+    assert running.stop(60)
     with pytest.raises(pykka.ActorDeadError):
         reference.ask("hello")
     late = bed.runtime.future()
     reference.actor_inbox.put(pykka._envelope.Envelope("after the end", late))
     with pytest.raises(pykka.ActorDeadError):
-        late.get(timeout=30)
+        late.get(timeout=60)
     second_stop = bed.runtime.future()
     reference.actor_inbox.put(pykka._envelope.Envelope(pykka.messages._ActorStop(), second_stop))
-    assert second_stop.get(timeout=30) is None
+    assert second_stop.get(timeout=60) is None
 
 
 def test_an_actor_cannot_be_made_without_a_runtime(log: Log) -> None:
@@ -317,11 +317,11 @@ def test_starting_leaves_no_class_behind(bed: Bed, log: Log) -> None:
     for _ in range(20):
         running = bed.runtime.start(Child, log)
         classes.append(weakref.ref(running.ref.actor_class))
-        assert running.stop(5)
+        assert running.stop(60)
         del running
     for thread in threading.enumerate():
         if thread.name == "Child":
-            thread.join(30)
+            thread.join(60)
     gc.collect()
     assert sum(reference() is not None for reference in classes) <= 1
 

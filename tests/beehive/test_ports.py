@@ -12,12 +12,13 @@ import pytest
 from beehive import ports
 from beehive.files.advice import advice
 from beehive.ports import ListenError, holder, listen_hint, told_why
+from tests.support.ports import free_port
 
 
 def test_the_holder_of_a_port_is_named() -> None:
     """Here it is this process; the setting that chooses another port is named, too."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         assert holder(port).startswith(f"process {os.getpid()} (")
         words = rf"127.0.0.1:{port} .*process {os.getpid()} .*--listen chooses another"
         with pytest.raises(ListenError, match=words), told_why("127.0.0.1", port, "--listen"):

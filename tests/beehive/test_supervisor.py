@@ -274,10 +274,23 @@ def test_a_restart_is_not_begun_after_the_stop(log: Log) -> None:
 
 def test_a_failure_while_stopping_does_not_hold_the_stop(bed: Bed, log: Log) -> None:
     """What fails among the messages before the stop ends the module; the rest become dead letters."""
-    hive = fragile_hive(bed, log)
+    gate = bed.runtime.future()
+
+    class Held(Fragile):
+        @handles(ResourceType.NODE)
+        def hold(self, message: Message) -> None:
+            gate.get()
+
+    hive = bed.hive()
+    hive.add(Held, log)
+    hive.start()
+    hive.send("fragile", bed.message("null/node/n"))
     hive.send("fragile", bed.message("default/secret/s", content="once"))
     hive.send("fragile", bed.message(content="behind"))
-    hive.stop(5)
+    stopped = bed.runtime.call(lambda: hive.stop(60), name="stop")
+    bed.until(lambda: hive.slot("fragile")._stopping)
+    gate.set()
+    stopped.get(timeout=60)
     assert hive.readiness()["fragile"].state is State.STOPPED
     assert "behind" not in log.entries
     assert hive.dead_letters.counts == {DropReason.STOPPED: 2}

@@ -260,7 +260,7 @@ def test_counts_of_many_threads_are_exact() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     for hive in hives:
         hive.stop()
     runtime.close()

@@ -192,7 +192,7 @@ def test_threads_keep_their_courses_apart(tape: Tape) -> None:
     hive.start()
     for _ in range(50):
         question = Message.new(runtime.clock, source="test", resource="a/b/c", operation="question")
-        hive.request("second", question, 10).get()
+        hive.request("second", question, 60).get()
         hive.send("first", question.with_route(operation="handler"))
     hive.stop()
     runtime.close()

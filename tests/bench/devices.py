@@ -25,8 +25,9 @@ from tests.bench.subject import pass_time
 from tests.chaos import mqtt
 from tests.end_to_end.machine import Cloud
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.eventbus.broker import MOSQUITTO, Application, Broker, free_port
+from tests.modules.edge.eventbus.broker import MOSQUITTO, Application, Broker
 from tests.modules.processes.cloudcore.devices import People, device, model
+from tests.support.ports import free_port
 
 RATE: Final = 1000
 SECONDS: Final = 20.0

@@ -17,7 +17,7 @@ from websockets.sync.server import Server, ServerConnection, serve
 from edgehub.framing import Opcode
 from tests.edgehub.frames import next_frame
 
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 """Seconds that a test waits for what must come, on a machine that does much else."""
 
 
@@ -34,7 +34,13 @@ class LibraryCloud:
         self.frames: queue.Queue[str | bytes] = queue.Queue()
         listening = listening or socket.create_server(("127.0.0.1", 0))
         self._server: Server = serve(
-            self._serve, sock=listening, max_size=None, compression="deflate", ssl=context, close_timeout=0.5
+            self._serve,
+            sock=listening,
+            max_size=None,
+            compression="deflate",
+            ssl=context,
+            close_timeout=0.5,
+            open_timeout=TIMEOUT,
         )
         self._thread = threading.Thread(target=self._server.serve_forever, name="cloud")
         self._thread.start()

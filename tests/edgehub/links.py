@@ -2,28 +2,22 @@
 
 import queue
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from beehive import RealClock
 from edgehub.errors import LinkError
 from edgehub.link import Link
 from edgehub.settings import EdgeHubSettings
-from tests.edgehub.clouds import TIMEOUT
+from edgehub.websocket import WebsocketLink
+from tests.edgehub.clouds import TIMEOUT, ScriptedCloud, ScriptedConnection
 
 
 def settings(port: int = 1, **changes: object) -> EdgeHubSettings:
     """Settings for a cloud on this machine."""
     fields: dict[str, object] = {"url": f"ws://127.0.0.1:{port}/p/edge-1/events", "node": "edge-1", "project": "p"}
     return EdgeHubSettings(**{**fields, **changes})  # type: ignore[arg-type]
-
-
-class Ahead(RealClock):
-    """The machine's clock, which the test puts ahead."""
-
-    seconds = 0.0
-
-    def monotonic(self) -> float:
-        return RealClock.monotonic() + self.seconds
 
 
 class RunningLink:
@@ -91,3 +85,15 @@ class RunningLink:
 
     def _run(self) -> None:
         self.end = self.link.run(self)
+
+
+@contextmanager
+def linked(clock: RealClock | None = None, **changes: object) -> Iterator[tuple[RunningLink, ScriptedConnection]]:
+    """A link that is up, and the cloud's end of it."""
+    with (
+        ScriptedCloud() as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port, **changes), clock or RealClock())) as running,
+    ):
+        connection = cloud.accept()
+        running.wait_open()
+        yield running, connection

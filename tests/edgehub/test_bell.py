@@ -12,7 +12,7 @@ from beehive import RealClock
 from edgehub.transport import Transport
 from edgehub.upgrade import Target
 
-LONG = 20.0
+LONG = 60.0
 """Seconds that nobody waits who is woken."""
 
 _clock = RealClock()

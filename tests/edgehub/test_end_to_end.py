@@ -69,8 +69,11 @@ def node(port: int, **changes: Any) -> Iterator[Node]:
     finally:
         made.hive.stop()
         made.hive.clock.close()
-    left = [thread.name for thread in set(threading.enumerate()) - before if not thread.name.startswith("Thread-")]
-    assert not [name for name in left if name != "cloud"], left
+    started = set(threading.enumerate()) - before
+    own = [thread for thread in started if thread.name != "cloud" and not thread.name.startswith("Thread-")]
+    for thread in own:
+        thread.join(TIMEOUT)
+    assert not [thread.name for thread in own if thread.is_alive()]
 
 
 def test_a_node_joins_with_a_keepalive_first_and_acknowledges_an_object() -> None:
@@ -125,8 +128,7 @@ def test_a_link_cut_again_and_again_comes_back_and_loses_nothing(how: str) -> No
 
 def test_a_cloud_that_comes_later_is_found() -> None:
     """The node is started first; nothing listens yet."""
-    with ScriptedCloud() as cloud:
-        port = cloud.port
+    port = free_port()
     with node(port) as joined:
         while joined.counters.ends["dial"] < 2:
             threading.Event().wait(0.01)

@@ -48,10 +48,10 @@ def test_a_message_without_room_waits_for_it() -> None:
     begin = runtime.clock.monotonic()
     thread.start()
     flight.leave("a")
-    assert entered.wait(10)
+    assert entered.wait(60)
     thread.join()
     assert flight.bytes == 100
-    assert runtime.clock.monotonic() - begin < 10
+    assert runtime.clock.monotonic() - begin < 60
     runtime.clock.close()
 
 

@@ -1,7 +1,6 @@
 """News of the network: what the kernel sends, what of it matters, the socket itself, and a real cable."""
 
 import ctypes
-import itertools
 import os
 import queue
 import shutil
@@ -196,7 +195,6 @@ def test_the_devices_of_the_default_routes_are_read(tmp_path: Path) -> None:
     assert default_devices(tmp_path) == {index for index, _ in others}
 
 
-_numbers = itertools.count()
 _MAY = os.geteuid() == 0 and shutil.which("ip") is not None
 
 
@@ -206,7 +204,7 @@ def ip(*arguments: str) -> None:
 
 
 _NETWORK = "198.51.100"
-"""Of the range for documentation (RFC 5737). Each process of tests has four addresses of it."""
+"""Of the range for documentation (RFC 5737). Each cable has four addresses of it."""
 
 
 class Cable(NamedTuple):
@@ -223,21 +221,27 @@ class Cable(NamedTuple):
 
 @contextmanager
 def cable() -> Iterator[Cable]:
-    """A cable of the test's own."""
-    number = f"{os.getpid() % 1_000_000}x{next(_numbers)}"
-    first = os.getpid() % 64 * 4
-    node, cloud = f"{_NETWORK}.{first + 1}", f"{_NETWORK}.{first + 2}"
-    space, here, there = (f"{kind}{number}" for kind in ("edgehub", "ehn", "ehc"))
-    try:
-        ip("netns", "add", space)
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no network namespaces here: {error.stderr!r}")
+    """A cable of the test's own: the name of its namespace is taken by nobody else on this machine."""
+    for number in range(64):
+        space, here, there = (f"{kind}{number}" for kind in ("edgehub", "ehn", "ehc"))
+        try:
+            ip("netns", "add", space)
+        except subprocess.CalledProcessError as error:
+            if b"File exists" not in error.stderr:
+                pytest.skip(f"no network namespaces here: {error.stderr!r}")
+        else:
+            break
+    else:
+        pytest.fail("64 cables are left over: ip netns list")
+    node, cloud = f"{_NETWORK}.{number * 4 + 1}", f"{_NETWORK}.{number * 4 + 2}"
     try:
         ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", space)
         ip("-n", space, "address", "add", f"{cloud}/30", "dev", there)
         ip("-n", space, "link", "set", there, "up")
         yield Cable(here, space, node, cloud)
     finally:
+        # The kernel ends a namespace later, and its devices with it; the next cable may have the same names.
+        subprocess.run(["ip", "link", "del", here], check=False, capture_output=True)
         ip("netns", "del", space)
 
 

@@ -12,9 +12,10 @@ from edgehub.testing import MemoryLink
 from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
 from tests.edgehub.beds import Bed
 from tests.edgehub.clouds import TIMEOUT, ScriptedCloud
-from tests.edgehub.links import Ahead, RunningLink, settings
+from tests.edgehub.links import RunningLink, settings
 from tests.edgehub.messages import message
 from tests.end_to_end.processes import wait_until
+from tests.support.clocks import Ahead
 
 
 class Network:

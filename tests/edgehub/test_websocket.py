@@ -3,8 +3,6 @@
 import gc
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,25 +17,11 @@ from edgehub.errors import (
     UpgradeError,
 )
 from edgehub.framing import Opcode, close_payload
-from edgehub.ping_deadline import Flow
-from edgehub.transport import Transport
 from edgehub.websocket import WebsocketLink
-from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud, ScriptedConnection
-from tests.edgehub.links import Ahead, RunningLink, settings
+from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud
+from tests.edgehub.links import RunningLink, linked, settings
 
 MEBIBYTE = 1 << 20
-
-
-@contextmanager
-def linked(clock: RealClock | None = None, **changes: object) -> Iterator[tuple[RunningLink, ScriptedConnection]]:
-    """A link that is up, and the cloud's end of it."""
-    with (
-        ScriptedCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port, **changes), clock or RealClock())) as running,
-    ):
-        connection = cloud.accept()
-        running.wait_open()
-        yield running, connection
 
 
 def test_the_handshake_says_who_the_node_is() -> None:
@@ -165,56 +149,6 @@ def test_a_close_frame_is_answered_and_its_code_told() -> None:
         assert connection.ended()
     assert isinstance(end, PeerClosedError)
     assert end.code == 1001
-
-
-def test_a_silent_cloud_is_pinged_and_then_taken_for_dead() -> None:
-    """Half open: the connection stands, nobody is there."""
-    with linked(ping_interval=0.1, read_deadline=2.0) as (running, connection):
-        assert connection.frame()[0] is Opcode.PING
-        end = running.wait_end()
-    assert isinstance(end, DeadPeerError)
-    assert "nothing heard" in str(end)
-
-
-def test_a_cloud_that_a_slow_network_has_not_asked_yet_is_not_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as the network takes something of what is before the ping."""
-    looks: list[None] = []
-
-    def flow(_transport: Transport) -> Flow:
-        looks.append(None)
-        return Flow(acknowledged=min(len(looks), 5), unacknowledged=MEBIBYTE)
-
-    monkeypatch.setattr(Transport, "flow", flow)
-    with linked(ping_interval=0.1, read_deadline=0.3) as (running, _):
-        end = running.wait_end()
-    assert isinstance(end, DeadPeerError)
-    assert len(looks) > 5
-
-
-def test_a_quiet_cloud_that_answers_pings_stays_linked() -> None:
-    """KubeEdge's cloud says nothing by itself."""
-    with linked(ping_interval=0.02, read_deadline=60.0) as (running, connection):
-        for _ in range(30):
-            opcode, payload = connection.frame()
-            assert opcode is Opcode.PING
-            connection.send(Opcode.PONG, payload)
-        assert running.end is None
-
-
-def test_a_deadline_shorter_than_the_ping_interval_still_leaves_time_for_a_ping() -> None:
-    """Or every quiet cloud would be taken for dead."""
-    clock = Ahead()
-    with linked(clock, ping_interval=240.0, read_deadline=120.0) as (running, connection):
-        for _ in range(3):
-            assert isinstance(running.link, WebsocketLink)
-            clock.seconds += 61.0
-            running.link._transport.ring()
-            opcode, payload = connection.frame()
-            assert opcode is Opcode.PING
-            connection.send(Opcode.PONG, payload)
-            connection.send(Opcode.TEXT, b"{}")
-            running.frame()
-        assert running.end is None
 
 
 def test_a_cloud_that_stops_reading_is_taken_for_dead() -> None:

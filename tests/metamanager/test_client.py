@@ -190,7 +190,7 @@ def test_questions_in_turns_get_values_or_errors_in_the_modules_turn() -> None:
 def test_a_worker_waits_for_real(tmp_path: Path) -> None:
     """On threads, with a real file: create, get and list."""
     with threads(tmp_path / "edgecore.db") as hive:
-        meta = MetaClient(hive, seconds=10)
+        meta = MetaClient(hive, seconds=60)
         tell_connected(hive)
         assert meta.create(ResourceType.NODE, "", "n", THING) == THING
         assert meta.get(ResourceType.CONFIGMAP, "default", "a") == THING

@@ -162,7 +162,7 @@ def test_the_printed_statements_are_those_of_the_schema() -> None:
 def loaded_after(code: str) -> set[str]:
     """Which modules of SQLAlchemy a fresh Python has loaded after running some code."""
     script = f"{code}\nimport sys; print(*(name for name in sys.modules if name.startswith('sqlalchemy')))"
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
     return set(done.stdout.split())
 
 

@@ -72,4 +72,4 @@ class PrivatePostgresql:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [*self._as, str(self._programs / program), f"--pgdata={self._directory}/data", *arguments]
-        subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=60)
+        subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=240)

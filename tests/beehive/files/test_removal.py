@@ -11,23 +11,19 @@ from pathlib import Path
 import pytest
 
 from beehive.files.removal import remove_tree
-from tests.beehive.files.trees import make_deep
+from tests.beehive.files.trees import make_deep, open_below
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting and becoming another user need root")
-
-
-def _open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
 @pytest.mark.parametrize("depth", [1, 15, 16, 17, 33, 2500])
 def test_a_tree_of_any_depth_goes(tmp_path: Path, depth: int) -> None:
     """`shutil.rmtree` ends with RecursionError from a depth of 1,000; a path may have 4,096 bytes."""
-    top, before = tmp_path / "top", _open_descriptors()
+    top = tmp_path / "top"
     make_deep(top, depth, name="d" * 20)
     remove_tree(top)
     assert list(tmp_path.iterdir()) == []
-    assert _open_descriptors() == before
+    assert open_below(tmp_path) == 0
 
 
 def test_a_wide_and_deep_tree_goes(tmp_path: Path) -> None:

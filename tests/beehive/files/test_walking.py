@@ -1,6 +1,5 @@
 """Everything in a tree is found, whatever its shape, with little memory and few descriptors."""
 
-import os
 import shutil
 import tracemalloc
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from beehive.files import walking
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
-from tests.beehive.files.trees import make_deep
+from tests.beehive.files.trees import make_deep, open_below
 
 
 def _names(top: Path) -> list[str]:
@@ -45,9 +44,8 @@ def test_all_is_found_once(tmp_path: Path, names: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(walking, "_NAMES", names)
     monkeypatch.setattr(walking, "_LEAST_NAMES", 0 if names == 0 else 1024)
     expected = _tree(tmp_path / "top")
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     assert _names(tmp_path / "top") == expected
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert open_below(tmp_path) == 0
 
 
 def test_a_deep_tree_takes_no_memory_and_few_descriptors(tmp_path: Path) -> None:
@@ -64,13 +62,12 @@ def test_a_deep_tree_takes_no_memory_and_few_descriptors(tmp_path: Path) -> None
 
 def test_a_walk_that_is_closed_early_leaves_no_descriptor_open(tmp_path: Path) -> None:
     _tree(tmp_path / "top")
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     walk = Walk(tmp_path / "top")
     for _, _ in zip(walk, range(200), strict=False):
         pass
-    assert len(os.listdir("/proc/self/fd")) > before  # noqa: PTH208
+    assert open_below(tmp_path) > 0
     walk.close()
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert open_below(tmp_path) == 0
 
 
 def test_a_directory_that_was_moved_meanwhile_is_not_walked_at_its_old_place(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from beehive.clock import RealClock
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, perform
 from beehive.http.forwarding import from_wire, passed_on, to_wire
+from tests.support.clocks import Ahead
 from tests.support.http_application import HttpApplication, raw_server
 from tests.support.ports import free_port
 
@@ -14,10 +15,12 @@ CLOCK = RealClock()
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 
-def call(port: int, method: str = "GET", body: bytes = b"", seconds: float = 30.0, most: int = 1000) -> HttpReply:
+def call(
+    port: int, method: str = "GET", body: bytes = b"", seconds: float = 60.0, clock: RealClock = CLOCK
+) -> HttpReply:
     """Call a server on this machine."""
     request = HttpCall(method, "127.0.0.1", port, "/a?b=1", (("X-Mine", "1"),), body)
-    return perform(request, CLOCK, seconds=seconds, most_bytes=most)
+    return perform(request, clock, seconds=seconds, most_bytes=1000)
 
 
 def test_a_call_and_its_response() -> None:
@@ -46,15 +49,27 @@ def test_a_refused_connection_says_that_nothing_was_sent() -> None:
 
 
 def test_a_server_that_stalls_ends_with_the_time() -> None:
-    """Also one that sends a byte now and then: the time is for all of it."""
-
     def stall(connection: socket.socket) -> None:
-        connection.sendall(HEAD[:20])
-        connection.recv(65536)
-        connection.recv(65536)
+        while connection.recv(65536):
+            pass
 
     with raw_server(stall) as port, pytest.raises(CallFailedError) as caught:
         call(port, seconds=0.2)
+    assert caught.value.timed_out
+
+
+def test_a_server_that_sends_a_byte_now_and_then_ends_with_the_time() -> None:
+    """It is for all of the response."""
+    clock = Ahead()
+
+    def stall(connection: socket.socket) -> None:
+        connection.recv(65536)
+        clock.seconds = 60.0
+        connection.sendall(HEAD[:1])
+        connection.recv(65536)
+
+    with raw_server(stall) as port, pytest.raises(CallFailedError) as caught:
+        call(port, seconds=60.0, clock=clock)
     assert (caught.value.sent, caught.value.timed_out) == (True, True)
 
 

@@ -11,7 +11,7 @@ import grpc
 
 from protos.dmi.v1beta1 import api_pb2 as dmi
 
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 MANAGER = "/v1beta1.DeviceManagerService/"
 MAPPER = "v1beta1.DeviceMapperService"
 
@@ -26,7 +26,8 @@ def omissions(device: dmi.Device) -> list[str]:
 
 
 class FrameworkMapper:
-    """A mapper; its service begins after the answer to its registration only.
+    """A mapper; its service begins after the answer to its registration only. Its socket is there before it: edgecore
+    gives a real one half a second for that, which a busy machine does not have.
 
     Args:
         directory: of its socket.
@@ -57,13 +58,14 @@ class FrameworkMapper:
         self.devices.clear()
         with grpc.insecure_channel(f"unix:{self.edgecore}") as channel:
             grpc.channel_ready_future(channel).result(timeout=TIMEOUT)
+        server = self._listen() if serves else None
         answer = self.register()
         for model in answer.modelList:
             self.models[f"{model.namespace}/{model.name}"] = model
         for device in answer.deviceList:
             self._begin(device)
-        if serves:
-            self.serve()
+        if server is not None:
+            server.start()
         return answer
 
     def register(self, *, with_data: bool = True) -> dmi.MapperRegisterResponse:
@@ -106,13 +108,16 @@ class FrameworkMapper:
             return made(request, timeout=seconds)
 
     def serve(self) -> None:
-        """Open its socket."""
+        """Open its socket, and serve."""
+        self._listen().start()
+
+    def _listen(self) -> grpc.Server:
         self.socket.unlink(missing_ok=True)
-        self._server = grpc.server(ThreadPoolExecutor(4))
+        server = self._server = grpc.server(ThreadPoolExecutor(4))
         handlers = {name: self._handler(name) for name in _HANDLED}
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(MAPPER, handlers),))
-        self._server.add_insecure_port(f"unix:{self.socket}")
-        self._server.start()
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(MAPPER, handlers),))
+        server.add_insecure_port(f"unix:{self.socket}")
+        return server
 
     def stop(self) -> None:
         """End the process."""

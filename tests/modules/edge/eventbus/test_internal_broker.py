@@ -19,8 +19,9 @@ from modules.edge.eventbus.internal_broker import DATA, PASSWORDS, InternalBroke
 from modules.edge.eventbus.module import EventBusSettings
 from modules.edge.eventbus.session import BrokerSettings
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.eventbus.broker import TIMEOUT, Application, Broker, free_port, needs_mosquitto
+from tests.modules.edge.eventbus.broker import TIMEOUT, Application, Broker, needs_mosquitto
 from tests.modules.edge.eventbus.node import Node
+from tests.support.ports import free_port
 
 pytestmark = needs_mosquitto
 WORD = "open sesame"

@@ -195,7 +195,7 @@ def test_a_mapper_that_waits_for_edgecore(tmp_path: Path, bench: Bench) -> None:
     try:
         directory.mkdir()
         node.start()
-        wait_until(lambda: node.counters.registrations == 1, "the mapper has registered")
+        wait_until(lambda: node.counters.registrations >= 1, "the mapper has registered")
     finally:
         mapper.stop()
         thread.join(TIMEOUT)

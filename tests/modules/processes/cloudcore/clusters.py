@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
+from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply, Get
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
+from tests.support.ports import free_port
+
+_NEVER_RENEWED: Final = LeaseSettings(period=3600.0)
+"""With a renewal, as after ten seconds, the cluster would be one more cloudcore with duties; a real one is none."""
 
 
 class Cluster:
@@ -27,17 +32,17 @@ class Cluster:
         (directory / "core").mkdir()
         write_token_file(directory / "tokens.csv")
         self._tls = TlsConfig(directory=directory / "tls", https_port=0)
-        self._port = 0
+        self._port = free_port()
         self.cluster = self.start_cluster()
         self.core = self.start_core()
 
     def start_cluster(self) -> Stub:
-        """Starts the cluster, after the first time on the same port."""
+        """Starts the cluster, always on the same port."""
         directory = self._directory / "cluster"
         tokens = self._directory / "tokens.csv"
-        stub = Stub(directory, tls=self._tls, secure_port=self._port, token_auth_file=tokens, database=self._database)
+        options = {"tls": self._tls, "secure_port": self._port, "token_auth_file": tokens, "lease": _NEVER_RENEWED}
+        stub = Stub(directory, database=self._database, **options)
         self.cluster = stub.__enter__()
-        self._port = stub.core.api_port
         return stub
 
     @property

@@ -10,7 +10,7 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.router.rules import endpoint
 
 GROUP = "/apis/rules.kubeedge.io/v1"
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 Json = dict[str, Any]
 
 

@@ -18,7 +18,7 @@ from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.control_client import ControlClient
 from modules.processes.cloudcore.process import CloudCore
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 CLOCK = RealClock()
 
 
@@ -106,6 +106,12 @@ def edge_at(host: str, port: int, name: str = "n1", context: ssl.SSLContext | No
     headers = {"node_id": name, "project_id": "e632", "ConnectionUse": "msg"}
     url = f"{'wss' if context else 'ws'}://{host}:{port}/e632/{name}/events"
     with connect(
-        url, ssl=context, additional_headers=headers, compression=None, max_size=None, close_timeout=1
+        url,
+        ssl=context,
+        additional_headers=headers,
+        compression=None,
+        max_size=None,
+        close_timeout=1,
+        open_timeout=DEADLINE,
     ) as connection:
         yield Edge(connection)

@@ -157,7 +157,7 @@ def test_until_the_cluster_has_answered_cloudcore_is_not_ready(both: Cluster) ->
         edge.send(Message.new(CLOCK, source="edged", group="meta", resource="null/node/n1", operation="query"))
         both.start_cluster()
         assert edge.receive().content_as(dict)["Err"]["ErrStatus"]["code"] == 404
-    assert both.core.client.request("GET", "/readyz")[0] == 200
+    wait_until(lambda: both.core.client.request("GET", "/readyz")[0] == 200, "all kinds are listed")
 
 
 def test_while_the_cluster_is_away_nodes_stay_and_then_get_what_has_changed(both: Cluster) -> None:

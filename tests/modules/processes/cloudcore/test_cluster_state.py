@@ -17,7 +17,7 @@ from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.deployment import of_kind
 from tests.modules.processes.cloudcore.stubs import Edge, Stub
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 requests = test_rights.requests
 
 

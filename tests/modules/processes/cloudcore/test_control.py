@@ -27,7 +27,7 @@ def test_who_watches_and_does_not_read_does_not_keep_it_from_stopping(tmp_path: 
         control._subscriptions.publish(ObjectChanged("ADDED", {"kind": "Pod", "metadata": {"name": "web"}}))
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(tmp_path / "control"))
-        hive.stop(5)
+        hive.stop(60)
     assert not (tmp_path / "control").exists()
     waiting, ended = slow.take()
     assert (len(waiting), ended) == (WAITING, True)

@@ -17,7 +17,7 @@ from tests.modules.cloud.objects import node, pod
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Edge, Stub, acknowledged, edge_at
 from tests.modules.processes.cloudcore.test_cli import Running
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def test_sigterm_ends_connections_with_a_close_frame(tmp_path: Path) -> None:
                 end = the_end(edge)
                 assert end.rcvd is not None
                 assert (end.rcvd.code, end.rcvd.reason) == (1001, "cloudcore is stopping")
-        running.process.communicate(timeout=60)
+        running.process.communicate(timeout=120)
         assert running.process.returncode == 0
     finally:
         if running.process.poll() is None:

@@ -48,7 +48,7 @@ class Battlefield:
 @pytest.fixture
 def field(tmp_path: Path) -> Iterator[Battlefield]:
     with Stub(tmp_path, tls=TlsConfig(directory=tmp_path / "tls", https_port=0)) as stub:
-        jwt = stub.client.token(60.0).partition(".")[2]
+        jwt = stub.client.token(3600.0).partition(".")[2]
         joining = Joining(stub, tmp_path)
         contexts = [
             joining.certificate(name, joining.context(), Authorization=f"Bearer {jwt}") for name in ("n1", "n2")

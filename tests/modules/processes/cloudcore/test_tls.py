@@ -60,7 +60,7 @@ def stub(tmp_path: Path) -> Iterator[Stub]:
 
 def test_a_token_is_all_that_a_node_needs(stub: Stub, tmp_path: Path) -> None:
     """CA, hash, certificate, link, registration, the CA again over the link, and the next certificate."""
-    digest, _, jwt = stub.client.token(60.0).partition(".")
+    digest, _, jwt = stub.client.token(3600.0).partition(".")
     joining = Joining(stub, tmp_path)
     assert hashlib.sha256(joining.authority).hexdigest() == digest
     assert joining.get("/node/n1", joining.context()) == (404, b"Node not found")
@@ -79,7 +79,7 @@ def test_a_restarted_cloudcore_knows_its_nodes(tmp_path: Path) -> None:
     """The authority and with it certificates and tokens outlive the process."""
     tls = TlsConfig(directory=tmp_path / "tls", https_port=0)
     with Stub(tmp_path, tls=tls) as first:
-        jwt = first.client.token(60.0).partition(".")[2]
+        jwt = first.client.token(3600.0).partition(".")[2]
         having = Joining(first, tmp_path).certificate(
             "n1", Joining(first, tmp_path).context(), Authorization=f"Bearer {jwt}"
         )

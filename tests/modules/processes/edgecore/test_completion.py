@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from modules.processes.edgecore import completion_values
 from modules.processes.edgecore.completion import SHELLS
 from modules.processes.edgecore.completion_values import Values
 
@@ -70,6 +71,15 @@ def served(tmp_path: Path) -> Iterator[Path]:
         thread.join()
 
 
+PATIENT = """
+import runpy, sys
+from modules.processes.edgecore import completion
+completion.SECONDS = 60.0
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+"""Runs a program that waits longer for an answer than a person would who presses Tab: the machine may be busy."""
+
+
 def offered(program: str, line: str, directory: Path) -> list[str]:
     """Return what is offered at the end of a line."""
     output = directory / "offered"
@@ -77,9 +87,8 @@ def offered(program: str, line: str, directory: Path) -> list[str]:
         **os.environ, "_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(output), "_ARGCOMPLETE_IFS": "\n",
         "COMP_LINE": line, "COMP_POINT": str(len(line.encode())), "COMP_TYPE": "9",
     }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", f"modules.processes.{program}"], env=environment, capture_output=True, check=False
-    )
+    command = [sys.executable, "-c", PATIENT, f"modules.processes.{program}"]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     return sorted(each.strip() for each in output.read_text().split("\n") if each.strip())
 
@@ -136,8 +145,9 @@ def test_keys_of_the_database(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def values(served: Path) -> Values:
-    """Completers that ask the server."""
+def values(served: Path, monkeypatch: pytest.MonkeyPatch) -> Values:
+    """Completers that ask the server, and wait for it."""
+    monkeypatch.setattr(completion_values, "SECONDS", 60.0)
     return Values(lambda _chosen: served / "edged" / "edged.sock", "/pods")
 
 

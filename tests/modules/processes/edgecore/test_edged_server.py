@@ -43,7 +43,7 @@ def served(config: EdgeCoreConfig, owners: Iterable[Route] = ()) -> Iterator[Non
 
 def ask(connection: socket.socket, path: str, *headers: str) -> int:
     with connection:
-        connection.settimeout(10)
+        connection.settimeout(60)
         connection.sendall("\r\n".join([f"GET {path} HTTP/1.0", *headers, "", ""]).encode())
         return int(connection.recv(1000).split()[1])
 

@@ -17,6 +17,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig, load
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.join import CloudAddress, advice_on, joined
 from tests.edgehub.certificates.authority import NODE, Authority, CertificateServer
+from tests.support.ports import free_port
 
 
 @pytest.fixture
@@ -190,8 +191,7 @@ def test_advice(cause: OSError, text: str, words: str) -> None:
 
 def test_nobody_listens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One line, with what to look at, and nothing is written."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"https://127.0.0.1:{free.getsockname()[1]}"
+    url = f"https://127.0.0.1:{free_port()}"
     token = Authority().token()
     fixed = ["--cloud", "127.0.0.1", "--http-server", url, "--token", token]
     assert cli.main(["join", *fixed, "--root", str(tmp_path / "n")]) == ExitCode.NOT_JOINED

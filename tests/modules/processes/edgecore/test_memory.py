@@ -34,7 +34,7 @@ def test_threads_share_an_arena(argument: str, *, one: bool) -> None:
     command = [sys.executable, "-c", _PROGRAM, argument]
     environment = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
     done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=60, check=True
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120, check=True
     )
     assert (done.stderr.count("Arena ") == 1) is one
 
@@ -58,7 +58,7 @@ print(resident_bytes() - before)
 def test_texts_that_are_gone_leave_no_holes() -> None:
     """One in twenty is kept: 3 MB of 60."""
     command = [sys.executable, "-c", _HOLES, "told"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=True)
     assert int(done.stdout) < 8_000_000
 
 

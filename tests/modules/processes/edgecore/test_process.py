@@ -148,8 +148,13 @@ def test_the_lock_is_not_inherited_by_what_edgecore_starts(start: Start, tmp_pat
     process = start(tmp_path / "node")
     _runs(process)
     lock = str(_config(tmp_path / "node", {}).modules.edged.root_directory / LOCK_FILE)
-    holders = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal() and _has(entry, lock)]
-    assert holders == [process.pid]
+
+    def only_it_has_it() -> bool:
+        """Also a child between fork and exec has what its parent has."""
+        holders = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal() and _has(entry, lock)]
+        return holders == [process.pid]
+
+    wait_until(only_it_has_it, "only edgecore has the lock")
 
 
 def _has(process: Path, path: str) -> bool:

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.timeout(300),  # a process of kubectl for each command
 ]
 
-_AGE: Final = re.compile(r"\b\d+[smhd](?:\d+[sm])?\b|<invalid>")
+_AGE: Final = re.compile(r"\b(?:\d+[smhdy])+\b|<invalid>")
 STATUS: Final[dict[str, Any]] = {
     "phase": "Running",
     "podIP": "192.0.2.7",

@@ -29,11 +29,11 @@ def test_kubectl_works_with_custom_resources(cloud: Cloud, tmp_path: Path) -> No
         def kubectl(*words: str) -> tuple[int, str]:
             command = ["kubectl", f"--server=http://127.0.0.1:{port}", f"--cache-dir={tmp_path / 'cache'}", *words]
             environment = {**os.environ, "KUBECONFIG": "/dev/null", "HOME": str(tmp_path)}
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=60)
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
             return done.returncode, done.stdout + done.stderr
 
         assert kubectl("apply", "-f", str(tmp_path / "crd.json"))[0] == 0
-        assert kubectl("wait", "--for=condition=Established", "crd/devices.devices.example.io", "--timeout=20s")[0] == 0
+        assert kubectl("wait", "--for=condition=Established", "crd/devices.devices.example.io", "--timeout=60s")[0] == 0
         assert "created" in kubectl("apply", "-f", str(tmp_path / "pump.json"))[1]
         assert "unchanged" in kubectl("apply", "-f", str(tmp_path / "pump.json"))[1]
         status, told = kubectl("apply", "-f", str(tmp_path / "wrong.json"))

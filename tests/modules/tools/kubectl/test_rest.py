@@ -13,6 +13,7 @@ import pytest
 from modules.tools.kubectl import rest
 from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError, UnreachableError
 from modules.tools.kubectl.rest import RestClient, path_of, status_error
+from tests.support.ports import free_port
 
 
 @contextmanager
@@ -72,8 +73,7 @@ def test_long_socket_names(tmp_path: Path) -> None:
 
 
 def test_a_tcp_address() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        address = listening.getsockname()
+    address = ("127.0.0.1", free_port())
     with pytest.raises(UnreachableError, match=f"http://127.0.0.1:{address[1]}: .*refused .is it there.."):
         RestClient(address, "is it there?").get("/")
 

@@ -16,8 +16,6 @@ from tests.support.browser import Browser, browser, why_none
 
 pytestmark = pytest.mark.skipif(bool(why_none()), reason=why_none())
 
-OPEN_SECONDS = 15.0
-"""Bound for a machine that does other things too; the figure that counts is in the bench."""
 CHOSEN = "traceView.view.chosen"
 
 Opened = Callable[[list[Event]], None]
@@ -182,9 +180,8 @@ def test_what_is_in_a_message_is_never_run(window: Browser, show: Opened) -> Non
 
 
 def test_a_hundred_thousand_messages_open(window: Browser, show: Opened) -> None:
-    """Within a generous bound, and every part of the page goes on working."""
+    """And every part of the page goes on working. How long it takes is in the bench."""
     show(list(islice(events_of(busy_node(100_000)), 100_000)))
-    assert float(window.run("return document.documentElement.dataset.ready")) < OPEN_SECONDS * 1000
     window.run("traceView.view.choose(99_999)")
     assert window.wait("document.querySelector('#list [aria-selected=true]') !== null")
     window.wait("document.getElementById('whole').textContent.length > 5")

@@ -205,7 +205,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(30) == ExitCode.OK
+        assert process.wait(120) == ExitCode.OK
 
 
 def test_documentation_is_up_to_date() -> None:

@@ -22,6 +22,7 @@ from modules.processes.edgecore.join import CloudAddress, joined
 from modules.processes.edgecore.ownership import take_root_directory
 from tests.edgehub.certificates.authority import NODE, Authority, CertificateServer, key_pem, name
 from tests.support.containerd import PrivateContainerd, reason_missing
+from tests.support.ports import free_port
 
 clock = RealClock()
 
@@ -57,7 +58,7 @@ def test_a_port_is_taken_by_a_process_with_a_name(tmp_path: Path) -> None:
     """Of its own address, or of all."""
     config = EdgeCoreConfig.embedded(tmp_path)
     edged = config.modules.edged
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", free_port())) as listening:
         kubelet = replace(edged.tailored_kubelet_config, read_only_port=listening.getsockname()[1])
         modules = replace(config.modules, edged=replace(edged, tailored_kubelet_config=kubelet))
         config = replace(config, modules=modules)

@@ -15,6 +15,7 @@ from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.forwarder import DirectPorts, PodPorts, SpdyPorts
 from modules.processes.edgecore.local.port_forward import PortPair, addresses_of, listen, port_pair
 from tests.modules.processes.edgecore.local.spdy_server import FIN, SpdyPeer, SpdySocket, accept_streams
+from tests.support.ports import free_port
 
 POD = from_value(Pod, {"spec": {"containers": [{"name": "a", "ports": [{"name": "web", "containerPort": 8080}]}]}})
 
@@ -140,7 +141,7 @@ def test_a_port_that_does_not_answer(
 
 def test_a_connection_to_this_machine() -> None:
     """For pods that have its network."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", free_port())) as server:
         answering = threading.Thread(target=_answer, args=(server,))
         answering.start()
         assert carried(DirectPorts(), server.getsockname()[1], b"hello") == (b"HELLO", [])

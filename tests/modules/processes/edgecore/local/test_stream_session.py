@@ -31,7 +31,7 @@ class Stub:
     def close(self) -> None:
         """No more connections."""
         self._server.shutdown()
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 Serve = Callable[..., Path]
@@ -100,7 +100,7 @@ def test_input_is_passed_on_and_its_end_is_said(serve: Serve) -> None:
     writer.start()
     output = Output()
     assert talk(serve(behaviour), output, reading) == CommandExit(0)
-    writer.join(10)
+    writer.join(60)
     os.close(reading)
     assert len(output.bytes[Channel.STDOUT]) == size
 
@@ -112,7 +112,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 def test_an_older_server_cannot_be_told_the_end(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     def behaviour(connection: ServerConnection) -> None:
-        assert connection.recv(10) == b"\x00x"
+        assert connection.recv(60) == b"\x00x"
         connection.send(SUCCESS)
 
     reading, writing = os.pipe()
@@ -126,7 +126,7 @@ def test_the_size_of_the_terminal_is_said_first(serve: Serve) -> None:
     heard = []
 
     def behaviour(connection: ServerConnection) -> None:
-        heard.append(connection.recv(10))
+        heard.append(connection.recv(60))
         connection.send(SUCCESS)
 
     talk(serve(behaviour), Output(), size=(91, 24))

@@ -32,6 +32,15 @@ SECONDS = 60.0
 Scenario = Callable[["Screens"], Awaitable[None]]
 
 
+async def settle(pilot: Pilot[None]) -> None:
+    """Wait until all messages are handled, and those that they lead to. `pause()` waits for an idle process, which one
+    that gets no processor time seems to be.
+    """
+    for _ in range(10):
+        await pilot.pause(0)
+    await pilot.pause()
+
+
 class Screens:
     """The application, and what a person sees of it."""
 
@@ -43,12 +52,13 @@ class Screens:
     async def give(self, seen: Look | Unreachable) -> None:
         """A look comes."""
         self.app.post_message(Looked(seen))
-        await self.pilot.pause()
+        await settle(self.pilot)
 
     async def press(self, *keys: str) -> None:
         """Keys are pressed."""
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
+        for key in keys:
+            await self.pilot.press(key)
+            await settle(self.pilot)
 
     async def until(self, true: Callable[[], bool], what: str) -> None:
         """Returns when something has come from a thread."""
@@ -91,7 +101,7 @@ def play(scenario: Scenario, *, size: tuple[int, int] = (120, 40), light: bool =
         view = MadeView()
         app = TopApp(view, light=light, clock=itertools.count(0.0, 6.0).__next__)
         async with app.run_test(size=size) as pilot:
-            await pilot.pause()
+            await settle(pilot)
             await scenario(Screens(app, pilot, view))
 
     asyncio.run(played())
@@ -149,7 +159,7 @@ def test_looks_may_come_before_the_screen_is_there_and_after_it_has_gone() -> No
 
     async def played() -> None:
         async with app.run_test(size=(120, 40)) as pilot:
-            await pilot.pause()
+            await settle(pilot)
             assert app.screen_of_pods.query_one(DataTable).row_count == 3
         app.screen_of_pods.show_look(look())
 
@@ -310,7 +320,7 @@ def test_many_pods_and_a_smaller_window() -> None:
         await screens.press("G")
         chosen = screens.chosen()
         await screens.pilot.resize_terminal(80, 24)
-        await screens.pilot.pause()
+        await settle(screens.pilot)
         assert screens.chosen() == chosen
         assert sum(column.width for column in screens.table.ordered_columns) <= 80
 

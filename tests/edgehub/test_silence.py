@@ -1,0 +1,103 @@
+"""A cloud that says nothing: when the real link asks it, and when it takes it for dead."""
+
+import threading
+
+import pytest
+
+from edgehub.errors import DeadPeerError
+from edgehub.framing import Opcode
+from edgehub.ping_deadline import Flow
+from edgehub.transport import Transport
+from edgehub.websocket import WebsocketLink
+from tests.edgehub.clouds import ScriptedConnection
+from tests.edgehub.links import RunningLink, linked
+from tests.support.clocks import Ahead
+
+MEBIBYTE = 1 << 20
+
+
+def is_read(running: RunningLink, connection: ScriptedConnection) -> None:
+    """Wait until the link has read something: its times begin then."""
+    connection.send(Opcode.TEXT, b"{}")
+    assert running.frame() == b"{}"
+
+
+def test_a_silent_cloud_is_pinged_and_then_taken_for_dead() -> None:
+    """Half open: the connection stands, nobody is there."""
+    clock = Ahead()
+    with linked(clock, ping_interval=0.1, read_deadline=120.0) as (running, connection):
+        assert connection.frame()[0] is Opcode.PING
+        assert isinstance(running.link, WebsocketLink)
+        clock.seconds = 120.0
+        running.link._transport.ring()
+        end = running.wait_end()
+    assert isinstance(end, DeadPeerError)
+    assert "nothing heard" in str(end)
+
+
+def test_a_cloud_that_a_slow_network_has_not_asked_yet_is_not_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the network takes something of what is before the ping."""
+    looks: list[None] = []
+
+    def flow(_transport: Transport) -> Flow:
+        looks.append(None)
+        return Flow(acknowledged=min(len(looks), 5), unacknowledged=MEBIBYTE)
+
+    monkeypatch.setattr(Transport, "flow", flow)
+    clock, pause = Ahead(), threading.Event()
+    with linked(clock, ping_interval=0.1, read_deadline=60.0) as (running, connection):
+        assert connection.frame()[0] is Opcode.PING
+        while running.end is None:
+            clock.seconds += 50.0
+            assert isinstance(running.link, WebsocketLink)
+            running.link._transport.ring()
+            pause.wait(0.01)
+        end = running.wait_end()
+    assert isinstance(end, DeadPeerError)
+    assert len(looks) > 5
+
+
+def test_a_quiet_cloud_that_answers_pings_stays_linked() -> None:
+    """KubeEdge's cloud says nothing by itself."""
+    with linked(ping_interval=0.02, read_deadline=60.0) as (running, connection):
+        for _ in range(30):
+            opcode, payload = connection.frame()
+            assert opcode is Opcode.PING
+            connection.send(Opcode.PONG, payload)
+        assert running.end is None
+
+
+def test_a_deadline_shorter_than_the_ping_interval_still_leaves_time_for_a_ping() -> None:
+    """Or every quiet cloud would be taken for dead."""
+    clock = Ahead()
+    with linked(clock, ping_interval=240.0, read_deadline=120.0) as (running, connection):
+        is_read(running, connection)
+        for _ in range(3):
+            assert isinstance(running.link, WebsocketLink)
+            clock.seconds += 61.0
+            running.link._transport.ring()
+            opcode, payload = connection.frame()
+            assert opcode is Opcode.PING
+            connection.send(Opcode.PONG, payload)
+            is_read(running, connection)
+        assert running.end is None
+
+
+def test_a_process_that_stood_still_asks_the_cloud_before_it_takes_it_for_dead() -> None:
+    """A machine that is overloaded or paused for longer than the deadline: a quiet cloud is not gone."""
+    clock = Ahead()
+    with linked(clock, ping_interval=20.0, read_deadline=60.0) as (running, connection):
+        assert isinstance(running.link, WebsocketLink)
+        is_read(running, connection)
+        clock.seconds = 600.0
+        running.link._transport.ring()
+        opcode, payload = connection.frame()
+        assert opcode is Opcode.PING
+        connection.send(Opcode.PONG, payload)
+        is_read(running, connection)
+        clock.seconds += 20.0
+        running.link._transport.ring()
+        assert connection.frame()[0] is Opcode.PING
+        clock.seconds += 60.0
+        running.link._transport.ring()
+        assert isinstance(running.wait_end(), DeadPeerError)
