@@ -21,9 +21,10 @@ from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.socket_path import socket_path
 from tests.end_to_end.machine import Cloud
 from tests.end_to_end.processes import Process, wait_until
-from tests.modules.edge.eventbus.broker import Application, Broker, free_port, needs_mosquitto
+from tests.modules.edge.eventbus.broker import Application, Broker, needs_mosquitto
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.devices import People, device, model
+from tests.support.ports import free_port
 
 pytestmark = needs_mosquitto
 TOPIC = "$hw/events/device/default/thermo/twin/update"
