@@ -89,9 +89,8 @@ def is_calico_there(node: JsonObject) -> bool:
 
 def test_a_node_that_was_deleted_is_there_again_and_its_pods_run_on(machine: Machine) -> None:
     machine.cloud.apply(pod("web"))
-    machine.cloud.pods.wait("web", is_ready)
+    started = machine.cloud.pods.wait("web", is_ready)["status"]["startTime"]
     first = machine.cloud.get("Node", NODE)["metadata"]["uid"]
-    started = machine.edge.pods()["web"]["status"]["startTime"]
     machine.cloud.delete("Node", NODE)
 
     def is_another(node: JsonObject) -> bool:
