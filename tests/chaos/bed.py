@@ -25,7 +25,7 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import Stub
 
 PODS: Final = 5
-TIMEOUT: Final = 60.0
+TIMEOUT: Final = 120.0
 _CHANGE: Final = 0.025
 """Seconds from one version of all pods to the next, for each node: they share this process."""
 _SAY: Final = 0.005

@@ -6,8 +6,9 @@ from statistics import median
 from threading import Event
 from typing import Any, Final, NamedTuple
 
-from tests.chaos.bed import bed, cloud
+from tests.chaos.bed import TIMEOUT, bed, cloud
 from tests.chaos.proxy import Proxy
+from tests.end_to_end.processes import wait_until
 
 KINDS: Final = ("cut", "cut", "half", "outage", "stalled up", "stalled down", "late", "delay", "duplicate")
 _never: Final = Event()
@@ -32,7 +33,9 @@ class Result(NamedTuple):
         )
 
 
-def run(directory: Path, seed: int, cuts: int, *, nodes: int, pause: float, **changes: Any) -> Result:
+def run(
+    directory: Path, seed: int, cuts: int, *, nodes: int, pause: float, settled: bool = False, **changes: Any
+) -> Result:
     """Let the link of nodes under load fail many times.
 
     Args:
@@ -41,6 +44,7 @@ def run(directory: Path, seed: int, cuts: int, *, nodes: int, pause: float, **ch
         cuts: number of failures.
         nodes: number of nodes; they share the proxy and each failure.
         pause: minimum of seconds between two failures; at least one version of the pods comes between them.
+        settled: whether all nodes are connected again before each failure.
         changes: of edgehub's settings.
 
     Raises:
@@ -53,6 +57,8 @@ def run(directory: Path, seed: int, cuts: int, *, nodes: int, pause: float, **ch
             whole.load()
             try:
                 for _ in range(cuts):
+                    if settled:
+                        wait_until(lambda: proxy.nodes == nodes, "all nodes are connected", TIMEOUT)
                     before = whole.versions
                     hurt(proxy, draw)
                     _never.wait(pause * draw.uniform(1.0, 1.5))

@@ -80,6 +80,11 @@ class Proxy:
         """Number of accepted connections."""
         return self._connections
 
+    @property
+    def nodes(self) -> int:
+        """Number of nodes that have a connection."""
+        return len({pair.node for pair in tuple(self._pairs) if pair.is_agreed})
+
     def wait(self, connections: int, seconds: float) -> bool:
         """Wait until a total number of connections has been accepted."""
         with self._agreed:

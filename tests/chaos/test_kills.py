@@ -1,6 +1,10 @@
 """`kill -9` at random moments under load; `make chaos` does it 200 times to edgecore and 100 times to cloudcore."""
 
+import pytest
+
 from tests.chaos.kills import run
+
+pytestmark = pytest.mark.slow
 
 
 def test_edgecore_that_is_killed_again_and_again_loses_nothing_and_restarts_no_pod() -> None:

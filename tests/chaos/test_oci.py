@@ -1,11 +1,14 @@
 """`kill -9` of the OCI runtime and of conmon at drawn points; `make chaos` does it 1,000 times and 100 times."""
 
+import pytest
+
 from tests.chaos.oci import run
 from tests.chaos.oci_node import with_own_image
 from tests.edged.oci.network.machine import PLUGINS
 from tests.edged.oci.node import node_directory
 
 
+@pytest.mark.slow
 def test_an_oci_runtime_that_is_killed_again_and_again_loses_and_leaves_nothing() -> None:
     """Neither do kills of conmon: each ends its container, and no other."""
     with node_directory() as directory:

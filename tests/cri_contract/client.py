@@ -160,11 +160,18 @@ class Client:
         """Remove a container."""
         self.runtime.RemoveContainer(cri.RemoveContainerRequest(container_id=container))
 
-    def execute(self, container: str, *command: str, timeout: int = 20) -> cri.ExecSyncResponse:
+    def execute(self, container: str, *command: str, timeout: int = 60) -> cri.ExecSyncResponse:
         """Run a command in a container."""
         request = cri.ExecSyncRequest(container_id=container, cmd=command, timeout=timeout)
         answer: cri.ExecSyncResponse = self.runtime.ExecSync(request)
         return answer
+
+    def sees(self, container: str, *words: str) -> None:
+        """Wait until all these words are in the command lines of the processes that a container sees.
+
+        A container that was started may not be its command yet: a runtime does not wait for `execve`.
+        """
+        eventually(lambda: set(words) <= set(self.said(container, "cat /proc/[0-9]*/cmdline").split("\0")))
 
     def said(self, container: str, script: str) -> str:
         """The output of a script in a container."""
@@ -173,7 +180,8 @@ class Client:
     def log(self, container: str, stream: str) -> str:
         """What a container has written to a stream, by its log."""
         with suppress(FileNotFoundError):
-            lines = [line.split(" ", 3) for line in Path(self.status(container).log_path).read_text().splitlines()]
+            written = Path(self.status(container).log_path).read_text().rpartition("\n")[0]  # a line may be half there
+            lines = [line.split(" ", 3) for line in written.splitlines()]
             return "".join(line[3] + ("\n" if line[2] == "F" else "") for line in lines if line[1] == stream)
         return ""
 

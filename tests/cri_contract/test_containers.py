@@ -27,6 +27,7 @@ def test_container_attributes(client: Client) -> None:
         assert seen.metadata.attempt == 3
         assert len(seen.labels) == 1
         assert seen.annotations == {"kept": "too"}
+    client.sees(container, "httpd")
     assert client.said(container, "cat /proc/1/cmdline").split("\0")[0] == "httpd"
 
 

@@ -36,7 +36,7 @@ def test_a_pull_with_a_deadline(client: Client) -> None:
     released, images = threading.Event(), client.images
 
     def stall(handler: Handler) -> bool:
-        released.wait(20)
+        released.wait(60)
         return handler.reply(503)
 
     images.fail("/manifests/stalled", stall, stall)

@@ -53,7 +53,7 @@ def test_pod_pid(client: Client) -> None:
     first, second = client.start("sleep", "1001", pod=pod), client.start("sleep", "1002", pod=pod)
     assert "100" not in client.said(first, "cat /proc/1/cmdline")
     for each in (first, second):
-        assert {"1001", "1002"} <= set(client.said(each, "cat /proc/[0-9]*/cmdline").split("\0"))
+        client.sees(each, "1001", "1002")
 
 
 def test_container_pid(client: Client) -> None:
@@ -61,6 +61,7 @@ def test_container_pid(client: Client) -> None:
     pod = _pod(client, pid=cri.CONTAINER)
     client.start("sleep", "1001", pod=pod)
     container = client.start("sleep", "1002", pod=pod)
+    client.sees(container, "1002")
     assert client.said(container, "cat /proc/1/cmdline") == "sleep\0001002\0"
     assert "1001" not in client.said(container, "cat /proc/[0-9]*/cmdline")
 
@@ -72,6 +73,7 @@ def test_target_pid(client: Client) -> None:
     security = cri.LinuxContainerSecurityContext()
     security.namespace_options.pid, security.namespace_options.target_id = cri.TARGET, target
     debugger = client.start("sleep", "1002", pod=pod, security=security)
+    client.sees(debugger, "1001", "1002")
     assert client.said(debugger, "cat /proc/1/cmdline") == "sleep\0001001\0"
 
 
@@ -121,7 +123,7 @@ def test_shared_processes_in_a_user_namespace(client: Client) -> None:
     pod = client.pod(config)
     first, second = client.start("sleep", "1001", pod=pod), client.start("sleep", "1002", pod=pod)
     for each in (first, second):
-        assert {"1001", "1002"} <= set(client.said(each, "cat /proc/[0-9]*/cmdline").split("\0"))
+        client.sees(each, "1001", "1002")
     assert client.said(first, "cat /proc/self/uid_map").split() == ["0", "100000", "65536"]
     assert client.said(first, "stat -c %u /proc/1") == "0\n"
     found = '[ "$(tr "\\0" " " < $each/cmdline)" = "sleep 1001 " ] && kill -9 ${each#/proc/}'

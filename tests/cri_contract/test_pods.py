@@ -17,7 +17,7 @@ def _page(address: str, port: int = 80) -> str:
     """The page of a web server, once it listens."""
 
     def ask() -> str:
-        connection = HTTPConnection(address, port, timeout=20)
+        connection = HTTPConnection(address, port, timeout=60)
         try:
             connection.request("GET", "/")
             answer = connection.getresponse()
@@ -180,5 +180,5 @@ def test_a_pod_reaches_the_machine(client: Client) -> None:
         gateway = "$(ip route | sed -n 's/^default via \\([0-9.]*\\).*/\\1/p')"
         connect = f"nc {gateway} {listening.getsockname()[1]} </dev/null"
         client.start("sh", "-c", connect, pod=client.pod(network=True))
-        listening.settimeout(20)
+        listening.settimeout(60)
         listening.accept()[0].close()

@@ -75,11 +75,13 @@ def test_events(client: Client) -> None:
     listener = threading.Thread(target=listen)
     listener.start()
     try:
+        while not seen:  # the stream may begin later than it was asked for
+            client.remove(client.create(*LOOP))
         pod = client.pod()
         ids.append(client.start(*LOOP, pod=pod))
         client.stop(ids[0])
         client.remove(ids[0])
-        assert told.wait(20)
+        assert told.wait(60)
     finally:
         stream.cancel()
         listener.join()

@@ -17,7 +17,7 @@ from tests.cri_contract.client import LOOP, Client, refused
 from tests.edged.oci.streaming.clients import SpdyClient, connected
 from tests.support.ports import free_port
 
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 class _Session:
@@ -146,7 +146,7 @@ def _fetch(client: Client, pod: str, port: int) -> bytes:
 
 
 def _listens(client: Client, container: str, port: int) -> None:
-    wait = f"for i in $(seq 1000); do grep -q ':{port:04X} ' /proc/net/tcp /proc/net/tcp6 && exit; usleep 10000; done"
+    wait = f"until grep -q ':{port:04X} ' /proc/net/tcp /proc/net/tcp6; do usleep 10000; done"
     client.execute(container, "sh", "-c", wait)
 
 

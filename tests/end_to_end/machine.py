@@ -11,6 +11,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,15 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import CrashLoopBackOff
 from modules.processes.edgecore.config.writing import render
 from tests.end_to_end.mirror import Mirror
-from tests.end_to_end.processes import PATIENCE, REPOSITORY, Process, mounts_below, processes_of, wait_until
+from tests.end_to_end.processes import (
+    PATIENCE,
+    REPOSITORY,
+    Process,
+    comes_true,
+    mounts_below,
+    processes_of,
+    wait_until,
+)
 from tests.end_to_end.runtimes import RuntimeUnderTest
 from tests.support.leftovers import remove_cgroups, unmount_under
 from tests.support.ports import free_port
@@ -205,8 +214,9 @@ class Edge:
     def lines(self, pod: JsonObject, container: str = "app", attempt: int = 0) -> list[str]:
         """What a container has printed, without CRI's time, stream and tag; a line that came in parts as one."""
         file = self.log(pod, container, attempt)
+        written = file.read_text().rpartition("\n")[0] if file.exists() else ""  # a line may be half there
         whole, parts = [], dict.fromkeys(("stdout", "stderr"), "")
-        for entry in file.read_text().splitlines() if file.exists() else ():
+        for entry in written.splitlines():
             _, stream, tag, text = entry.split(" ", 3)
             parts[stream] += text
             if tag == "F":
@@ -283,12 +293,15 @@ class Machine:
             for left_on_purpose in ("pods", "plugins"):  # volumes of pods that nobody has deleted
                 unmount_under(self.edge.root / "edged" / left_on_purpose)
         finally:
+            has_ended = comes_true(lambda: not processes_of(self.directory), PATIENCE)  # what was killed is still dying
             left = processes_of(self.directory), mounts_below(self.directory)
-            stuck = remove_cgroups(self.edge.cgroup_root)
             for pid in left[0]:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            stuck = remove_cgroups(self.edge.cgroup_root)
             shutil.rmtree(self.directory)
-        assert left == ([], []), f"processes and mounts left behind: {left}"
+        assert has_ended, f"processes left behind: {left[0]}"
+        assert not left[1], f"mounts left behind: {left[1]}"
         assert not stuck, f"cgroups that are in use left behind: {stuck}"
 
 

@@ -24,17 +24,27 @@ class Mirror:
         self._kind = kind
         self._changed = threading.Condition()
         self._objects: dict[str, JsonObject] = {}
+        self._states: dict[str, list[JsonObject]] = {}
         self._history: dict[str, list[JsonObject]] = {}
         threading.Thread(target=self._follow, args=(socket,), name=f"mirror/{kind}", daemon=True).start()
 
     def wait(self, name: str, predicate: Predicate, seconds: float = PATIENCE) -> JsonObject:
-        """The object as soon as the predicate holds; the assertion error shows it as it was at the deadline."""
+        """The object as soon as the predicate holds; the assertion error shows it as it was at the deadline.
+
+        From the present state on none is missed: one that does not last counts although this thread comes late.
+        """
         with self._changed:
-            held = self._changed.wait_for(
-                lambda: name in self._objects and predicate(self._objects[name]), timeout=seconds
-            )
-            assert held, f"{self._kind} {name} did not get there in {seconds:g} s: {self._objects.get(name)}"
-            return self._objects[name]
+            states = self._states.setdefault(name, [])
+            looked = len(states) - (name in self._objects)
+
+            def first() -> JsonObject | None:
+                nonlocal looked
+                new, looked = states[looked:], len(states)
+                return next(filter(predicate, new), None)
+
+            found = self._changed.wait_for(first, timeout=seconds)
+            assert found, f"{self._kind} {name} did not get there in {seconds:g} s: {self._objects.get(name)}"
+            return found
 
     def wait_any(self, predicate: Predicate, what: str, seconds: float = PATIENCE) -> JsonObject:
         """Any object for which the predicate holds, as soon as there is one."""
@@ -75,4 +85,5 @@ class Mirror:
                 self._objects.pop(name, None)
             else:
                 self._objects[name] = obj
+                self._states.setdefault(name, []).append(obj)
             self._changed.notify_all()

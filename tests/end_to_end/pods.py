@@ -9,7 +9,7 @@ from modules.cloud.apiserver.kinds import JsonObject
 IMAGE: Final = "busybox:1.36"
 OTHER_IMAGE: Final = "busybox:1.37"
 
-RUN: Final = "trap 'exit 0' TERM; while true; do sleep 60 & wait $!; done"
+RUN: Final = "trap 'exit 0' TERM; while true; do sleep 600 & wait $!; done"
 """A shell script that runs until SIGTERM, and obeys at once."""
 
 
@@ -28,7 +28,7 @@ def pod(name: str, *containers: JsonObject, volumes: tuple[JsonObject, ...] = ()
     }
 
 
-GREEDY = "sleep 2; tail /dev/zero; code=$?; sleep 2; exit $code"
+GREEDY = "sleep 5; tail /dev/zero; code=$?; sleep 5; exit $code"
 """A script whose child takes memory until it is killed. containerd 1.6 watches for that only once the container has
 been started, and hears of the container's end elsewhere: hence the time before and after.
 """

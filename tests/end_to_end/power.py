@@ -44,7 +44,8 @@ def _kill_containers(state: Path, root: Path) -> None:
         pid = recorded_process(record)
         shim = None if pid is None else _parent(pid)
         if shim is not None:
-            os.kill(shim, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(shim, signal.SIGKILL)
     for pid in processes_of(root):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -28,10 +28,17 @@ _CRASH: Final = "Fatal Python error"
 
 def wait_until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     """Returns when something is true that nobody announces (a file, a process); the error says what is not."""
+    assert comes_true(true, seconds), f"not within {seconds:g} s: {what}"
+
+
+def comes_true(true: Callable[[], bool], seconds: float) -> bool:
+    """Whether something becomes true within so many seconds; returns as soon as it is."""
     deadline = _clock.monotonic() + seconds
     while not true():
-        assert _clock.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        if _clock.monotonic() > deadline:
+            return False
         _never.wait(0.02)
+    return True
 
 
 class Process:

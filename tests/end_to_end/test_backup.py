@@ -79,6 +79,7 @@ def test_a_lost_node_comes_back(tmp_path: Path, stack: ExitStack) -> None:
         assert process.wait() == ExitCode.OK, process.tail()
     for pid in processes_of(node):
         subprocess.run(["kill", "-KILL", str(pid)], check=False)
+    wait_until(lambda: not processes_of(node), "nobody writes there any more")
     remove_tree(node)
 
     assert "files of" in call("edgecore", "restore", str(tmp_path / "b.tgz"), *options)

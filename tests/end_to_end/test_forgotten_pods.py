@@ -51,9 +51,9 @@ def test_a_cloud_that_has_lost_its_objects_ends_nothing(stopped_machine: Machine
     """It says of its list that there may be more: it is asked for no pod, and the pod that nobody knows runs on."""
     machine = stopped_machine
     machine.start()
+    edge = machine.edge
     machine.cloud.apply(of_node("web"))
-    machine.cloud.pods.wait("web", is_ready)
-    container = status_of(machine.edge.pods()["web"])["containerID"]
+    container = status_of(machine.cloud.pods.wait("web", is_ready))["containerID"]
     machine.cloud.kill()
     for file in machine.directory.glob("cloud.db*"):
         file.unlink()
@@ -61,7 +61,7 @@ def test_a_cloud_that_has_lost_its_objects_ends_nothing(stopped_machine: Machine
     machine.cloud.mirror("Node").wait(NODE, lambda _: True)
     machine.cloud.apply(of_node("later"))
     machine.cloud.pods.wait("later", is_ready)
-    wait_until(lambda: "has been taken" in machine.edge.tail().rpartition("is registered")[2], "the list is taken")
+    wait_until(lambda: "has been taken" in edge.process.text().rpartition("is registered")[2], "the list is taken")
     machine.cloud.apply(of_node("last"))
     machine.cloud.pods.wait("last", is_ready)
-    assert status_of(machine.edge.pods()["web"])["containerID"] == container
+    assert status_of(edge.pods()["web"])["containerID"] == container

@@ -14,6 +14,7 @@ import pytest
 from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, mount, pod, restarts_of, status_of
+from tests.end_to_end.processes import wait_until
 
 FAST = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 60}
 
@@ -97,13 +98,14 @@ def test_commands_in_the_container_decide(machine: Machine, tmp_path: Path) -> N
 
 def test_hooks_come_after_the_start_and_before_the_stop(machine: Machine, tmp_path: Path) -> None:
     """The container hears of its end only when its preStop hook is through."""
-    script = "trap 'echo term >> /host/log; exit 0' TERM; while true; do sleep 60 & wait $!; done"
+    script = "trap 'echo term >> /host/log; exit 0' TERM; touch /host/up; while true; do sleep 600 & wait $!; done"
     lifecycle = {
         "postStart": {"exec": {"command": ["sh", "-c", "echo start >> /host/log"]}},
         "preStop": {"exec": {"command": ["sh", "-c", "sleep 1; echo stop >> /host/log"]}},
     }
     machine.cloud.apply(hosting(tmp_path, script, lifecycle=lifecycle))
     machine.cloud.pods.wait("p", is_ready)
+    wait_until((tmp_path / "up").exists, "the container listens")
     assert (tmp_path / "log").read_text() == "start\n"
     machine.cloud.delete("Pod", "p")
     machine.cloud.pods.wait_gone("p")

@@ -78,9 +78,7 @@ def test_a_changed_label_restarts_nothing(machine: Machine) -> None:
     before = machine.cloud.pods.wait("p", is_ready)
     labelled["metadata"]["labels"] = {"colour": "green"}
     machine.cloud.apply(labelled)
-    wait_until(
-        lambda: machine.edge.pods()["p"]["metadata"].get("labels") == {"colour": "green"}, "the node has the label"
-    )
+    wait_until(lambda: _labels(machine, "p") == {"colour": "green"}, "the node has the label")
     machine.cloud.apply(pod("q"))  # whatever the label might have started has had its time when this one runs
     machine.cloud.pods.wait("q", is_ready)
     after = machine.cloud.get("Pod", "p")
@@ -90,7 +88,7 @@ def test_a_changed_label_restarts_nothing(machine: Machine) -> None:
 
 def test_deletion_asks_the_container_to_end(machine: Machine, tmp_path: Path) -> None:
     """SIGTERM comes first; a container that obeys may say its last words, and the pod goes without waiting longer."""
-    script = "trap 'echo bye > /host/bye; exit 0' TERM; touch /host/listens; while true; do sleep 60 & wait $!; done"
+    script = "trap 'echo bye > /host/bye; exit 0' TERM; touch /host/listens; while true; do sleep 600 & wait $!; done"
     host = {"name": "host", "hostPath": {"path": str(tmp_path)}}
     machine.cloud.apply(pod("p", container(script, volumeMounts=[mount("host", "/host")]), volumes=(host,)))
     made = machine.cloud.pods.wait("p", is_ready)
@@ -128,6 +126,12 @@ def test_the_same_name_again_is_another_pod(machine: Machine) -> None:
     assert second["metadata"]["uid"] != first["metadata"]["uid"]
     assert status_of(second)["containerID"] != status_of(first)["containerID"]
     assert restarts_of(second) == 0
+
+
+def _labels(machine: Machine, name: str) -> JsonObject:
+    """Of a pod, as the node has it."""
+    labels: JsonObject = machine.edge.pods().get(name, {}).get("metadata", {}).get("labels") or {}
+    return labels
 
 
 def _nothing_is_left_of(made: JsonObject, machine: Machine) -> None:

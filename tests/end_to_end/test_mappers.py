@@ -52,7 +52,7 @@ def test_from_a_manifest_to_the_room_and_back(tmp_path: Path) -> None:
             heater = one
         wait_until(lambda: people.reported("hall-heater") == {"on": "false"}, "the heater is off")
         wait_until(lambda: 10 < float(people.reported("hall").get("temperature", "0")) < 30, "it is not too cold")
-        assert people.status("hall")["state"] == "online"
+        wait_until(lambda: people.status("hall").get("state") == "online", "the device is online")
         _want(people, heater, "true")
         wait_until(lambda: people.reported("hall-heater") == {"on": "true"}, "the heater is on")
         edge.kill()

@@ -37,7 +37,8 @@ def test_a_node_is_read_and_changed_through_its_own_api(stopped_machine: Machine
     kubectl = started(machine)
     assert kubectl.resources()["pods"] == "v1"
     wait_until(lambda: [row[:4] for row in kubectl.rows(PODS)] == [["web", "1/1", "Running", "0"]], "get pods")
-    assert [row[:3] for row in kubectl.rows("/api/v1/nodes")] == [[NODE, "Ready", "agent,edge"]]
+    node = [NODE, "Ready", "agent,edge"]
+    wait_until(lambda: [row[:3] for row in kubectl.rows("/api/v1/nodes")] == [node], "get nodes")
     assert [row[:2] for row in kubectl.rows("/api/v1/namespaces/default/configmaps")] == [["settings", 1]]
     described(kubectl)
     wait_until(lambda: kubectl.ask(f"{PODS}/web/log?container=app").body == "hello\n", "its log")

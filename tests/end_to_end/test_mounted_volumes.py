@@ -61,6 +61,7 @@ def test_memory_and_paths_within_volumes(machine: Machine, tmp_path: Path) -> No
     assert (machine.directory / "DirectoryOrCreate").is_dir()
     assert (machine.directory / "FileOrCreate").is_file()
     wait_until(lambda: machine.edge.lines(made, "reader") == ["hello"], "the reader has read it")
+    wait_until(lambda: len(machine.edge.lines(made, "writer")) >= 4, "the writer's log has all")
     assert machine.edge.lines(made, "writer") == ["tmpfs", "4096", "from the machine", "file"]
     machine.edge.kill()
     machine.start_edge()
@@ -134,13 +135,17 @@ def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_pa
         machine.start_edge()
         for each in (writer, reader, machine.cloud.get("Pod", "lost")):
             delete_and_look(machine, each)
-        assert (driver.staged, driver.published) == ({}, {})
+        wait_until(lambda: (driver.staged, driver.published) == ({}, {}), "the driver's volumes are unstaged")
+        wait_until(lambda: not _files_below(root / "plugins"), "what the node knew of them is gone")
     runtime = machine.edge.root / "edged" / "oci"  # what is its own stays as long as it is there
     kept = tuple(str(runtime / each) for each in ("namespaces", "programs", "runtime"))
     assert [each for each in mounts_below(machine.directory) if not each.startswith(kept)] == []
-    assert [path for path in (root / "plugins").rglob("*") if path.is_file()] == []
     assert (tmp_path / "disk" / "file").read_text() == "local\n"
     assert (driver.volumes / "d1" / "file").read_text() == "driven\n"
+
+
+def _files_below(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file()]
 
 
 def waits(made: JsonObject, name: str = "app") -> str:

@@ -58,7 +58,7 @@ def test_the_api_of_the_node(machine: Machine) -> None:
         assert lines(machine, "get", "cm/c", "-o", "jsonpath={.data.key}") == [["value"]]
         assert lines(machine, "get", "secret", "s", "-o", "jsonpath={.data.x}") == [["eA=="]]
         assert lines(machine, "get", "nodes")[1][:2] == [NODE, "Ready"]
-        assert "Started" in {line[2] for line in lines(machine, "get", "events")}
+        wait_until(lambda: "Started" in {line[2] for line in lines(machine, "get", "events")}, "its events are there")
         assert any("Started container app" in " ".join(line) for line in lines(machine, "events", "--for", "pod/p"))
         assert ["Name:", "p"] in lines(machine, "describe", "pod", "p")
         assert edgecore(machine, "wait", "--for=condition=Ready", "pod/p").returncode == 0
@@ -82,7 +82,7 @@ def test_a_watch_and_a_deletion(machine: Machine, tmp_path: Path) -> None:
         assert watch.stdout.readline().split()[:3] == ["p", "1/1", "Running"]
         begun = edgecore(machine, "delete", "pod", "p", "--wait=false")
         assert (begun.returncode, begun.stdout) == (0, 'pod "p" deleted\n'), begun.stderr
-        assert "Terminating" in watch.stdout.readline()
+        assert any("Terminating" in line for line in watch.stdout), "one of the next lines says it"
         (tmp_path / "go").touch()
         assert edgecore(machine, "wait", "--for=delete", "pod/p").returncode == 0
 

@@ -23,7 +23,7 @@ from tests.end_to_end.pods import (
 )
 from tests.end_to_end.processes import wait_until
 
-OBEYS = "trap 'echo $NAME >> /host/log; exit 0' TERM; touch /host/up-$NAME; while true; do sleep 60 & wait $!; done"
+OBEYS = "trap 'echo $NAME >> /host/log; exit 0' TERM; touch /host/up-$NAME; while true; do sleep 600 & wait $!; done"
 """Runs until SIGTERM, and says so; says before that it will (a shell that is first in its container and has no trap yet
 does not hear the signal)."""
 

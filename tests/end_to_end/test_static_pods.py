@@ -24,7 +24,8 @@ def test_a_file_runs_is_seen_in_the_cloud_and_goes(machine: Machine) -> None:
     machine.start_edge()
     (files / "other.json").write_text(json.dumps(pod("other", container(RUN))))
     pods.wait(f"other-{NODE}", lambda each: each.get("status", {}).get("phase") == "Running")
-    assert pods.history(name)[-1]["status"]["containerStatuses"][0]["containerID"] == identity
+    again = pods.wait(name, lambda each: bool(each.get("status", {}).get("containerStatuses")))
+    assert again["status"]["containerStatuses"][0]["containerID"] == identity
     (files / "static.json").unlink()
     pods.wait_gone(name)
     (files / "other.json").unlink()

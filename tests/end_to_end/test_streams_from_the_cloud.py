@@ -43,7 +43,7 @@ def test_logs(api: int, stopped_machine: Machine) -> None:
     """
     kubectl = Kubectl(api)
     wait_until(lambda: kubectl.ask(f"{POD}/log?tailLines=1").status == 200, "the node has its tunnel")
-    assert str(kubectl.ask(f"{POD}/log?limitBytes=7").body) == "tick 1\n"
+    wait_until(lambda: kubectl.ask(f"{POD}/log?limitBytes=7").body == "tick 1\n", "the first thing that it has said")
     two = f"{POD}/log?container=app&tailLines=2"
     wait_until(lambda: str(kubectl.ask(two).body).count("tick") == 2, "the container has said two things")
     refused = kubectl.ask(f"{POD}/log?previous=true")

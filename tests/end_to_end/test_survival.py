@@ -25,6 +25,7 @@ def test_edgecore_killed_adopts_what_runs(machine: Machine) -> None:
     wait_until(lambda: set(machine.edge.pods()) == {"p", "q"}, "the node shows its pods again")
     machine.cloud.apply(pod("r"))
     machine.cloud.pods.wait("r", is_ready)
+    wait_until(lambda: all(is_ready(machine.edge.pods().get(name, {})) for name in before), "the node has seen them")
     for name, obj in before.items():
         for now in (machine.cloud.get("Pod", name), machine.edge.pods()[name]):
             assert is_ready(now)

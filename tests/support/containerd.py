@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 CNI_PLUGINS: Final = Path("/usr/lib/cni")
 
 _PROGRAMS = ("containerd", "ctr", "containerd-shim-runc-v2", "runc")
-_STARTUP_SECONDS = 30
-_SHUTDOWN_SECONDS = 10
+_STARTUP_SECONDS = 60
+_SHUTDOWN_SECONDS = 60
+_COMMAND_SECONDS = 180
 _SUBNETS = range(1, 255)
 
 
@@ -110,7 +111,7 @@ class PrivateContainerd:
     def ctr(self, *arguments: str) -> str:
         """Output of `ctr` in the namespace that CRI uses."""
         command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_COMMAND_SECONDS)
         if done.returncode != 0:
             raise ContainerdError(f"{' '.join(command)}: {done.stderr.strip()}\n{self.log_tail()}")
         return done.stdout

@@ -6,21 +6,29 @@ import json
 import os
 import signal
 import subprocess
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _HOST_PORTS = "CNI-HOSTPORT-DNAT"
 _OCTAL_SPACE = "\\040"
+_SECONDS = 60.0
+"""For what was killed to be gone."""
+_LOOK_SECONDS = 0.02
 
 
 def kill_shims(address: Path) -> list[int]:
-    """Kills the shims of the containerd at this socket and the containers under them; says which it killed."""
+    """Kills the shims of the containerd at this socket and the containers under them; says which it killed, when they
+    have ended.
+    """
     shims = [pid for pid, command in _processes() if "containerd-shim" in command[0] and str(address) in command]
     doomed = [*shims, *(pid for pid, _ in _processes() if _parent(pid) in shims)]
     for pid in doomed:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    _looked_for(lambda: not any(map(_lives, doomed)))
     return doomed
 
 
@@ -75,7 +83,21 @@ def cgroups_named(parent: str) -> list[Path]:
 
 
 def remove_cgroups(parent: str) -> list[Path]:
-    """Removes the cgroup and all below it in every hierarchy; says which could not be removed."""
+    """Removes the cgroup and all below it in every hierarchy; says which could not be removed.
+
+    One in which a killed process is still dying is in use: it is tried again.
+    """
+    left: list[Path] = []
+
+    def are_removed() -> bool:
+        left[:] = _removed(parent)
+        return not left
+
+    _looked_for(are_removed)
+    return left
+
+
+def _removed(parent: str) -> list[Path]:
     left = []
     for top in cgroups_named(parent):
         for directory, _, _ in os.walk(top, topdown=False):
@@ -111,5 +133,25 @@ def _processes() -> list[tuple[int, list[str]]]:
 
 def _parent(pid: int) -> int:
     with suppress(OSError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return int(_stat(pid)[1])
     return 0
+
+
+def _lives(pid: int) -> bool:
+    with suppress(OSError):
+        return _stat(pid)[0] not in "ZX"
+    return False
+
+
+def _stat(pid: int) -> list[str]:
+    """From the state on."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _looked_for(true: Callable[[], bool]) -> None:
+    """Wait until something is true, or does not come true."""
+    pause = threading.Event()
+    for _ in range(int(_SECONDS / _LOOK_SECONDS)):
+        if true():
+            return
+        pause.wait(_LOOK_SECONDS)

@@ -154,12 +154,12 @@ class BrokerConnection:
 
     def subscribe(self, topic: str) -> None:
         """Subscribe at once, if there is a session; the next one does anyway."""
-        if self.link is not None and self._is_up:
+        if self.link is not None:
             self.link.session.subscribe(topic)
 
     def unsubscribe(self, topic: str) -> None:
         """End a subscription, which the broker keeps with the session."""
-        if self.link is not None and self._is_up:
+        if self.link is not None:
             self.link.session.unsubscribe(topic)
 
     def take_stored(self) -> None:
@@ -173,7 +173,7 @@ class BrokerConnection:
         self._has_given_up = True
 
     def connected(self) -> None:
-        """Take the news that the broker has accepted the session."""
+        """Take the news that the broker has accepted the session and its subscriptions."""
         self._counters.connected[self._name] = self._is_up = True
         self._counters.connections += 1
         self._up_since = self.module.clock.monotonic()

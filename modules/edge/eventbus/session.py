@@ -67,7 +67,7 @@ class SessionEvents(Protocol):
     """What a session reports, on its own thread; each returns at once."""
 
     def connected(self) -> None:
-        """The broker has accepted the session."""
+        """The broker has accepted the session and its subscriptions: what is published from now on comes."""
 
     def received(self, messages: list[Received]) -> None:
         """Messages have come, in this order."""
@@ -94,7 +94,7 @@ class MqttSession:
         self._lock = threading.Lock()
         self._closing = self._closed = self._rung = False
         self._refused = ""
-        self._accepted = False
+        self._accepted = self._subscribed = False
         self._opened: list[ssl.SSLSocket] = []
         """Sockets with TLS; paho leaves one open whose handshake has failed."""
         self._numbers: dict[int, int] = {}
@@ -151,11 +151,24 @@ class MqttSession:
 
     def subscribe(self, topic: str) -> None:
         """Subscribe to a topic with QoS 1."""
-        self._command(lambda client: client.subscribe(topic, 1))
+
+        def begin(client: BufferedClient) -> None:
+            if self._accepted:
+                client.subscribe(topic, 1)
+            else:
+                self._topics.append(topic)
+
+        self._command(begin)
 
     def unsubscribe(self, topic: str) -> None:
-        """End a subscription."""
-        self._command(lambda client: client.unsubscribe(topic))
+        """End a subscription, which an earlier session may have begun."""
+
+        def end(client: BufferedClient) -> None:
+            if not self._accepted:
+                self._topics = [each for each in self._topics if each != topic]
+            client.unsubscribe(topic)
+
+        self._command(end)
 
     def close(self) -> None:
         """End the session's connection in good order; what waits is sent before."""
@@ -177,9 +190,13 @@ class MqttSession:
                 return
             self._accepted = True
             client.subscribe([(topic, 1) for topic in self._topics])
-            events.connected()
 
-        client.on_connect = accepted
+        def subscribed(*_answer: Any) -> None:
+            if not self._subscribed:
+                self._subscribed = True
+                events.connected()
+
+        client.on_connect, client.on_subscribe = accepted, subscribed
 
     @property
     def _has_room(self) -> bool:
@@ -189,7 +206,7 @@ class MqttSession:
     def _loop(self, client: BufferedClient) -> str:
         deadline = self._clock.monotonic() + CONNECT_SECONDS
         while not self._refused:
-            if not self._accepted and self._clock.monotonic() > deadline:
+            if not self._subscribed and self._clock.monotonic() > deadline:
                 return f"the broker has not answered within {CONNECT_SECONDS:.0f} s"
             connection = client.socket()
             if connection is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from pathlib import Path
@@ -95,6 +96,8 @@ class Watch:
     def __init__(self, manager: ServiceManager, clock: Clock, look: Callable[[], tuple[str, bool]]) -> None:
         self._manager = manager
         self._look = look
+        self._lock = threading.Lock()
+        self._is_closed = False
         period = manager.watchdog_seconds / _SHARE or IDLE_PERIOD
         self._timer: Timer | None = clock.every(period, self._tell) if manager.listens else None
 
@@ -108,11 +111,15 @@ class Watch:
         """Announce the stop; the watchdog is not fed any more, so a stop that hangs ends, too."""
         if self._timer is not None:
             self._timer.cancel()
-        self._manager.stopping()
+        with self._lock:
+            self._is_closed = True
+            self._manager.stopping()
 
     def _tell(self) -> None:
         status, alive = self._look()
-        self._manager.status(status, alive=alive)
+        with self._lock:
+            if not self._is_closed:
+                self._manager.status(status, alive=alive)
 
 
 def dead_modules(hive: Hive) -> list[str]:

@@ -21,13 +21,16 @@ from modules.edge.eventbus.session import BrokerSettings, MqttSession
 from tests.modules.edge.eventbus.broker import TIMEOUT
 
 CONNACK = bytes.fromhex("20 02 00 00")
+TOPIC, SUBACK = bytes.fromhex("0001 61 01"), bytes.fromhex("90 03 0001 01")
+"""The end of a subscription to the topic `a`, and an answer to it."""
 
 
 class Liar:
-    """A server on a real socket that accepts one session and then does as `act` says."""
+    """A server on a real socket that accepts one session with its subscription and then does as `act` says."""
 
-    def __init__(self, act: Callable[[socket.socket], None]) -> None:
+    def __init__(self, act: Callable[[socket.socket], None], *, answers_subscription: bool = True) -> None:
         self._act = act
+        self._answers_subscription = answers_subscription
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(TIMEOUT)
         self.settings = BrokerSettings("127.0.0.1", self._listener.getsockname()[1], "n1")
@@ -44,6 +47,9 @@ class Liar:
             connection.settimeout(TIMEOUT)
             connection.recv(PIECE)
             connection.sendall(CONNACK)
+            _until(connection, TOPIC)
+            if self._answers_subscription:
+                connection.sendall(SUBACK)
             self._act(connection)
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_WR)
@@ -56,10 +62,12 @@ class Events:
 
     def __init__(self) -> None:
         self.session: MqttSession | None = None
+        self.connections = 0
         self.received_messages: list[Received] = []
 
     def connected(self) -> None:
         """See `SessionEvents`."""
+        self.connections += 1
 
     def received(self, messages: list[Received]) -> None:
         """See `SessionEvents`."""
@@ -92,6 +100,29 @@ def _run(act: Callable[[socket.socket], None], clock: RealClock) -> tuple[str, E
     why = events.session.run(events)
     liar.close()
     return why, events
+
+
+def test_a_session_is_connected_once_it_is_subscribed(clock: RealClock) -> None:
+    """A message that is published as soon as the node says that it is connected would not come otherwise. Topics that
+    come and go while the broker is dialled count.
+    """
+    seen: list[int] = []
+    events = Events()
+
+    def act(connection: socket.socket) -> None:
+        connection.sendall(publish("a", b"early", 1, qos=1, retain=False))
+        _until(connection, puback(1))
+        seen.append(events.connections)
+        connection.sendall(SUBACK * 2)
+
+    liar = Liar(act, answers_subscription=False)
+    events.session = session = MqttSession(liar.settings, ["b"], clock)
+    session.subscribe("a")
+    session.unsubscribe("b")
+    session.run(events)
+    liar.close()
+    assert (seen, events.connections) == ([0], 1)
+    assert [each.payload for each in events.received_messages] == [b"early"]
 
 
 def test_a_message_that_is_too_large_is_left_out_and_acknowledged_in_its_turn(clock: RealClock) -> None:

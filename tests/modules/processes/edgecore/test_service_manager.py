@@ -64,6 +64,19 @@ def test_the_life_of_a_service(notify: NotifySocket) -> None:
     assert notify.received() == ["STOPPING=1", "STATUS=stopping"]
 
 
+def test_a_stop_is_the_last_thing_that_is_said(notify: NotifySocket) -> None:
+    """Also if it comes while the clock's thread looks how the service does."""
+
+    def look() -> tuple[str, bool]:
+        watch.close()
+        return "well", True
+
+    clock = FakeClock()
+    watch = Watch(ServiceManager({"NOTIFY_SOCKET": str(notify.path), **WATCHDOG}), clock, look)
+    clock.advance(10.0)
+    assert notify.received() == ["STOPPING=1", "STATUS=stopping"]
+
+
 def test_without_a_watchdog_there_is_a_status(notify: NotifySocket) -> None:
     """A watchdog that is set for another process is ignored."""
     clock = FakeClock()
