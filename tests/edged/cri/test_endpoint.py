@@ -166,13 +166,13 @@ def test_a_runtime_that_starts_later_is_found_by_the_same_client(fakes: Fakes, t
     with pytest.raises(UnavailableError):
         client.version()
     fakes.server(V1, Version=version_answer)
-    for _ in range(600):
+    for _ in range(1200):
         try:
             assert client.version().runtime_name == "fake"
             return
         except UnavailableError:
             threading.Event().wait(0.05)
-    pytest.fail("the client did not connect again within 30 s")
+    pytest.fail("the client did not connect again within 60 s")
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def hanging() -> Iterator[Callable[[Any, grpc.ServicerContext], Message]]:
     over = threading.Event()
 
     def handler(request: Any, context: grpc.ServicerContext) -> Message:
-        over.wait(30)
+        over.wait(60)
         return pb.StatusResponse()
 
     yield handler
@@ -315,9 +315,9 @@ def closed_under_way(fakes: Fakes, hanging: Any, operation: str, ask: Callable[[
 
     caller = threading.Thread(target=call)
     caller.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     client.close()
-    caller.join(10)
+    caller.join(60)
     assert [type(error) for error in failures] == [ConnectionClosedError]
     return client
 
@@ -335,7 +335,7 @@ def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_
 
     def start(_request: Any, _context: grpc.ServicerContext) -> Message:
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return pb.StartContainerResponse()
 
     server = fakes.server(V1, Version=version_answer, StartContainer=start)
@@ -352,7 +352,7 @@ def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_
 
     caller, closer = threading.Thread(target=ask), threading.Thread(target=client.close)
     caller.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     closer.start()
     with pytest.raises(ConnectionClosedError):
         while True:  # until it is being closed
@@ -361,7 +361,7 @@ def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_
     assert ends == []
     go_on.set()
     for thread in (caller, closer):
-        thread.join(10)
+        thread.join(60)
     assert ends == [None]
 
 

@@ -16,7 +16,7 @@ from edged.embedded.engine import purge
 from edged.embedded.runtime import EmbeddedRuntime
 from protos.cri.v1 import api_pb2 as cri
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 _LOOK_SECONDS = 0.01
 
 Seen = TypeVar("Seen")
@@ -198,11 +198,11 @@ def processes_of(directory: Path) -> list[str]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
             try:
-                known = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                environment, command = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if os.fsencode(directory) in known:
-                found.append((entry / "cmdline").read_text())
+            if os.fsencode(directory) in environment + command:
+                found.append(os.fsdecode(command))
     return found
 
 
