@@ -131,7 +131,7 @@ class Node:
         assert status.exit_code == 0, (status, self.log(container))
         return "".join(f"{text}\n" for stream, _, text in self.log(container) if stream == "stdout")
 
-    def execute(self, container: str, *command: str, timeout: int = 10) -> cri.ExecSyncResponse:
+    def execute(self, container: str, *command: str, timeout: int = 120) -> cri.ExecSyncResponse:
         """Run a command in a container."""
         request = cri.ExecSyncRequest(container_id=container, cmd=command, timeout=timeout)
         answer: cri.ExecSyncResponse = self.cri.ExecSync(request)

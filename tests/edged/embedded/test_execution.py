@@ -35,7 +35,7 @@ def container(node: LocalNode) -> str:
     return node.shell("exec sleep 1000")
 
 
-def _refusal(node: LocalNode, container: str, *command: str, timeout: int = 10) -> grpc.StatusCode:
+def _refusal(node: LocalNode, container: str, *command: str, timeout: int = 120) -> grpc.StatusCode:
     with pytest.raises(grpc.RpcError) as refusal:
         node.execute(container, *command, timeout=timeout)
     code: grpc.StatusCode = refusal.value.code()

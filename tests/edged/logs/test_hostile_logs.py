@@ -171,4 +171,4 @@ def test_nobody_waits_for_a_pipe(log: Path) -> None:
         ended.set()
 
     threading.Thread(target=look, daemon=True).start()
-    assert ended.wait(30)
+    assert ended.wait(60)
