@@ -130,7 +130,7 @@ def test_processes_in_a_cgroup_are_killed_before_its_removal(real: tuple[CgroupF
             (directory / "cgroup.procs").write_text(str(process.pid))
         with pytest.raises(CgroupBusyError):
             tree.remove(pod)
-        assert process.wait(10) == -9
+        assert process.wait(60) == -9
     tree.remove(pod)
     assert directories(pod) == []
 

@@ -84,7 +84,7 @@ def _skip_what_the_runtime_cannot(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def client(cri_runtime: RuntimeUnderTest) -> Iterator[CriClient]:
     """A client of the runtime under test."""
-    made = CriClient(cri_runtime.endpoint, request_timeout=30)
+    made = CriClient(cri_runtime.endpoint, request_timeout=60)
     yield made
     made.close()
 

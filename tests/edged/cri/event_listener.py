@@ -12,7 +12,7 @@ from protos.cri.v1 import api_pb2 as pb
 if TYPE_CHECKING:
     from edged.cri.contract import ContainerRuntime
 
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 class EventListener:

@@ -62,7 +62,7 @@ class FakeServer(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.stop(grace=None).wait(10)
+        self._server.stop(grace=None).wait(60)
 
 
 def version_answer(request: Any, context: grpc.ServicerContext) -> Message:

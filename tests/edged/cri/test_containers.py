@@ -16,13 +16,18 @@ if TYPE_CHECKING:
 UNKNOWN = ContainerId("0" * 64)
 
 
-def test_a_container_is_created_then_runs_then_has_exited_then_is_gone(pods: Pods, client: CriClient) -> None:
+def test_a_container_is_created_then_runs_then_has_exited_then_is_gone(
+    pods: Pods, client: CriClient, tmp_path: Path
+) -> None:
     """Times come in this order, and the exit code is that of the command."""
     pod = pods.sandbox()
-    container = pods.create(pod, pods.container_config(shell("read line </dev/null; sleep 0.2; exit 7")))
+    config = pods.container_config(shell("until [ -e /mnt/go/on ]; do sleep 0.05; done; exit 7"))
+    config.mounts.append(pb.Mount(container_path="/mnt/go", host_path=str(tmp_path)))
+    container = pods.create(pod, config)
     assert pods.state(container) == pb.CONTAINER_CREATED
     client.start_container(container)
     assert pods.state(container) == pb.CONTAINER_RUNNING
+    (tmp_path / "on").touch()
     status = pods.ended(container)
     assert status.exit_code == 7
     assert 0 < status.created_at <= status.started_at < status.finished_at
@@ -201,5 +206,5 @@ def test_limits_of_a_running_container_are_changed(pods: Pods, client: CriClient
     client.start_container(container)
     client.update_container_resources(container, pb.LinuxContainerResources(memory_limit_in_bytes=64 * 2**20))
     limit_files = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null"
-    limit = client.exec_sync(container, list(shell(limit_files)), 5).stdout
+    limit = client.exec_sync(container, list(shell(limit_files)), 60).stdout
     assert int(limit) == 64 * 2**20

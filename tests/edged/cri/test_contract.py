@@ -49,7 +49,7 @@ def client(runtime: RuntimeUnderTest) -> Iterator[ContainerRuntime]:
     actors = Threads()
     made: ContainerRuntime = FakeRuntime(actors, [BUSYBOX_IMAGE])
     if runtime.endpoint:
-        made = CriClient(runtime.endpoint, request_timeout=30)
+        made = CriClient(runtime.endpoint, request_timeout=60)
     yield made
     made.close()
     actors.close()
@@ -287,7 +287,7 @@ def test_the_event_stream_ends_when_its_client_is_closed(runtime: RuntimeUnderTe
     actors = Threads()
     mine: ContainerRuntime = FakeRuntime(actors)
     if runtime.endpoint:
-        mine = CriClient(runtime.endpoint, request_timeout=30)
+        mine = CriClient(runtime.endpoint, request_timeout=60)
     listener = EventListener(mine)
     if runtime.name != "containerd":
         listener.wait_opened()

@@ -166,13 +166,13 @@ def test_a_runtime_that_starts_later_is_found_by_the_same_client(fakes: Fakes, t
     with pytest.raises(UnavailableError):
         client.version()
     fakes.server(V1, Version=version_answer)
-    for _ in range(600):
+    for _ in range(1200):
         try:
             assert client.version().runtime_name == "fake"
             return
         except UnavailableError:
             threading.Event().wait(0.05)
-    pytest.fail("the client did not connect again within 30 s")
+    pytest.fail("the client did not connect again within 60 s")
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def hanging() -> Iterator[Callable[[Any, grpc.ServicerContext], Message]]:
     over = threading.Event()
 
     def handler(request: Any, context: grpc.ServicerContext) -> Message:
-        over.wait(30)
+        over.wait(60)
         return pb.StatusResponse()
 
     yield handler
@@ -190,7 +190,9 @@ def hanging() -> Iterator[Callable[[Any, grpc.ServicerContext], Message]]:
 
 def test_a_call_ends_with_the_request_timeout(fakes: Fakes, hanging: Any) -> None:
     server = fakes.server(V1, Version=version_answer, Status=hanging)
-    client = fakes.client(server.endpoint, request_timeout=1.5)
+    client = fakes.client(server.endpoint, request_timeout=60)
+    client.version()  # the connection and the version are there, however long that takes
+    client._timeout = 0.5
     with pytest.raises(DeadlineExceededError, match="Status"):
         client.status()
 
@@ -232,7 +234,7 @@ def test_deadlines_are_kubelets(fakes: Fakes, call: Any, most: float) -> None:
 def test_pulls_have_the_deadline_they_were_given_and_by_default_none(
     fakes: Fakes, pull_timeout: float | None, least: float, most: float
 ) -> None:
-    """A pull is not bound by the request timeout, here ten seconds."""
+    """A pull is not bound by the request timeout, here a minute."""
     seen: list[float] = []
 
     def pull(request: Any, context: grpc.ServicerContext) -> Message:
@@ -240,7 +242,7 @@ def test_pulls_have_the_deadline_they_were_given_and_by_default_none(
         return pb.PullImageResponse(image_ref="sha256:1")
 
     server = fakes.server(V1, Version=version_answer, PullImage=pull)
-    client = fakes.client(server.endpoint, request_timeout=10, pull_timeout=pull_timeout)
+    client = fakes.client(server.endpoint, request_timeout=60, pull_timeout=pull_timeout)
     assert client.pull_image(pb.ImageSpec(image="a")) == "sha256:1"
     assert least <= seen[0] <= most
 
@@ -315,9 +317,9 @@ def closed_under_way(fakes: Fakes, hanging: Any, operation: str, ask: Callable[[
 
     caller = threading.Thread(target=call)
     caller.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     client.close()
-    caller.join(10)
+    caller.join(60)
     assert [type(error) for error in failures] == [ConnectionClosedError]
     return client
 
@@ -335,7 +337,7 @@ def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_
 
     def start(_request: Any, _context: grpc.ServicerContext) -> Message:
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return pb.StartContainerResponse()
 
     server = fakes.server(V1, Version=version_answer, StartContainer=start)
@@ -352,7 +354,7 @@ def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_
 
     caller, closer = threading.Thread(target=ask), threading.Thread(target=client.close)
     caller.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     closer.start()
     with pytest.raises(ConnectionClosedError):
         while True:  # until it is being closed
@@ -361,7 +363,7 @@ def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_
     assert ends == []
     go_on.set()
     for thread in (caller, closer):
-        thread.join(10)
+        thread.join(60)
     assert ends == [None]
 
 

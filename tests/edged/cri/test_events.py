@@ -37,7 +37,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., CriClient]]:
         handlers = {"RuntimeService/Version": version_answer} | ({EVENTS: events} if events is not None else {})
         server = FakeServer(tmp_path / "a.sock", api_versions, handlers)
         servers.append(server.__enter__())
-        clients.append(CriClient(server.endpoint, request_timeout=10))
+        clients.append(CriClient(server.endpoint, request_timeout=60))
         return clients[-1]
 
     yield make
@@ -60,7 +60,7 @@ def test_a_stream_without_events_is_open_as_soon_as_the_runtime_says_so(serve: C
 
     def quiet(_request: Any, context: grpc.ServicerContext) -> Iterator[pb.ContainerEventResponse]:
         context.send_initial_metadata(())
-        over.wait(20)
+        over.wait(60)
         yield from ()
 
     listener = EventListener(serve(quiet))
@@ -81,7 +81,7 @@ def test_the_error_has_the_runtimes_reason_for_the_end_of_the_stream(serve: Call
 
 
 def test_a_runtime_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
-    client = CriClient(f"unix://{tmp_path}/none.sock", request_timeout=10)
+    client = CriClient(f"unix://{tmp_path}/none.sock", request_timeout=60)
     assert isinstance(EventListener(client).error(), UnavailableError)
     client.close()
 

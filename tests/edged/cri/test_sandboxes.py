@@ -119,8 +119,8 @@ def test_each_pod_has_an_address_that_others_reach_until_it_is_stopped(pods: Pod
     pods.start(server, *shell("mkdir /www; echo hello >/www/index.html; exec httpd -f -p 8080 -h /www"))
     container = pods.start(visitor, "sleep", "1000")
     fetch = ["wget", "-q", "-O", "-", f"http://{addresses[0]}:8080/"]
-    answer = eventually(lambda: client.exec_sync(container, fetch, 5), lambda result: result.exit_code == 0)
+    answer = eventually(lambda: client.exec_sync(container, fetch, 60), lambda result: result.exit_code == 0)
     assert answer.stdout == b"hello\n"
 
     client.stop_pod_sandbox(server.id)
-    assert client.exec_sync(container, ["ping", "-c", "1", "-W", "1", addresses[0]], 5).exit_code != 0
+    assert client.exec_sync(container, ["ping", "-c", "1", "-W", "1", addresses[0]], 60).exit_code != 0

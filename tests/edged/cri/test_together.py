@@ -24,9 +24,9 @@ def test_eight_workers_live_through_pods_at_once_on_one_client(pods: Pods, clien
         pod = pods.sandbox()
         script = f"trap 'exit {number}' TERM; echo ready; while :; do sleep 0.05; done"
         container = pods.start(pod, *shell(script))
-        said = client.exec_sync(container, ["echo", str(number)], 20).stdout
+        said = client.exec_sync(container, ["echo", str(number)], 60).stdout
         eventually(lambda: pod.log().exists() and "ready" in pod.log().read_text())
-        client.stop_container(container, 20)
+        client.stop_container(container, 200)
         status = pods.ended(container)
         client.stop_pod_sandbox(pod.id)
         client.remove_pod_sandbox(pod.id)
@@ -66,7 +66,7 @@ def test_a_new_client_sees_what_another_made(cri_runtime: RuntimeUnderTest, pods
     pods.client = client
     status = client.container_status(container).status
     assert (status.state, status.started_at) == (pb.CONTAINER_RUNNING, started_at)
-    assert client.exec_sync(container, ["true"], 10).exit_code == 0
+    assert client.exec_sync(container, ["true"], 60).exit_code == 0
 
 
 @pytest.mark.needs(Can.RESTART)

@@ -26,7 +26,7 @@ from protos.podresources.v1 import api_pb2 as resources
 from tests.edged.conftest import pod
 from tests.support.device_plugin import RESOURCE, DevicePluginDouble, ask_pod_resources
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 class Node:

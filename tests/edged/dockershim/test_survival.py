@@ -9,7 +9,7 @@ import pytest
 from edged.dockershim.labels import OWNER, owned_by
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.dockershim.node import DockerNode, RemoteDockerNode, node_directory
-from tests.edged.embedded.node import eventually
+from tests.edged.embedded.node import DEADLINE_SECONDS, eventually
 from tests.support.dockerd import PrivateDockerd, reason_missing
 
 _LOOP = "exec sleep 1000"
@@ -68,7 +68,7 @@ def test_somebody_else_ends_and_removes_containers(node: DockerNode) -> None:
     pod = node.pod()
     container = node.shell(_LOOP, pod=pod)
     docker = node.dockerd.client
-    events = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=30)
+    events = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=DEADLINE_SECONDS)
     events.initial_metadata()
     docker.call("DELETE", f"/containers/{container}", "remove", {"force": "1"})
     assert next(events).container_event_type == cri.CONTAINER_STOPPED_EVENT

@@ -16,7 +16,7 @@ from edged.embedded.engine import purge
 from edged.embedded.runtime import EmbeddedRuntime
 from protos.cri.v1 import api_pb2 as cri
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 _LOOK_SECONDS = 0.01
 
 Seen = TypeVar("Seen")
@@ -131,7 +131,7 @@ class Node:
         assert status.exit_code == 0, (status, self.log(container))
         return "".join(f"{text}\n" for stream, _, text in self.log(container) if stream == "stdout")
 
-    def execute(self, container: str, *command: str, timeout: int = 10) -> cri.ExecSyncResponse:
+    def execute(self, container: str, *command: str, timeout: int = 120) -> cri.ExecSyncResponse:
         """Run a command in a container."""
         request = cri.ExecSyncRequest(container_id=container, cmd=command, timeout=timeout)
         answer: cri.ExecSyncResponse = self.cri.ExecSync(request)
@@ -198,11 +198,11 @@ def processes_of(directory: Path) -> list[str]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
             try:
-                known = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                environment, command = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if os.fsencode(directory) in known:
-                found.append((entry / "cmdline").read_text())
+            if os.fsencode(directory) in environment + command:
+                found.append(os.fsdecode(command))
     return found
 
 

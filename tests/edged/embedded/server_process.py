@@ -13,10 +13,12 @@ from typing import Self
 from beehive.clock import RealClock
 from edged.embedded.engine import purge
 from edged.embedded.runtime import EmbeddedRuntime
-from tests.edged.embedded.node import DEADLINE_SECONDS, Node
+from tests.edged.embedded.node import Node
 
 _REPOSITORY = Path(__file__).parents[3]
 _READY = "ready"
+_END_SECONDS = 200.0
+"""In which a process ends that imports the runtime and removes all that it has made, on a very busy machine."""
 
 
 class RemoteNode(Node):
@@ -40,7 +42,7 @@ class RemoteNode(Node):
         assert self._process is not None
         self.disconnect()
         self._process.kill()
-        self._process.communicate(timeout=DEADLINE_SECONDS)
+        self._process.communicate(timeout=_END_SECONDS)
 
     def __enter__(self) -> Self:
         self.serve()
@@ -48,7 +50,11 @@ class RemoteNode(Node):
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        errors = self._start("purge").communicate(timeout=DEADLINE_SECONDS)[1]
+        with self._start("purge") as purge_process:
+            try:
+                errors = purge_process.communicate(timeout=_END_SECONDS)[1]
+            finally:
+                purge_process.kill()
         assert not errors, errors
 
     module = __name__

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from beehive.clock import RealClock
 from edged.embedded.runtime import EmbeddedRuntime
 from edged.embedded.shim.procfs import read_stat
@@ -59,19 +61,27 @@ def test_commands(directory: Path) -> None:
     wait_for_death(pid)
 
 
-def test_cheap_and_fast(node: LocalNode) -> None:
-    """A shim costs a few megabytes, and a pod with a volume can be up within 60 ms, the goal; not each is on a
-    machine that does much else.
-    """
-    volume = cri.ContainerConfig(mounts=[cri.Mount(container_path="/data", host_path=str(node.directory))])
-    seconds: list[float] = []
-    while len(seconds) < 9 or (min(seconds) >= _GOAL_SECONDS and len(seconds) < 60):
-        before = node.clock.monotonic()
-        container = node.shell("exec sleep 1000", volume)
-        seconds.append(node.clock.monotonic() - before)
-    main = read_stat(node.pid(container))
+@pytest.fixture
+def volume(node: LocalNode) -> cri.ContainerConfig:
+    """A container with a volume."""
+    return cri.ContainerConfig(mounts=[cri.Mount(container_path="/data", host_path=str(node.directory))])
+
+
+def test_a_shim_costs_a_few_megabytes(node: LocalNode, volume: cri.ContainerConfig) -> None:
+    containers = [node.shell("exec sleep 1000", volume) for _ in range(9)]
+    main = read_stat(node.pid(containers[-1]))
     assert main is not None
     rollup = Path(f"/proc/{main.parent}/smaps_rollup").read_text()
     (proportional,) = re.findall(r"^Pss: +(\d+) kB$", rollup, re.MULTILINE)
     assert int(proportional) < 6000
+
+
+@pytest.mark.slow
+def test_a_pod_with_a_volume_is_up_in_time(node: LocalNode, volume: cri.ContainerConfig) -> None:
+    """60 ms are the goal; not each is up by then on a machine that does much else."""
+    seconds: list[float] = []
+    while len(seconds) < 9 or (min(seconds) >= _GOAL_SECONDS and len(seconds) < 60):
+        before = node.clock.monotonic()
+        node.shell("exec sleep 1000", volume)
+        seconds.append(node.clock.monotonic() - before)
     assert min(seconds) < _GOAL_SECONDS

@@ -12,7 +12,7 @@ from edged.cri.errors import AlreadyExistsError, ConnectionClosedError, Exhauste
 from edged.embedded.local_calls import REQUEST_LIMIT, local_calls
 from edged.embedded.service import ProcessMethods
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.embedded.node import LocalNode
+from tests.edged.embedded.node import DEADLINE_SECONDS, LocalNode
 from tests.end_to_end.processes import wait_until
 
 
@@ -26,7 +26,7 @@ def node(tmp_path: Path) -> Iterator[LocalNode]:
 @pytest.fixture
 def near(node: LocalNode) -> Iterator[CriClient]:
     """A client that makes its calls without the socket."""
-    made = CriClient(node.runtime.endpoint, request_timeout=30, local=node.runtime.local_calls)
+    made = CriClient(node.runtime.endpoint, request_timeout=DEADLINE_SECONDS, local=node.runtime.local_calls)
     yield made
     made.close()
 
@@ -37,7 +37,7 @@ def _sandbox() -> cri.PodSandboxConfig:
 
 def _container() -> cri.ContainerConfig:
     image = cri.ImageSpec(image="busybox")
-    return cri.ContainerConfig(metadata=cri.ContainerMetadata(name="main"), image=image, command=["sleep", "60"])
+    return cri.ContainerConfig(metadata=cri.ContainerMetadata(name="main"), image=image, command=["sleep", "1000"])
 
 
 def test_what_is_done_without_the_socket_is_seen_through_it(node: LocalNode, near: CriClient) -> None:
@@ -62,14 +62,14 @@ def test_what_is_done_without_the_socket_is_seen_through_it(node: LocalNode, nea
 
 def test_everything_that_edged_asks_for_is_answered_without_the_socket(node: LocalNode, tmp_path: Path) -> None:
     """The socket of this client does not exist, so a call that needs it fails."""
-    client = CriClient(f"unix://{tmp_path}/none.sock", request_timeout=30, local=node.runtime.local_calls)
+    client = CriClient(f"unix://{tmp_path}/none.sock", request_timeout=DEADLINE_SECONDS, local=node.runtime.local_calls)
     image = cri.ImageSpec(image="busybox")
     sandbox = client.run_pod_sandbox(_sandbox())
     container = client.create_container(sandbox, _container(), _sandbox())
     client.start_container(container)
     assert client.version().runtime_name == "edgecore-processes"
     assert client.status().status.conditions
-    assert client.exec_sync(container, ["echo", "hello"], 20).stdout == b"hello\n"
+    assert client.exec_sync(container, ["echo", "hello"], 60).stdout == b"hello\n"
     assert [each.attributes.id for each in client.list_container_stats()] == [container]
     assert client.pull_image(image)
     assert client.image_status(image) is not None
@@ -93,7 +93,9 @@ def test_a_command_ends_with_its_client(node: LocalNode, near: CriClient, tmp_pa
 
     def execute() -> None:
         try:
-            near.exec_sync(container, ["sh", "-c", f"echo $$ > {written}.new; mv {written}.new {written}; sleep 60"], 0)
+            near.exec_sync(
+                container, ["sh", "-c", f"echo $$ > {written}.new; mv {written}.new {written}; sleep 1000"], 0
+            )
         except CriError as error:
             errors.append(error)
 
@@ -101,14 +103,14 @@ def test_a_command_ends_with_its_client(node: LocalNode, near: CriClient, tmp_pa
     thread.start()
     wait_until(written.exists, "the command's number")
     near.close()
-    thread.join(20)
+    thread.join(DEADLINE_SECONDS)
     assert [type(each) for each in errors] == [ConnectionClosedError]
     wait_until(lambda: not Path(f"/proc/{int(written.read_text())}").exists(), "the end of the command")
 
 
 def test_failures_are_those_of_the_socket(node: LocalNode, near: CriClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Class, code and text of an error are the same on both ways, whatever the runtime raises."""
-    far = CriClient(node.runtime.endpoint, request_timeout=30)
+    far = CriClient(node.runtime.endpoint, request_timeout=DEADLINE_SECONDS)
     near.run_pod_sandbox(_sandbox())
     for client in (near, far):
         with pytest.raises(AlreadyExistsError, match="has this name and attempt"):
@@ -134,7 +136,7 @@ def test_unexpected_errors_have_a_status(node: LocalNode, raised: Exception, cod
             raise raised
 
     calls = local_calls(Broken(node.runtime._engine), node.runtime._threads)  # type: ignore[arg-type]
-    client = CriClient(node.runtime.endpoint, request_timeout=30, local=calls)
+    client = CriClient(node.runtime.endpoint, request_timeout=DEADLINE_SECONDS, local=calls)
     with pytest.raises(CriError) as failed:
         client.list_containers()
     client.close()
@@ -154,13 +156,13 @@ def test_events_come_without_the_socket_until_the_client_closes(node: LocalNode,
 
     thread = threading.Thread(target=read)
     thread.start()
-    assert opened.wait(20)
+    assert opened.wait(DEADLINE_SECONDS)
     sandbox = near.run_pod_sandbox(_sandbox())
-    events = [seen.get(timeout=20) for _ in range(2)]
+    events = [seen.get(timeout=DEADLINE_SECONDS) for _ in range(2)]
     assert [each.container_event_type for each in events] == [cri.CONTAINER_CREATED_EVENT, cri.CONTAINER_STARTED_EVENT]
     assert {each.pod_sandbox_status.id for each in events} == {sandbox}
     assert near.pod_sandbox_status(sandbox).status == events[1].pod_sandbox_status
     near.close()
-    thread.join(20)
+    thread.join(DEADLINE_SECONDS)
     assert [type(each) for each in errors] == [ConnectionClosedError]
     assert not node.runtime._engine.events.has_readers  # type: ignore[union-attr]

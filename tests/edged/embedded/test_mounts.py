@@ -1,7 +1,7 @@
 """Volumes in containers: at their paths, for every kind of path; and never a trace of them on the host."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -65,18 +65,22 @@ def _mounts(*mounts: tuple[str, Path], readonly: bool = False) -> cri.ContainerC
     )
 
 
-def _listing(paths: Sequence[str]) -> list[list[str]]:
-    return [sorted(os.listdir(path)) for path in paths]  # noqa: PTH208
+def _on_the_host() -> set[Path]:
+    """Which of `_PATHS`, of what is above them, and of the volume's file in them, the host has.
+
+    Everything else in those directories may be made and removed by other programs at any time.
+    """
+    files = [Path(path) / "file" for path in _PATHS]
+    return {each for file in files for each in (file, *file.parents) if each.exists()}
 
 
 def test_a_directory(node: Node, volume: Path) -> None:
     """A volume is at its path, whether or not the host has that path; its siblings on the host stay visible."""
-    seen = ["/", "/etc", "/run", "/var", "/usr/lib", "/mnt"]
-    before = _listing(seen)
+    before = _on_the_host()
     for path in _PATHS:
         script = f"cat {path}/file; head -c1 /etc/passwd >&2 && ls /proc/self/fd /usr/bin/env /dev/null >&2"
         assert node.run(script, _mounts((path, volume))) == "content\n", path
-        assert _listing(seen) == before, path
+        assert _on_the_host() == before, path
 
 
 def test_a_file(node: Node, volume: Path) -> None:
@@ -198,7 +202,9 @@ def test_where_namespaces_are_forbidden(directory: Path) -> None:
         assert '"possible": false' in info
 
 
-_WORDS = "/dev/embedded-test-message"
+def _words(node: Node) -> str:
+    """The path of the termination message: the host's /dev has it too, so each test has its own."""
+    return f"/dev/embedded-test-message-{node.directory.name}"
 
 
 @pytest.fixture
@@ -209,10 +215,10 @@ def own_files(node: Node) -> Iterator[cri.ContainerConfig]:
     words.touch()
     for path in (hosts, words):
         path.chmod(0o666)
-    config = _mounts(("/etc/hosts", hosts), (_WORDS, words))
-    config.annotations["io.kubernetes.container.terminationMessagePath"] = _WORDS
+    config = _mounts(("/etc/hosts", hosts), (_words(node), words))
+    config.annotations["io.kubernetes.container.terminationMessagePath"] = _words(node)
     yield config
-    Path(_WORDS).unlink(missing_ok=True)
+    Path(_words(node)).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("has_volume", [False, True])
@@ -225,18 +231,18 @@ def test_a_container_has_hosts_and_a_termination_message_of_its_own(
     before = Path("/etc/hosts").read_bytes()
     if has_volume:
         own_files.mounts.append(cri.Mount(container_path="/embedded-test-data", host_path=str(volume)))
-    script = f"cat /etc/hosts; echo 10.6.6.6 bank >>/etc/hosts; echo bye >{_WORDS}; true"
+    script = f"cat /etc/hosts; echo 10.6.6.6 bank >>/etc/hosts; echo bye >{_words(node)}; true"
     printed = node.run(script, own_files)
     assert Path("/etc/hosts").read_bytes() == before
     is_root = (node.directory / "words").read_text() != ""
     if is_root:
-        assert Path(_WORDS).read_bytes() == b"", "no more than a mount point"
+        assert Path(_words(node)).read_bytes() == b"", "no more than a mount point"
         assert (node.directory / "words").read_text() == "bye\n"
     if is_root or has_volume:
         assert printed == "10.1.2.3 pod\n"
         assert (node.directory / "etc-hosts").read_text() == "10.1.2.3 pod\n10.6.6.6 bank\n"
     if not is_root:
-        assert not Path(_WORDS).exists()
+        assert not Path(_words(node)).exists()
 
 
 def test_a_message_path_that_is_none_is_no_hindrance(node: Node, own_files: cri.ContainerConfig) -> None:
@@ -249,7 +255,7 @@ def test_a_message_path_that_is_none_is_no_hindrance(node: Node, own_files: cri.
 
 def test_devices_that_come_later_are_seen(node: Node, own_files: cri.ContainerConfig) -> None:
     """/dev stays the machine's: an edge node's containers wait for devices to be plugged in."""
-    later = Path("/dev/embedded-test-later")
+    later = Path(f"/dev/embedded-test-later-{node.directory.name}")
     container = node.shell(f"while [ ! -e {later} ]; do sleep 0.01; done; echo seen", own_files)
     if os.geteuid() != 0:
         pytest.skip("only root can make a file there")

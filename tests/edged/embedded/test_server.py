@@ -14,12 +14,12 @@ from edged.embedded.errors import StateDirectoryError
 from edged.embedded.event_stream import STREAM_LIMIT
 from edged.embedded.runtime import EmbeddedRuntime
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.embedded.node import LocalNode, eventually
+from tests.edged.embedded.node import DEADLINE_SECONDS, LocalNode, eventually
 
 
 def _stream(node: LocalNode) -> Iterator[cri.ContainerEventResponse]:
     """An open stream of the events from now on."""
-    events: Any = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=20)
+    events: Any = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=DEADLINE_SECONDS)
     events.initial_metadata()
     stream: Iterator[cri.ContainerEventResponse] = events
     return stream
@@ -185,7 +185,7 @@ def test_stop_does_not_wait_for_slow_calls(node: LocalNode) -> None:
     call = node.cri.StopContainer.future(cri.StopContainerRequest(container_id=container, timeout=3600))
     eventually(call.running)
     node.restart()
-    assert call.exception(timeout=10) is not None
+    assert call.exception(timeout=DEADLINE_SECONDS) is not None
     assert node.states()[container] == cri.CONTAINER_RUNNING
 
 

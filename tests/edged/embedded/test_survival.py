@@ -135,7 +135,7 @@ def test_commands_of_a_dead_client_end(remote: RemoteNode) -> None:
     remote.execute(container, "sh", "-c", "while [ ! -s command ]; do sleep 0.01; done")
     remote.kill()
     wait_for_death(int(file.read_text()))
-    assert command.done()
+    assert command.exception(DEADLINE_SECONDS) is not None
     remote.serve()
     assert remote.states()[container] == cri.CONTAINER_RUNNING
 

@@ -13,6 +13,7 @@ from edged.logs.options import LogOptions
 from edged.logs.reader import LogReader
 from edged.logs.rotation import pack
 from tests.edged.logs.test_reader import Follower, line, read
+from tests.support.descriptors import open_descriptors
 
 SECRET = b"root:$6$secret:19000:0:99999:7:::\n"
 
@@ -145,10 +146,10 @@ def test_a_packed_file_lets_go_of_what_it_reads(log: Path) -> None:
     """Each look at a log would otherwise keep a descriptor."""
     log.write_bytes(line("own"))
     log.with_name("0.log.20261120-053000.gz").write_bytes(gzip.compress(line("old")))
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_descriptors()
     for _ in range(5):
         assert read(log) == "old\nown\n"
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert open_descriptors() <= before
 
 
 def test_a_path_of_one_part_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,4 +171,4 @@ def test_nobody_waits_for_a_pipe(log: Path) -> None:
         ended.set()
 
     threading.Thread(target=look, daemon=True).start()
-    assert ended.wait(30)
+    assert ended.wait(60)

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.embedded.node import alive, eventually, wait_for_death
+from tests.edged.embedded.node import DEADLINE_SECONDS, alive, eventually, wait_for_death
 from tests.edged.oci.node import OciNode
 from tests.support.leftovers import cgroups_named
 
@@ -252,6 +252,8 @@ def test_containers_that_share_their_processes(node: OciNode) -> None:
     pod, node.shares_processes = node.pod(), True
     names = (cri.ContainerConfig(metadata=cri.ContainerMetadata(name=name)) for name in ("one", "two"))
     one, two = (node.shell(_LOOP, config, pod) for config in names)
+    for file in [Path(f"/proc/{node.pid(each)}/cmdline") for each in (one, two)]:
+        eventually(file.read_bytes, lambda command: command == b"sleep\0001000\0")
     node.execute(one, "sh", "-c", "(sleep 0.01 &)")
     said = node.execute(two, "ps", "-o", "pid,args").stdout.decode()
     assert said.count("sleep 1000") == 2
@@ -305,7 +307,7 @@ def test_a_command_right_after_the_start(node: OciNode) -> None:
 
 def test_events_of_a_life(node: OciNode) -> None:
     """Each step of a pod's life is one event, in order."""
-    events = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=30)
+    events = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=DEADLINE_SECONDS)
     events.initial_metadata()
     pod = node.pod()
     container = node.shell("exit 3", pod=pod)

@@ -20,7 +20,7 @@ from edged.probes.sockets import SocketNetwork
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds: longer than any of these takes when all is well."""
 SHORT = 0.2
 

@@ -18,7 +18,7 @@ from edged.server.request import Request
 from edged.server.responses import Handler, Peer, Response, Stream, Takeover, text
 from edged.server.router import Route, Router
 
-SECONDS = 30
+SECONDS = 60
 
 
 class Followed:
@@ -94,6 +94,12 @@ def serving(*extra: Route, listening: socket.socket | None = None, idle_seconds:
     )
     made.start()
     return made
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients of a busy machine need longer for their requests."""
+    monkeypatch.setattr("edged.server.http.REQUEST_SECONDS", float(SECONDS))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from edged.server import proxy
 from edged.server.proxy import forwarded_head, relay
 from tests.edged.server.requests import parse
 
-SECONDS = 30
+SECONDS = 60
 
 
 class Middle:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from edged.shutdown.bus import MAX_MESSAGE, Bus
 from edged.shutdown.errors import BusError
 
-SECONDS = 30.0
+SECONDS = 60.0
 AGREED = (b"OK 1234\r\n", b"AGREE_UNIX_FD\r\n")
 ENDS = (b"\r\n", b"\r\n", b"Hello\0")
 """Ends of the three parts that a client sends: its user, the file descriptors, its first call."""

@@ -29,7 +29,7 @@ CONFIGURATION = """<busconfig><type>session</type><listen>unix:path={path}</list
 """
 EMITTER = DBusAddress(PATH, interface=MANAGER)
 DRIVER = DBusAddress("/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus")
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 @pytest.fixture

@@ -38,15 +38,15 @@ ADDRESS = RECORD + f"""[ "$CNI_COMMAND" = ADD ] && echo '{RESULT}'; true"""
 class Machine:
     """A machine with scripts as plug-ins."""
 
-    def __init__(self, directory: Path, clock: RealClock, seconds: float = 60.0) -> None:
+    def __init__(self, directory: Path, clock: RealClock, runner: PluginRunner | None = None) -> None:
         self.configurations, self.programs = directory / "net.d", directory / "bin"
         self.configurations.mkdir()
         self.sandbox = directory / "sandbox"
         self.sandbox.mkdir()
         self.netns = directory / "netns"
         self.netns.touch()
-        runner = PluginRunner(clock, seconds)
-        self.network = PodNetwork(self.configurations, [directory / "none", self.programs], clock, runner=runner)
+        searched = [directory / "none", self.programs]
+        self.network = PodNetwork(self.configurations, searched, clock, runner=runner or PluginRunner(clock))
 
     def configure(self, *plugins: dict[str, Any], version: str = "1.0.0", name: str = "10-pods.conflist") -> None:
         """Write a configuration."""
@@ -232,17 +232,32 @@ def test_a_result_too_deep_to_be_passed_on_is_an_error(machine: Machine, clock: 
         PluginRunner(clock).run(machine.programs / "first", {}, {"prevResult": deep})
 
 
-def test_a_plugin_that_hangs_is_killed_with_its_children(directory: Path, clock: RealClock) -> None:
+class BeginningClock(RealClock):
+    """A clock whose time passes once, when a plug-in has written a file: however slowly it starts, it comes to hang."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+        self._is_asked = False
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        is_first, self._is_asked = not self._is_asked, True
+        has_begun = not is_first and self._file.exists() and self._file.read_text().endswith("\n")
+        return 1000.0 if has_begun else 0.0
+
+
+@pytest.mark.parametrize("hang", ["sleep 1000", "exec >&- 2>&-; sleep 1000", "while :; do echo x >&2; done"])
+def test_a_plugin_that_hangs_is_killed_with_its_children(directory: Path, clock: RealClock, hang: str) -> None:
     """Also when it has closed its output, or fills its standard error."""
-    machine = Machine(directory, clock, seconds=0.3)
     pids = directory / "pids"
+    machine = Machine(directory, clock, PluginRunner(BeginningClock(pids), 0.3))
     machine.configure({"type": "first"})
-    for hang in ("sleep 1000", "exec >&- 2>&-; sleep 1000", "while :; do echo x >&2; done"):
-        machine.plugin("first", f'[ "$CNI_COMMAND" = DEL ] && exit\nsleep 1000 & echo $! $$ > {pids}\n{hang}')
-        with pytest.raises(PodNetworkError, match=r"did not end within 0\.3 s and was killed"):
-            machine.attach()
-        for pid in pids.read_text().split():
-            assert has_ended(pid)
+    machine.plugin("first", f'[ "$CNI_COMMAND" = DEL ] && exit\nsleep 1000 & echo $! $$ > {pids}\n{hang}')
+    with pytest.raises(PodNetworkError, match=r"did not end within 0\.3 s and was killed"):
+        machine.attach()
+    for pid in pids.read_text().split():
+        assert has_ended(pid)
 
 
 def test_a_child_that_stays_does_not_hold_the_plugin(machine: Machine, directory: Path) -> None:

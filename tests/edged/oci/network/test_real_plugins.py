@@ -126,7 +126,7 @@ def limits_of_bridge() -> list[str]:
 
 def reaches(address: str, port: int, listening: socket.socket) -> bool:
     """Whether a connection arrives."""
-    with socket.create_connection((address, port), timeout=30), listening.accept()[0]:
+    with socket.create_connection((address, port), timeout=60), listening.accept()[0]:
         return True
 
 

@@ -12,6 +12,7 @@ from edged.oci.spec import ImageVolume, NamespacePaths, exec_process
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.spec.oci_runtime import Bench, mounted, shell
 from tests.edged.oci.spec.samples import IMAGE, linux
+from tests.end_to_end.processes import wait_until
 
 
 def _seen(bench: Bench, mounts: list[cri.Mount], *commands: str, devices: Sequence[cri.Device] = ()) -> str:
@@ -229,7 +230,9 @@ def test_processes_of_a_target(bench: Bench) -> None:
     with bench.running(bench.spec(linux(own, command=["sleep", "612"]))) as target:
         options = cri.NamespaceOption(pid=cri.TARGET, target_id="c1")
         security = cri.LinuxContainerSecurityContext(namespace_options=options)
-        paths = NamespacePaths(pid=Path(f"/proc/{target.pid()}/ns/pid"))
+        process = Path(f"/proc/{target.pid()}")
+        wait_until(lambda: (process / "cmdline").read_bytes() == b"sleep\000612\0", "the program of the target")
+        paths = NamespacePaths(pid=process / "ns/pid")
         done = bench.run(bench.spec(linux(security, command=shell("cat /proc/1/cmdline")), paths))
         assert done.stdout == "sleep\000612\000"
 

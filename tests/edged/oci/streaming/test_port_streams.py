@@ -22,9 +22,9 @@ from tests.edged.oci.streaming.clients import (
 
 def test_a_port_over_web_socket_channels(server: StreamingServer) -> None:
     """Each channel begins with its port; what cannot be reached is said on the channel of errors."""
-    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_server(("127.0.0.1", 0)) as closed:
-        port, nobody = listening.getsockname()[1], closed.getsockname()[1]
-        closed.close()
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        port, nobody = listening.getsockname()[1], deaf.getsockname()[1]
         url = server.port_forward_url(cri.PortForwardRequest(pod_sandbox_id="s", port=[port, nobody]))
         with connected(url) as connection:
             client = SocketClient(connection, url, "v4.channel.k8s.io")
@@ -81,12 +81,17 @@ def test_a_port_that_takes_nothing_holds_its_client_only(server: StreamingServer
 
 def test_a_port_of_this_machine_is_reached_at_either_loopback() -> None:
     """127.0.0.1 first, then ::1."""
-    for address, family in (("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)):
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
         with (
-            socket.create_server((address, 0), family=family) as listening,
-            connect_in_namespace(None, listening.getsockname()[1]) as connection,
+            socket.create_server(("::1", port), family=socket.AF_INET6),
+            connect_in_namespace(None, port) as connection,
         ):
-            assert connection.getpeername()[0] == address
+            assert connection.getpeername()[0] == "::1"
+        listening.listen()
+        with connect_in_namespace(None, port) as connection:
+            assert connection.getpeername()[0] == "127.0.0.1"
     with pytest.raises(ConnectionRefusedError):
         connect_in_namespace(None, 1)
 

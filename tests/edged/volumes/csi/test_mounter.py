@@ -240,12 +240,12 @@ def test_two_operations_on_one_volume_never_run_beside_each_other(node: Node) ->
     first = threads.start(_Publisher, node)
     try:
         answer = first.ref.ask("u1", block=False)
-        assert node.driver.called["NodeStageVolume"].wait(10)
+        assert node.driver.called["NodeStageVolume"].wait(60)
         with pytest.raises(VolumeError, match="disk-1 already exists") as raised:
             node.publish("u2")
         assert raised.value.retryable
         going_on.set()
-        assert answer.get(timeout=10) is not None
+        assert answer.get(timeout=60) is not None
         node.publish("u2")
     finally:
         going_on.set()
@@ -258,10 +258,10 @@ def test_edged_ends_although_a_driver_hangs(node: Node) -> None:
     first = Threads().start(_Publisher, node)
     try:
         answer = first.ref.ask("u1", block=False)
-        assert node.driver.called["NodePublishVolume"].wait(10)
+        assert node.driver.called["NodePublishVolume"].wait(60)
         node.drivers.close()
         with pytest.raises(PluginError, match="NodePublishVolume failed: disk-1"):
-            answer.get(timeout=10)
+            answer.get(timeout=60)
     finally:
         going_on.set()
         first.ref.stop()
