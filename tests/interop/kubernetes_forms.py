@@ -225,14 +225,19 @@ class PlayedWatch:
         self._has_begun.wait()
 
     def gone_within(self, seconds: float, wake: int | None = None) -> bool:
-        """Return whether the story is over (`Peer`); at the first call all that was there is sent."""
+        """Return whether the story is over, and all its events are sent (`Peer`). The first call ends the beginning."""
         self._has_begun.set()
         with select.epoll() as poll:
             if wake is not None:
                 poll.register(wake, select.EPOLLIN)
-            while seconds > 0 and not self._is_over.is_set() and not poll.poll(min(seconds, _LOOK)):
+            while seconds > 0:
+                is_over = self._is_over.is_set()
+                if poll.poll(0.0 if is_over else min(seconds, _LOOK)):
+                    return False
+                if is_over:
+                    return True
                 seconds -= _LOOK
-        return self._is_over.is_set()
+        return False
 
     def _read(self) -> None:
         try:

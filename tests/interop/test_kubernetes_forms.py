@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 
+from beehive.module import Module
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
 from modules.cloud.apiserver.authentication.authenticator import Authenticator
 from modules.cloud.apiserver.authentication.token_file import StaticTokens
@@ -17,6 +18,7 @@ from modules.processes.cloudcore.control import Control
 from tests.interop.kubernetes_forms import FILE, RecordedExchange, Story, recorded_exchanges, shown
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
 
+M = TypeVar("M", bound=Module)
 NO_RIGHTS: Final = "system:serviceaccount:kubeedge:cloudcore (no rights)"
 USERS: Final = {
     "system:masters": User("admin", groups=(ADMINISTRATORS,)),
@@ -59,15 +61,12 @@ BESIDE: Final = (101, 104)
 def test_the_responses_are_those_of_a_real_api_server(tmp_path: Path) -> None:
     """Each exchange is played, also watches; one that differs is listed with the reason, and no other is."""
     with Stub(tmp_path) as stub:
-        running = stub.core.hive.slot(Control.name).running
-        assert running is not None
-        control = running.ref._actor_weakref()
-        assert isinstance(control, Control)
+        control = _module(stub, Control)
         tokens = StaticTokens({name.encode(): user for name, user in USERS.items()})
         access = AccessService(
             Authenticator(tokens), control.service(), lambda node: control._api(NodeCaller(control, node))
         )
-        found = played(Story(access.serve), recorded_exchanges(), lambda: _forget(stub))
+        found = played(Story(access.serve), recorded_exchanges(), lambda: _forget(stub), lambda: _settle(stub))
     differing = {label: differences for label, differences in found.items() if differences}
     unexpected = {label: why for label, why in differing.items() if int(label.split()[0]) not in EXCEPTIONS}
     assert not unexpected, shown(unexpected)
@@ -77,22 +76,44 @@ def test_the_responses_are_those_of_a_real_api_server(tmp_path: Path) -> None:
 
 def _forget(stub: Stub) -> None:
     """Forget the past, as etcd did when it was compacted, and the API server when it was restarted."""
-    running = stub.core.hive.slot(ApiServer.name).running
-    assert running is not None
-    module = running.ref._actor_weakref()
-    assert isinstance(module, ApiServer)
-    done = threading.Event()
+    module = _module(stub, ApiServer)
 
     def forget() -> None:
         module._cluster.storage.forget_past()
         module._history = WatchHistory(module._cluster.storage)
+
+    _do(module, forget)
+
+
+def _settle(stub: Stub) -> None:
+    """Wait until watches have been told of all that has been answered: the answer comes before."""
+    for each in (ApiServer, Control):
+        _do(_module(stub, each), lambda: None)
+
+
+def _module(stub: Stub, kind: type[M]) -> M:
+    running = stub.core.hive.slot(kind.name).running
+    assert running is not None
+    module = running.ref._actor_weakref()
+    assert isinstance(module, kind)
+    return module
+
+
+def _do(module: Module, work: Callable[[], None]) -> None:
+    """Do something on a module's thread, after what waits for it."""
+    done = threading.Event()
+
+    def do() -> None:
+        work()
         done.set()
 
-    module.call_soon(forget)
+    module.call_soon(do)
     assert done.wait(DEADLINE)
 
 
-def played(story: Story, exchanges: list[RecordedExchange], compact: Callable[[], None]) -> dict[str, list[str]]:
+def played(
+    story: Story, exchanges: list[RecordedExchange], compact: Callable[[], None], settle: Callable[[], None]
+) -> dict[str, list[str]]:
     """The differences of each exchange; etcd was compacted before one of them."""
     beside = {one.number: story.watch(one) for one in exchanges if one.number in BESIDE}
     found = {}
@@ -103,5 +124,7 @@ def played(story: Story, exchanges: list[RecordedExchange], compact: Callable[[]
         if one.events is None:
             found[label] = story.play(one)
         else:
-            found[label] = (beside.get(one.number) or story.watch(one)).differences()
+            watch = beside.get(one.number) or story.watch(one)
+            settle()
+            found[label] = watch.differences()
     return found

@@ -36,7 +36,7 @@ REST_EVENTBUS, REST_SERVICEBUS, SERVICEBUS_REST, DELETED = (
     for name in ("r1-rest-eventbus", "r3-rest-servicebus", "r4-servicebus-rest", "r5-rules-deleted")
 )
 NODE = "cap-edge"
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 
 
 def of_rules(path: Path) -> list[Json]:

@@ -27,7 +27,7 @@ from tests.interop.traces import needs_traces
 from tests.modules.processes.cloudcore.clusters import Cluster
 
 pytestmark = needs_traces
-DEADLINE = 30.0
+DEADLINE = 60.0
 CLOCK = RealClock()
 
 OTHERS = {
@@ -92,7 +92,15 @@ class World:
         ]
         url = f"ws://{host}:{port}{handshake['line'].split()[1]}"
         self._connection = self._link.enter_context(
-            connect(url, additional_headers=headers, compression=None, max_size=None, close_timeout=DEADLINE)
+            connect(
+                url,
+                additional_headers=headers,
+                compression=None,
+                max_size=None,
+                ping_interval=None,
+                open_timeout=DEADLINE,
+                close_timeout=DEADLINE,
+            )
         )
 
     def prepare(self, *objects: Json) -> None:

@@ -26,7 +26,7 @@ from tests.interop.traces import needs_traces
 
 pytestmark = needs_traces
 NODE = "lab-edge"
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 """Seconds for each step of our edge; the machine may be busy."""
 CLOCK = RealClock()
 

@@ -13,6 +13,8 @@ import pytest
 
 _USER = "postgres"
 """PostgreSQL refuses to run as root; Debian's package makes this user."""
+_PATIENCE = 240
+"""Seconds for a command of the server; the longest, `initdb`, takes two on a machine that does nothing else."""
 
 
 def _programs() -> Path | None:
@@ -64,7 +66,8 @@ class PrivatePostgresql:
     def start(self) -> None:
         """Start the server (again), and wait until it serves."""
         options = f"-c listen_addresses='' -c unix_socket_directories={self._directory} -c fsync=off"
-        self._run("pg_ctl", "start", "--wait", f"--log={self._directory}/log", f"--options={options}")
+        wait = ("--wait", f"--timeout={_PATIENCE}")
+        self._run("pg_ctl", "start", *wait, f"--log={self._directory}/log", f"--options={options}")
 
     def stop(self) -> None:
         """Stop the server at once, with all connections."""
@@ -72,4 +75,4 @@ class PrivatePostgresql:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [*self._as, str(self._programs / program), f"--pgdata={self._directory}/data", *arguments]
-        subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=240)
+        subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=_PATIENCE)

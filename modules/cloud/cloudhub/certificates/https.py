@@ -31,6 +31,10 @@ _MAX_HEAD = 32 * 1024
 _READ_BYTES = 16 * 1024
 _OVERDUE_SECONDS = 0.5
 """Seconds between checks for overdue connections."""
+_BACKLOG = 1024
+"""Connections that wait to be accepted; with `socketserver`'s 5, of many nodes that join at once most would try again
+after a second or more.
+"""
 
 Respond = Callable[[EnrolmentRequest], EnrolmentResponse]
 
@@ -85,6 +89,7 @@ class HttpsServer:
 
 class _Server(ThreadingTCPServer):
     allow_reuse_address = True
+    request_queue_size = _BACKLOG
     daemon_threads = True
     block_on_close = False
 

@@ -273,8 +273,8 @@ def test_a_paused_response_is_not_read() -> None:
     sent: queue.Queue[int] = queue.Queue()
 
     def script(peer: Peer) -> None:
-        peer.socket.settimeout(0.5)
         peer.request()
+        peer.socket.settimeout(0.5)
         peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(piece) * count))
         left = memoryview(piece * count)
         is_told = False
@@ -469,6 +469,7 @@ def test_closing_ends_everything() -> None:
         begun.release()
         peer.closed()
 
+    before = set(threading.enumerate())
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
         started = [api.start() for _ in range(6)]
         for _ in range(4):
@@ -478,4 +479,4 @@ def test_closing_ends_everything() -> None:
             error = heard.error()
             assert isinstance(error, KubeCutError)
             assert "the client was closed" in str(error)
-        assert all(each.name != "kube-client" for each in threading.enumerate())
+        assert all(each.name != "kube-client" for each in set(threading.enumerate()) - before)

@@ -1,5 +1,6 @@
 """More nodes than the controllers keep up with: nothing of them is lost, and none counts as silent."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,10 +10,11 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.resource import Side
 from beehive.testing import Harness
+from modules.cloud.cloudhub.connection import OPENING_SECONDS
 from modules.cloud.cloudhub.link import FrameReceived, LinkOpened
 from modules.cloud.cloudhub.module import CloudHub
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.cloudhub.test_fairness import CLOCK, DEADLINE, Served, frame
+from tests.modules.cloud.cloudhub.test_fairness import DEADLINE, Served, frame
 from tests.modules.cloud.cloudhub.test_module import Cloud, ListLink
 
 ROOM = "modules.cloud.cloudhub.messages_without_room._ROOM"
@@ -45,8 +47,9 @@ def test_nothing_but_keepalives_passes_full_inboxes_and_all_does_afterwards(serv
         for number in range(200):
             node.send(frame(number))
         wait_until(lambda: served.unread("n1") >= 64, "the socket is read no further")
-        began = CLOCK.monotonic()
-        wait_until(lambda: CLOCK.monotonic() > began + 1.2, "some time passes")
+        served.clock.go(1.2)
+        looks = served.looks
+        wait_until(lambda: served.looks > looks + 20, "the server has looked for room often enough")
         assert served.came == []
         assert served.unread("n1") <= 200
         assert served.links["n1"].is_held_back
@@ -59,12 +62,22 @@ def test_nothing_but_keepalives_passes_full_inboxes_and_all_does_afterwards(serv
 
 def test_a_node_that_connects_meanwhile_is_let_in_when_there_is_room(served: Served) -> None:
     """Its opening is news for edgecontroller, too; its time for the upgrade begins anew."""
+
+    def make_room() -> None:
+        wait_until(lambda: bool(served.server._unopened), "its request waits")
+        served.clock.go(OPENING_SECONDS + 1.0)
+        looks = served.looks
+        wait_until(lambda: served.looks > looks + 20, "the server has looked for room often enough")
+        served.full.clear()
+
     served.full.set()
-    CLOCK.after(0.3, served.full.clear)
+    room = threading.Thread(target=make_room)
+    room.start()
     with served.node("late") as node:
         assert not served.full.is_set()
         node.send(frame(1))
         wait_until(lambda: served.of("late") == [1], "it is served")
+    room.join()
 
 
 class Slow(Module):

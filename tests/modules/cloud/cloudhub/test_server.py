@@ -25,7 +25,7 @@ from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
 from tests.end_to_end.processes import wait_until
 
 LIMIT = 4 * 1024 * 1024
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 class Inbox(Module):
@@ -79,7 +79,7 @@ class Cloud:
             port=port,
             node_limit=self._node_limit,
             max_frame_bytes=LIMIT,
-            write_timeout=5.0,
+            write_timeout=60.0,
         )
         self.server = WebsocketServer(settings, deliver, self.clock, is_full=deliver.is_full)
         with self._changed:
@@ -129,6 +129,7 @@ class Cloud:
             compression=None,
             max_size=None,
             ping_interval=None,
+            open_timeout=DEADLINE,
             close_timeout=1,
         ) as connection:
             yield connection
@@ -196,8 +197,8 @@ def test_garbage_is_counted_and_kills_nothing(cloud: Cloud, garbage: bytes) -> N
 
 def test_a_message_over_the_limit_ends_its_connection_only(cloud: Cloud) -> None:
     with cloud.node("big") as big, cloud.node("other") as other:
-        big.send("x" * (LIMIT + 1))
-        with pytest.raises(ConnectionClosed):
+        with pytest.raises(ConnectionClosed):  # perhaps while it still sends
+            big.send("x" * (LIMIT + 1))
             big.recv(timeout=DEADLINE)
         other.send(encode(cloud.message("default/event/e", "insert")))
         cloud.wait_for(lambda message: message.route.resource.startswith("node/other/"))
@@ -268,13 +269,12 @@ def test_a_link_says_that_it_is_behind_until_the_node_has_taken_all(cloud: Cloud
     with cloud.node() as node:
         cloud.wait_for_event("connected")
         assert cloud.server is not None
-        cloud.server._write_timeout = 60.0
         (link,) = cloud.server._connections
         for _ in range(150):
             resource = "node/n1/default/podpatch/p"
             message = cloud.message(resource, "response", "x" * 200_000, source="edgecontroller")
             cloud.hive.send("cloudhub", message)
-        wait_until(lambda: link.is_stuck, "the link is behind")
+        wait_until(lambda: len(link.waiting) > 50, "the link is behind")
         assert link.is_behind
         for _ in range(150):
             node.recv(DEADLINE)
@@ -287,7 +287,6 @@ def test_of_what_waits_for_a_node_no_more_is_taken_than_it_reads(cloud: Cloud) -
     with cloud.node() as node:
         cloud.wait_for_event("connected")
         assert cloud.server is not None
-        cloud.server._write_timeout = 60.0
         ((link, connection),) = cloud.server._connections.items()
         link.waiting.extend([frame] * 199)
         link.send(frame)
@@ -333,6 +332,8 @@ def test_what_waits_goes_on_when_a_full_buffer_has_room_at_once(cloud: Cloud) ->
 
 def test_a_node_that_reads_nothing_is_let_go_and_harms_no_other(cloud: Cloud) -> None:
     answer = {"padding": "x" * 100_000}
+    assert cloud.server is not None
+    cloud.server._write_timeout = 5.0
     with cloud.node("slow"), cloud.node("other") as other:
         cloud.wait_for(lambda message: message.route.resource == "node/other")
         for _ in range(700):

@@ -12,7 +12,7 @@ from modules.streams import connect as requests
 from modules.streams.connect import StreamRequest
 from modules.streams.frames import CONNECTS, Frame, FrameType, decode
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 class Edge:
@@ -47,6 +47,6 @@ def edge_at(port: int, name: str = "n1", context: ssl.SSLContext | None = None, 
     url = f"{'wss' if context else 'ws'}://127.0.0.1:{port}/v1/kubeedge/connect"
     with connect(
         url, ssl=context, additional_headers=headers, compression=None, max_size=None, close_timeout=1,
-        ping_interval=None,
+        open_timeout=DEADLINE, ping_interval=None,
     ) as connection:  # fmt: skip
         yield Edge(connection)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from beehive.clock import RealClock
 from edged.server.http import HttpServer
 from edged.server.listening import listen_tcp
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -20,18 +19,10 @@ from modules.cloud.cloudstream.tunnel_server import TunnelServer
 from modules.cloud.cloudstream.tunnels import Tunnels
 from tests.modules.cloud.cloudhub.certificates.made import chain
 from tests.modules.cloud.cloudstream.edges import Edge, edge_at
+from tests.support.clocks import StandingClock
 
 API_SERVER = "kube-apiserver-kubelet-client"
-DEADLINE = 30.0
-
-
-class LateClock(RealClock):
-    """A clock that a test may put forward."""
-
-    later = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.later
+DEADLINE = 60.0
 
 
 class Pods:
@@ -46,7 +37,7 @@ class Pods:
 class Site:
     """Both servers. The authority of the nodes is also that of the API server, to keep the tests short."""
 
-    def __init__(self, directory: Path, clock: RealClock) -> None:
+    def __init__(self, directory: Path, clock: StandingClock) -> None:
         self.clock = clock
         self.directory = directory
         self.files = AuthorityFiles(directory / "tls")

@@ -16,14 +16,15 @@ from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.streams.frames import MAX_DATA, FrameType
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.edges import Edge
-from tests.modules.cloud.cloudstream.sites import LateClock, Site
+from tests.modules.cloud.cloudstream.sites import Site
+from tests.support.clocks import StandingClock
 
 TARGET = "/stats/summary?only_cpu_and_memory=true"
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    clock = LateClock()
+    clock = StandingClock()
     site = Site(tmp_path, clock)
     yield site
     site.close()
@@ -83,8 +84,7 @@ def test_a_node_that_says_too_much_or_too_late_is_given_up(site: Site) -> None:
         good.send(numbers[2], b"{}")
         good.end(numbers[2])
         wait_until(lambda: "n3" in question.answers, "the good node is heard")
-        assert isinstance(site.clock, LateClock)
-        site.clock.later = NODE_SECONDS + 1
+        site.clock.go(NODE_SECONDS + 1)
         slow.send(numbers[0], b"at last")
         question.done()
         assert slow.receive().kind == FrameType.REMOVE

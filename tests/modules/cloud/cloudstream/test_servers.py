@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from modules.cloud.cloudstream import opening
 from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS
 from modules.streams.frames import Frame, FrameType
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.edges import edge_at
-from tests.modules.cloud.cloudstream.sites import LateClock, Site, read_all, read_until
+from tests.modules.cloud.cloudstream.sites import DEADLINE, Site, read_all, read_until
+from tests.support.clocks import StandingClock
 
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\n\r\n"
@@ -24,7 +26,7 @@ EXEC = "POST /exec/n1/web/main?command=sh&output=1"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    clock = LateClock()
+    clock = StandingClock()
     site = Site(tmp_path, clock)
     yield site
     site.close()
@@ -114,9 +116,13 @@ def test_a_page_of_a_browser_runs_no_command(site: Site, origin: str, status: in
     ids=["no-answer", "refused", "kubeedge"],
 )
 def test_an_error_of_the_nodes_server_is_one_here(
-    site: Site, text: bytes, reason: bytes, status: int, told: bytes
+    site: Site, text: bytes, reason: bytes, status: int, told: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the reason that our node gives for a stream's end; KubeEdge's gives none, and its text passes for the log."""
+    """By the reason that our node gives for a stream's end, here however slow it is; KubeEdge's gives none, and its
+    text passes for the log.
+    """
+    for name in ("FIRST_SECONDS", "ERROR_SECONDS"):
+        monkeypatch.setattr(opening, name, DEADLINE)
     with site.edge("n1") as edge, site.client("GET /containerLogs/n1/web/main") as client:
         frame, _ = edge.opened()
         if text:
@@ -180,8 +186,7 @@ def test_a_node_that_vanishes_loses_its_tunnel(site: Site) -> None:
     """KubeEdge waits for TCP, a quarter of an hour."""
     with site.edge("n1") as edge:
         wait_until(lambda: site.tunnels.has("n1"), "the tunnel")
-        assert isinstance(site.clock, LateClock)
-        site.clock.later = SILENT_SECONDS + 1
+        site.clock.go(SILENT_SECONDS + 1)
         with pytest.raises(ConnectionClosed):
             edge.receive()
         wait_until(lambda: not site.tunnels.has("n1"), "the tunnel's end")

@@ -19,8 +19,9 @@ from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment
 from modules.cloud.cloudhub.certificates.https import HttpsServer
 from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, chain, csr
+from tests.support.clocks import StandingClock
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 NODES = {"n1"}
 CLOCK = RealClock()
 TODAY = CLOCK.now()
@@ -32,19 +33,15 @@ class Server:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.later = 0.0
+        self.clock = StandingClock()
         self.files = AuthorityFiles(directory / "tls")
         self.authority = open_authority(self.files, ["127.0.0.1"], TODAY - YEAR)
         enrolment = Enrolment(self.authority, NODES.__contains__, 3 * YEAR)
         context = https_context(self.files)
         self.server = HttpsServer(
-            "127.0.0.1", 0, context, lambda request: enrolment.answer(request, TODAY), lambda: NOW, self.monotonic
+            "127.0.0.1", 0, context, lambda request: enrolment.answer(request, TODAY), lambda: NOW, self.clock.monotonic
         )
         self.server.start()
-
-    def monotonic(self) -> float:
-        """The clock of its deadlines, which a test may put forward."""
-        return CLOCK.monotonic() + self.later
 
     def client(self, chain: Path | None = None) -> ssl.SSLContext:
         """TLS of an edge that has the CA, and perhaps a certificate."""
@@ -75,7 +72,9 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server whose clients have read its last word before it closes the connection, however slow they are."""
+    monkeypatch.setattr("modules.cloud.cloudhub.graceful_close._SECONDS", DEADLINE)
     made = Server(tmp_path)
     yield made
     made.server.stop()
@@ -111,10 +110,9 @@ def test_a_client_certificate_gets_the_next(server: Server) -> None:
 
 @pytest.mark.parametrize(("foreign", "alert"), [(True, "UNKNOWN_CA|DECRYPT_ERROR"), (False, "EXPIRED")])
 def test_a_certificate_that_proves_nothing_is_an_alert_that_says_why(
-    server: Server, monkeypatch: pytest.MonkeyPatch, *, foreign: bool, alert: str
+    server: Server, *, foreign: bool, alert: str
 ) -> None:
-    """Of another authority, or of the year before: the handshake fails, with the cause, however slow the client is."""
-    monkeypatch.setattr("modules.cloud.cloudhub.graceful_close._SECONDS", DEADLINE)
+    """Of another authority, or of the year before: the handshake fails, with the cause."""
     authority = Authority.create(TODAY - YEAR) if foreign else server.authority
     chain = server.chain_of(authority, "n1", 2 * YEAR if foreign else 60.0)
     with pytest.raises(ssl.SSLError, match=alert):
@@ -160,6 +158,17 @@ def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> 
             connection.close()
 
 
+def test_many_may_come_at_once(server: Server) -> None:
+    """All of them are connected before the first is accepted."""
+    context = https_context(server.files)
+    late = HttpsServer("127.0.0.1", 0, context, lambda _: pytest.fail("asked"), lambda: NOW, server.clock.monotonic)
+    with ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(socket.create_connection(late.address, timeout=DEADLINE))
+        late.start()
+        late.stop()
+
+
 @pytest.mark.parametrize("addresses", [pytest.param(1, marks=pytest.mark.slow), 8])
 def test_those_who_drip_hold_up_nobody(server: Server, addresses: int) -> None:
     """64 connections that send a byte now and then, as long as they like; who joins is served at once."""
@@ -199,7 +208,7 @@ def test_a_request_has_one_deadline_however_slowly_it_comes(server: Server) -> N
         server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
     ):
         secure.sendall(b"GET /ca.crt HTTP/1.1\r\nHost:")
-        server.later = 11.0
+        server.clock.go(11.0)
         assert _drips_until_the_end(secure)
     assert server.get("/ca.crt")[0] == 200
 

@@ -14,7 +14,7 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, 
 from modules.cloud.cloudhub.certificates.registrar import NAME, TOKEN, Registrar, RegistrarSettings
 from tests.modules.cloud.cloudhub.certificates.made import YEAR
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 class Fragile(Registrar):

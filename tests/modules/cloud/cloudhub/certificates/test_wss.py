@@ -25,7 +25,7 @@ from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkEve
 from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
 from tests.modules.cloud.cloudhub.certificates.made import YEAR, chain
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 CLOCK = RealClock()
 NOW = CLOCK.now()
 UPGRADE = (
@@ -85,8 +85,9 @@ class Cloud:
         host, port = self.server.address
         address = f"wss://{host}:{port}/e632/{name}/events"
         with connect(
-            address, ssl=context, additional_headers=headers, compression=None, max_size=None, close_timeout=1
-        ) as connection:
+            address, ssl=context, additional_headers=headers, compression=None, max_size=None, ping_interval=None,
+            open_timeout=DEADLINE, close_timeout=1,
+        ) as connection:  # fmt: skip
             yield connection
 
 
