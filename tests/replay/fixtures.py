@@ -2,7 +2,8 @@
 
 `crashes`, `init` and `mounts` are one pod's causes out of simulated runs, and must be done by today's code as they were
 recorded. `no_grace` was recorded with a changed decision, containers get two seconds to end instead of what their pod
-says, and must be found to be different. `process` and `deletions` are real processes, as they were recorded.
+says, and must be found to be different. `process` and `deletions` are real processes, as they were recorded; these
+`deletions` on a very busy machine.
 """
 
 import sys

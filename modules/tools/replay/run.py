@@ -27,6 +27,7 @@ from edgehub.outgoing import Outgoing
 from metamanager.store import Store
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.processes.edgecore.settings import meta_settings, twin_settings
+from modules.tools.replay.acted import acted_at
 from modules.tools.replay.batches import grouped
 from modules.tools.replay.compare import Difference, differences
 from modules.tools.replay.directories import Directories
@@ -127,7 +128,7 @@ class Replay:
         self._deliveries = recorded.delivered()
         self._answers = Responder(self._hive, self._deliveries, lambda actor: bool(module) and belongs(actor, module))
         self._runtime = RecordedRuntime(self._simulation, recorded.calls(), self._directories.ours, recorded.events())
-        self._cloud = RecordedCloud(self._simulation, recorded)
+        self._cloud = RecordedCloud(self._simulation, recorded, {} if module else acted_at(self._deliveries))
         self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
         self._machine_info = RecordedMachineInfo(self._clock, recorded.notes("figures"))
         present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}
