@@ -1,4 +1,4 @@
-"""Settings of all tests: no deadlines, the log is restored after each, and their distribution over processes."""
+"""Settings of all tests: profiles of Hypothesis, the log is restored after each, and how processes share them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 from beehive.library_logging import COSTLY
 from tests.end_to_end.processes import mounts_below
+from tests.support import profiles
 from tests.support.spread import spread
 
-settings.register_profile("edgecore", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
-settings.register_profile("slow", settings.get_profile("edgecore"), max_examples=200)
-settings.load_profile("edgecore")
+profiles.register()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell without job control does that to what it starts in the background; processes of tests would inherit it
@@ -51,6 +49,11 @@ def nothing_stays_mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     yield
     for point in sorted(mounts_below(tmp_path_factory.getbasetemp()), reverse=True):
         subprocess.run(["umount", "--lazy", point], check=False)
+
+
+def pytest_sessionstart() -> None:
+    """The profile is known by now: `--hypothesis-profile` has been read."""
+    profiles.fix_examples()
 
 
 @pytest.hookimpl(trylast=True)

@@ -81,12 +81,12 @@ def below(names: set[str], roots: tuple[str, ...]) -> list[str]:
 def test_a_node_with_20_pods_stays_within_its_memory_and_loads_nothing_that_it_does_not_need(machine: Machine) -> None:
     pid = machine.edge.process.pid
     idle, with_pods = LIMITS[machine.runtime.name]
-    wait_until(lambda: resident_megabytes(pid) <= idle, f"at most {idle} MB idle", 3)
+    wait_until(lambda: resident_megabytes(pid) <= idle, f"at most {idle} MB idle")
     names = [f"pod-{number}" for number in range(PODS)]
     machine.cloud.apply(*(pod(name, container("exec sleep 3600"), hostNetwork=True) for name in names))
     for name in names:
-        machine.cloud.pods.wait(name, lambda obj: phase(obj) == "Running", 40)
-    wait_until(lambda: resident_megabytes(pid) <= with_pods, f"at most {with_pods} MB with pods", 3)
+        machine.cloud.pods.wait(name, lambda obj: phase(obj) == "Running")
+    wait_until(lambda: resident_megabytes(pid) <= with_pods, f"at most {with_pods} MB with pods")
     loaded = imported(machine)
     assert "edged.module" in loaded
     assert below(loaded, FOREIGN + OWN) == []

@@ -9,6 +9,7 @@ import os
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
+from random import randrange
 from time import monotonic
 
 from tests.fuzz.campaign import Finding, Outcome, run, shares
@@ -22,11 +23,12 @@ def main() -> int:
     """Run the chosen targets; return 1 when there are findings."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=100_000, help="over all targets (default 100000)")
-    parser.add_argument("--seed", type=int, default=1, help="default 1")
+    parser.add_argument("--seed", type=int, default=randrange(1 << 32), help="default: another one each time")
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="only this one; may be repeated")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1, help="processes (default: one for each core)")
     chosen = parser.parse_args()
     targets = [TARGETS[name] for name in chosen.target or TARGETS]
+    sys.stderr.write(f"seed {chosen.seed}\n")
     return _campaign(shares(targets, chosen.cases), chosen.seed, chosen.cores)
 
 

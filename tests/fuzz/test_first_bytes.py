@@ -18,6 +18,7 @@ from modules.cloud.cloudhub.certificates.enrolment import Enrolment
 from modules.cloud.cloudhub.certificates.https import HttpsServer
 from modules.cloud.cloudhub.link import FrameReceived, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
+from tests.end_to_end.processes import PATIENCE
 from tests.fuzz.mutate import mutate
 from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR
 
@@ -52,7 +53,9 @@ def heard() -> Heard:
 @pytest.fixture
 def links(heard: Heard) -> Iterator[WebsocketServer]:
     """The cloud's websocket without TLS."""
-    settings = WebsocketSettings(address="127.0.0.1", port=0, node_limit=5, max_frame_bytes=1 << 20, write_timeout=1.0)
+    settings = WebsocketSettings(
+        address="127.0.0.1", port=0, node_limit=5, max_frame_bytes=1 << 20, write_timeout=PATIENCE
+    )
     server = WebsocketServer(settings, heard, RealClock())
     server.start()
     yield server
@@ -62,7 +65,7 @@ def links(heard: Heard) -> Iterator[WebsocketServer]:
 def say(address: tuple[str, int], data: bytes) -> bytes:
     """Send bytes and close; return the answer until the other side closes."""
     answer = b""
-    with socket.create_connection(address, 10) as connection:
+    with socket.create_connection(address, PATIENCE) as connection:
         try:
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
@@ -80,8 +83,9 @@ def test_nobody_opens_a_link_by_chance(links: WebsocketServer, heard: Heard) -> 
         assert b" 101 " not in answer
     assert heard.events == []
     headers = {"node_id": "edge-1", "ConnectionUse": "msg"}
-    with connect(f"ws://127.0.0.1:{links.address[1]}/p/edge-1/events", additional_headers=headers, proxy=None):
-        assert heard.opened.wait(10)
+    address = f"ws://127.0.0.1:{links.address[1]}/p/edge-1/events"
+    with connect(address, additional_headers=headers, proxy=None, open_timeout=PATIENCE):
+        assert heard.opened.wait(PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,7 @@ def test_nobody_opens_a_link_by_chance(links: WebsocketServer, heard: Heard) -> 
 def test_frames_that_no_client_sends_end_the_link(links: WebsocketServer, heard: Heard, frame: bytes) -> None:
     """They are no messages, and bytes after them are not read."""
     good = b"\x81\x82\x00\x00\x00\x00{}"
-    with socket.create_connection(links.address, 10) as connection:
+    with socket.create_connection(links.address, PATIENCE) as connection:
         connection.sendall(_UPGRADE + _USE)
         answer = b""
         while b"\r\n\r\n" not in answer:
@@ -139,7 +143,7 @@ def _within_tls(address: tuple[str, int], data: bytes) -> bytes:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     answer = b""
-    with context.wrap_socket(socket.create_connection(address, 10)) as connection:
+    with context.wrap_socket(socket.create_connection(address, PATIENCE)) as connection:
         try:
             connection.sendall(data)
             socket.socket.shutdown(connection, socket.SHUT_WR)

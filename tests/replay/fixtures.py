@@ -2,11 +2,13 @@
 
 `crashes`, `init` and `mounts` are one pod's causes out of simulated runs, and must be done by today's code as they were
 recorded. `no_grace` was recorded with a changed decision, containers get two seconds to end instead of what their pod
-says, and must be found to be different.
+says, and must be found to be different. `process` and `deletions` are real processes, as they were recorded; these
+`deletions` on a very busy machine.
 """
 
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 from unittest import mock
@@ -15,6 +17,7 @@ from modules.tools.replay.commands import write_run
 from modules.tools.replay.fixture import reduced, rerecorded
 from modules.tools.replay.recorded import Recorded
 from modules.tools.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
+from tests.replay.live import pods_come_and_go, pods_of_each_kind
 from tests.replay.runs import record
 
 DIRECTORY: Final = Path(__file__).parent / "fixtures"
@@ -66,6 +69,11 @@ FIXTURES: Final = {
 }
 """Those that today's code must reproduce, by name."""
 
+PROCESS: Final = "process"
+DELETIONS: Final = "deletions"
+LIVE: Final[dict[str, Callable[[], bytes]]] = {PROCESS: pods_of_each_kind, DELETIONS: pods_come_and_go}
+"""Recordings of real processes, by name."""
+
 CHANGED: Final = "no_grace"
 """The one that it must not."""
 
@@ -88,6 +96,8 @@ def main() -> None:
         write_run(path_of(name), _made(fixture))
     with mock.patch("edged.lifecycle.stop_container.grace_seconds", return_value=2):
         write_run(path_of(CHANGED), _made(FIXTURES["mounts"]))
+    for name, recorded in LIVE.items():
+        path_of(name).write_bytes(recorded())
     for path in sorted(DIRECTORY.glob("*.trace")):
         sys.stdout.write(f"{path}: {path.stat().st_size} bytes\n")
 

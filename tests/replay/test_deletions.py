@@ -1,7 +1,5 @@
 """A recorded run in which pods come and go, each within a second: today's code does the same, and `--check` says so."""
 
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,81 +12,25 @@ from modules.tools.replay.compare import differences
 from modules.tools.replay.outputs import NODE, Output, RunOutputs, message_of
 from modules.tools.replay.recorded import Recorded, load
 from modules.tools.replay.run import MODULES
-from tests.end_to_end.pods import container, is_ready, pod
-from tests.end_to_end.runtimes import EmbeddedUnderTest
-from tests.replay.test_recorded_process import RecordedMachine
-
-ROUNDS = 3
+from tests.replay.fixtures import DELETIONS, path_of
+from tests.replay.live import ROUNDS, pods_come_and_go
 
 
-class Runs:
-    """Recorded runs, made when they are asked for: three pods at a time are applied, run and are deleted; one of them
-    has to be killed.
-    """
-
-    def __init__(self) -> None:
-        self._machines: list[RecordedMachine] = []
-
-    def trace(self, number: int) -> Path:
-        """The trace of one run."""
-        while len(self._machines) <= number:
-            machine = RecordedMachine(EmbeddedUnderTest())
-            self._machines.append(machine)
-            machine.cloud.start()
-            machine.start_edge()
-            for turn in range(ROUNDS):
-                _come_and_go(machine, turn)
-            machine.edge.process.signal(signal.SIGTERM)
-            assert machine.edge.process.wait() == 0
-        return self._machines[number].trace
-
-    def close(self) -> None:
-        """Give the machines up."""
-        for machine in self._machines:
-            machine.close()
+@pytest.fixture(scope="module", params=["stored", pytest.param("recorded", marks=pytest.mark.slow)])
+def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of `pods_come_and_go`."""
+    if request.param == "stored":
+        return path_of(DELETIONS)
+    path = tmp_path_factory.mktemp("recorded") / "run.trace"
+    path.write_bytes(pods_come_and_go())
+    return path
 
 
-@pytest.fixture(scope="module")
-def runs() -> Iterator[Runs]:
-    """See there."""
-    runs = Runs()
-    try:
-        yield runs
-    finally:
-        runs.close()
-
-
-@pytest.fixture
-def trace(runs: Runs) -> Path:
-    """The first run's."""
-    return runs.trace(0)
-
-
-def _come_and_go(machine: RecordedMachine, number: int) -> None:
-    names = [f"p{number}-{letter}" for letter in "abc"]
-    stubborn = container("trap '' TERM; while true; do sleep 1; done")
-    machine.cloud.apply(pod(names[0]), pod(names[1]), pod(names[2], stubborn))
-    for name in names:
-        machine.cloud.pods.wait(name, is_ready)
-    for name in names:
-        machine.cloud.delete("pod", name, grace=1 if name == names[2] else None)
-    for name in names:
-        machine.cloud.pods.wait_gone(name)
-
-
-@pytest.mark.parametrize("module", [NODE, *(pytest.param(each, marks=pytest.mark.slow) for each in MODULES)])
-def test_pods_that_come_and_go_are_no_difference(runs: Runs, module: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each run differed before. On a machine that is very busy two threads may once come in the other order, as
-    docs/tracing.md says; not in three runs.
-    """
+@pytest.mark.parametrize("module", [NODE, *MODULES])
+def test_pods_that_come_and_go_are_no_difference(trace: Path, module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """If this fails on purpose: `python -m tests.replay.fixtures` records anew what is stored."""
     which = ["--module", "edgehub" if module == "websocket" else module] if module else []
-    said = []
-    for number in range(3):
-        status = main(["replay", str(runs.trace(number)), "--check", *which])
-        said.append(capsys.readouterr().out)
-        if (status, said[-1]) == (ExitCode.OK, ""):
-            return
-    pytest.fail("\n".join(said))
+    assert (main(["replay", str(trace), "--check", *which]), capsys.readouterr().out) == (ExitCode.OK, "")
 
 
 def test_a_deletion_that_is_not_confirmed_is_found(trace: Path) -> None:

@@ -50,8 +50,26 @@ def test_a_row_that_was_changed_twice_in_a_commit_takes_one_commit(tmp_path: Pat
     twice = StoreCommit(1.5, 1, 0, 1, "commit", 0.5, "", (change, change))
     store = RecordedStore(tmp_path / "db", simulation, [twice, commit("commit", 1.75, 0.25, change=change)])
     simulation.run_for(1.0)
+    store.put(replace(ROW, value="[]"))
     for through in (1.5, 1.75):
         store.put(ROW)
+        store.commit()
+        assert simulation.clock.monotonic() == pytest.approx(through)
+        store.put(replace(ROW, value="[]"))
+        store.rollback()
+    store.close()
+
+
+def test_a_commit_that_comes_in_two_takes_no_commit_of_later(tmp_path: Path) -> None:
+    """Its second part waited for the next commit of the row, and everything behind it came late."""
+    simulation = Simulation()
+    row, other = (Change("put", key, "pod", b"{}") for key in (ROW.key, "default/pod/c"))
+    whole = StoreCommit(1.5, 1, 0, 1, "commit", 0.003, "", (row, row, other))
+    store = RecordedStore(tmp_path / "db", simulation, [whole, commit("commit", 1.53, 0.002, change=row)])
+    simulation.run_for(1.496)
+    for rows, through in (([ROW], 1.5), ([replace(ROW, value="[]"), Row(other.key, "pod", "{}")], 1.5), ([ROW], 1.53)):
+        for each in rows:
+            store.put(each)
         store.commit()
         assert simulation.clock.monotonic() == pytest.approx(through)
     store.close()

@@ -44,7 +44,7 @@ class Browser:
         """Run the body of a JavaScript function and return its value."""
         return self._post("execute/sync", {"script": script, "args": list(arguments)})
 
-    def wait(self, script: str, seconds: float = 60.0) -> Any:
+    def wait(self, script: str, seconds: float = 90.0) -> Any:
         """Wait until a JavaScript expression is true and return its value.
 
         Raises:

@@ -6,7 +6,7 @@ once if the trace has none.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import msgspec
@@ -37,13 +37,16 @@ class RecordedCloud:
     Args:
         actors: the replay's runtime.
         recorded: the run.
+        acted: when answers were acted on, by their spans; see `acted_at`.
     """
 
-    def __init__(self, actors: Runtime, recorded: Recorded) -> None:
+    def __init__(self, actors: Runtime, recorded: Recorded, acted: Mapping[int, float]) -> None:
         self.actors = actors
         self.given = 0
         """Number of frames sent so far."""
         self._connections = deque(connections_of(recorded))
+        self._acted = {one.cause: acted[one.span] for one in recorded.delivered() if one.span in acted}
+        """The same by the spans of frames."""
         self.confirms = not recorded.notes(CONFIRMED)
         """Whether frames of the node are confirmed at once."""
         self._roles: dict[str, Hashable] = {}
@@ -64,6 +67,10 @@ class RecordedCloud:
         """Return the next link."""
         connection = self._connections.popleft() if self._connections else RecordedConnection()
         return RecordedLink(self, connection)
+
+    def due(self, frame: LinkFrame) -> float:
+        """Return when to send a recorded frame: one that is an answer when that was acted on."""
+        return self._acted.get(frame.span, frame.time)
 
     def send(self, link: "RecordedLink", frame: LinkFrame) -> None:
         """Send a recorded frame, or keep it until its request has been made."""
@@ -116,7 +123,7 @@ class RecordedLink(Link):
             return lost
         events.opened()
         for frame in connection.frames:
-            self._at(frame.time, frame)
+            self._at(self._cloud.due(frame), frame)
         for time, frames in connection.confirmed:
             self._at(time, frames)
         if connection.down != float("inf"):

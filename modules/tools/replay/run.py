@@ -24,9 +24,11 @@ from edged.volumes import MemoryMounts
 from edgehub.counters import LinkCounters
 from edgehub.outbox.recording import OUTBOX
 from edgehub.outgoing import Outgoing
-from metamanager.module import MetaManager
+from metamanager.store import Store
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.processes.edgecore.settings import meta_settings, twin_settings
+from modules.tools.replay.acted import acted_at
+from modules.tools.replay.batches import grouped
 from modules.tools.replay.compare import Difference, differences
 from modules.tools.replay.directories import Directories
 from modules.tools.replay.errors import ReplayError
@@ -121,10 +123,12 @@ class Replay:
         self._hive = Hive(self._simulation)
         self._recorder = Recorder(self._hive)
         self._fed = 0
+        self._stores: list[RecordedStore] = []
+        """Each time that metamanager opened its store, the last one last."""
         self._deliveries = recorded.delivered()
         self._answers = Responder(self._hive, self._deliveries, lambda actor: bool(module) and belongs(actor, module))
         self._runtime = RecordedRuntime(self._simulation, recorded.calls(), self._directories.ours, recorded.events())
-        self._cloud = RecordedCloud(self._simulation, recorded)
+        self._cloud = RecordedCloud(self._simulation, recorded, {} if module else acted_at(self._deliveries))
         self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
         self._machine_info = RecordedMachineInfo(self._clock, recorded.notes("figures"))
         present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}
@@ -201,12 +205,8 @@ class Replay:
     def _add(self, name: str) -> None:
         hive, directories, recorder = self._hive, self._directories, self._recorder
         if name == ModuleName.METAMANAGER:
-            commits = self._recorded.commits()
-            hive.add(
-                MetaManager,
-                replace(meta_settings(directories.config), data_source=str(directories.database)),
-                lambda source: recorder.store(RecordedStore(Path(source), self._simulation, commits)),
-            )
+            settings = replace(meta_settings(directories.config), data_source=str(directories.database))
+            hive.add(grouped(lambda: self._stores[-1]), settings, self._open_store)
         elif name == ModuleName.DEVICETWIN:
             hive.add(DeviceTwin, twin_settings(directories.config))
         elif name == ModuleName.EDGED:
@@ -223,11 +223,15 @@ class Replay:
                 ),
             )
         else:
-            settings = directories.edgehub()
-            outgoing = Outgoing(settings.limits, settings.heartbeat)
+            link = directories.edgehub()
+            outgoing = Outgoing(link.limits, link.heartbeat)
             hub = timed(RecordedTimers(self._recorded.records, name))
             outbox = outbox_of(self._recorded.notes(OUTBOX))
-            hive.add(hub, settings, recorder.links(self._cloud.make_link), outgoing, LinkCounters(), None, outbox)
+            hive.add(hub, link, recorder.links(self._cloud.make_link), outgoing, LinkCounters(), None, outbox)
+
+    def _open_store(self, source: str) -> Store:
+        self._stores.append(RecordedStore(Path(source), self._simulation, self._recorded.commits()))
+        return self._recorder.store(self._stores[-1])
 
     def _parts_of_edged(self) -> dict[type[Actor], type[Actor]]:
         """Return the actors that take the place of some of edged's."""

@@ -22,6 +22,8 @@ _NEAR = 0.05
 """Seconds by which a commit may begin before the recorded one, to end with it."""
 _LATE = 1.0
 """Seconds by which it may begin after."""
+_MOMENT = 1e-9
+"""Seconds that are none."""
 
 _TEXT = re.compile(r"(.*?)(?:: (.*?))?(?: \((.*)\))?", re.DOTALL)
 """Form of an error's text; see `BeehiveError`."""
@@ -54,14 +56,18 @@ class RecordedStore:
             for change in commit.changes if commit.operation in ("commit", REFUSED) else ():
                 self._tried.setdefault((change.operation, _name(change.key)), []).append(commit)
         self._commits: dict[str, deque[StoreCommit]] = {}
+        """For each change of a row the commit that it was part of."""
         for commit in made:
-            for key in _names(commit):
-                self._commits.setdefault(key, deque()).append(commit)
+            for change in commit.changes:
+                self._commits.setdefault(_name(change.key), deque()).append(commit)
+        self._begun: set[int] = set()
+        """Identities of the commits of which the replay has made a part."""
         self._same: dict[frozenset[str], list[StoreCommit]] = {}
         """Commits by all their rows."""
         for commit in made:
             self._same.setdefault(_names(commit), []).append(commit)
-        self._changed: set[str] = set()
+        self._changed: list[str] = []
+        """Key of each change since the last commit."""
         self._failed: StoreCommit | None = None
         self._to_fail: Counter[str] = Counter()
         """Changes of the last failed commit that are still to be made in the replay."""
@@ -101,6 +107,21 @@ class RecordedStore:
             raise _error(failure, batch_lost=True)
         self._inner.commit()
 
+    def is_whole(self) -> bool:
+        """Whether the changes since the last commit are all of the recorded commit whose turn it is."""
+        found = self._turn()
+        return found is not None and not self._left_of(found)
+
+    def until_begun(self) -> float:
+        """Return the seconds until the recorded commit of the changes since the last commit began; 0 if it has no
+        others.
+        """
+        found = self._turn()
+        if found is None or not self._left_of(found):
+            return 0.0
+        seconds = _began(found) - self._clock.monotonic()
+        return seconds if seconds > _MOMENT else 0.0
+
     def make_room(self) -> bool:
         """Return False: the outcome is part of the records."""
         return False
@@ -109,6 +130,17 @@ class RecordedStore:
         """Undo the changes since the last commit."""
         self._changed.clear()
         self._inner.rollback()
+
+    def _turn(self) -> StoreCommit | None:
+        """Return the first of the recorded commits of the changes since the last commit; None without any."""
+        latest = self._clock.monotonic() + _NEAR
+        found = (commit for _, commit in self._next_of(frozenset(map(_name, self._changed))))
+        return min((one for one in found if _began(one) <= latest), key=_began, default=None)
+
+    def _left_of(self, commit: StoreCommit) -> Counter[str]:
+        """Return the changes of a recorded commit that the replay has yet to make."""
+        changes = {name: sum(one is commit for one in self._commits[name]) for name in _names(commit)}
+        return Counter(changes) - Counter(map(_name, self._changed))
 
     def _take_same(self, names: frozenset[str]) -> StoreCommit | None:
         """Return the recorded commit of the same rows that began nearest to now, or None; each is returned once.
@@ -119,18 +151,20 @@ class RecordedStore:
         now, found = self._clock.monotonic(), self._same.get(names, [])
         if any(_names(one) != names for _, one in self._next_of(names)):
             return None
-        nearest = min(found, key=lambda one: abs(one.time - one.seconds - now), default=None)
-        if nearest is None or abs(nearest.time - nearest.seconds - now) > _NEAR:
+        nearest = min(found, key=lambda one: abs(_began(one) - now), default=None)
+        if nearest is None or abs(_began(nearest) - now) > _NEAR:
             return None
         del found[: found.index(nearest) + 1]
         return nearest
 
     def _next_of(self, names: frozenset[str]) -> Iterator[tuple[str, StoreCommit]]:
-        """Yield the next recorded commit of each row, with the row's name."""
+        """Yield the recorded commit of the next change of each row, with the row's name. What is left of a commit of
+        which a part has been made is soon given up: some changes of the recorded run change nothing now.
+        """
         now = self._clock.monotonic()
         for name in names:
             commits = self._commits.get(name)
-            while commits and commits[0].time < now - _LATE:
+            while commits and commits[0].time < now - (_NEAR if id(commits[0]) in self._begun else _LATE):
                 commits.popleft()
             if commits:
                 yield name, commits[0]
@@ -150,7 +184,7 @@ class RecordedStore:
         if self._failed and changed and now <= self._failed.time + _NEAR and changed <= self._to_fail:
             self._to_fail -= changed
             return self._failed
-        if not failures or failures[0].time - failures[0].seconds > now + _EARLY:
+        if not failures or _began(failures[0]) > now + _EARLY:
             return None
         return self._fail(failures.popleft(), changed)
 
@@ -162,24 +196,26 @@ class RecordedStore:
     def _note(self, key: str, changed: T) -> T:
         """Note a changed key; a row that stays as it was is in no recorded commit."""
         if changed:
-            self._changed.add(key)
+            self._changed.append(key)
         return changed
 
     def _check(self, operation: str, key: str) -> None:
         """Raise the recorded refusal of a change, if the one nearest in time was refused."""
         now, tried = self._clock.monotonic(), self._tried.get((operation, _name(key)), [])
-        nearest = min(tried, key=lambda one: abs(one.time - one.seconds - now), default=None)
+        nearest = min(tried, key=lambda one: abs(_began(one) - now), default=None)
         if nearest is not None and nearest.operation == REFUSED and abs(nearest.time - now) <= _EARLY:
             tried.remove(nearest)
             raise _error(nearest, batch_lost=False)
 
     def _take_time(self) -> float:
-        """Return the seconds until the recorded commits of the changed rows ended."""
+        """Return the seconds until the recorded commits of the changes ended."""
         now = until = self._clock.monotonic()
-        names = frozenset(map(_name, self._changed))
-        for name, commit in self._next_of(names):
-            if commit.time - commit.seconds <= now + _NEAR:
-                until = max(until, self._commits[name].popleft().time)
+        for changed in map(_name, self._changed):
+            for name, commit in self._next_of(frozenset([changed])):
+                if _began(commit) <= now + _NEAR:
+                    self._commits[name].popleft()
+                    self._begun.add(id(commit))
+                    until = max(until, commit.time)
         self._changed.clear()
         return until - now
 
@@ -201,6 +237,10 @@ def _error(commit: StoreCommit, *, batch_lost: bool) -> StoreWriteError:
     assert found is not None  # noqa: S101 - every text is of that form
     attempt, on, hint = found.groups(default="")
     return StoreWriteError(attempt, on, hint, batch_lost=batch_lost)
+
+
+def _began(commit: StoreCommit) -> float:
+    return commit.time - commit.seconds
 
 
 def _names(commit: StoreCommit) -> frozenset[str]:

@@ -8,6 +8,7 @@ from typing import Final
 from beehive import Hive, Message, Module, handles
 from beehive.names import Group, ModuleName, Operation
 from beehive.trace import Delivered
+from modules.tools.replay.acted import acted_at
 from modules.tools.replay.outputs import handled_from, sent_at
 from modules.tools.replay.sequences import RecordedAnswer, Sequences
 
@@ -89,6 +90,7 @@ class Responder:
         self._hive = hive
         self.given = 0
         self._order = DeliveryOrder(deliveries)
+        self._acted = acted_at(deliveries)
         self._fed: set[int] = set()
         self._behind: dict[int, list[Message]] = {}
         answers: dict[str, Delivered] = {}
@@ -116,7 +118,8 @@ class Responder:
         self.given += 1
         before = self._order.before(answer.value) if answer.end == answer.value.time else None
         if before is None or before.span in self._fed:
-            clock.after(answer.end - now, lambda: self._respond(reply))
+            due = max(answer.end, self._acted.get(answer.value.span, 0.0))
+            clock.after(due - now, lambda: self._respond(reply))
         else:
             self._behind.setdefault(before.span, []).append(reply)
 

@@ -1,0 +1,112 @@
+"""Recordings of a real `edgecore run --record`, on threads, with a real cloud and the embedded runtime."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from modules.processes.edgecore.config.writing import render
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, Process, wait_until
+from tests.end_to_end.runtimes import EmbeddedUnderTest
+
+ROUNDS: Final = 3
+"""Rounds of `pods_come_and_go`."""
+A_SECOND: Final = "sleep 1; exit 3"
+MILLISECONDS: Final = "exit 3"
+"""What a container runs that crashes.
+
+One that lives for a second is seen running by all who read it, and ends when nobody reads it any more. One that lives
+for milliseconds ends while its worker and the PLEG read it.
+"""
+
+
+class RecordedMachine(Machine):
+    """A machine whose edgecore is recorded."""
+
+    @property
+    def trace(self) -> Path:
+        """Where to."""
+        return self.directory / "run.trace"
+
+    def start_edge(self) -> None:
+        """Starts it."""
+        file = self.edge.file
+        file.write_text(render(self.edge._config(self.cloud.address)))
+        arguments = ["run", "--config", str(file), "--record", str(self.trace)]
+        self.edge._process = Process("modules.processes.edgecore", arguments, self.directory / "edgecore.log")
+
+
+def pods_of_each_kind(crash: str = A_SECOND) -> bytes:
+    """Record a pod that runs, one that crashes and comes again, and one that has files that change; all are deleted."""
+    machine = _started()
+    try:
+        cloud, pods = machine.cloud, machine.cloud.pods
+        cloud.apply(pod("runs"))
+        pods.wait("runs", is_ready)
+        volume = {"name": "cm", "configMap": {"name": "settings"}}
+        cloud.apply(
+            config_map("settings", key="1"),
+            pod("files", container(volumeMounts=[mount("cm", "/cm")]), volumes=(volume,)),
+            pod("crashes", container(crash)),
+        )
+        pods.wait("files", is_ready)
+        pods.wait("crashes", lambda obj: restarts_of(obj) >= 1)
+        wait_until(lambda: "/runs." in _events(machine), "the events of the first second have left")
+        cloud.apply(config_map("settings", key="2"))
+        for name in ("runs", "files", "crashes"):
+            cloud.delete("pod", name, grace=1)
+        for name in ("runs", "files", "crashes"):
+            pods.wait_gone(name)
+        return _stopped(machine)
+    finally:
+        machine.close()
+
+
+def pods_come_and_go() -> bytes:
+    """Record three pods at a time that are applied, run and are deleted; one of them has to be killed."""
+    machine = _started()
+    try:
+        for number in range(ROUNDS):
+            _come_and_go(machine, number)
+        return _stopped(machine)
+    finally:
+        machine.close()
+
+
+def _come_and_go(machine: RecordedMachine, number: int) -> None:
+    names = [f"p{number}-{letter}" for letter in "abc"]
+    stubborn = container("trap '' TERM; while true; do sleep 1; done")
+    machine.cloud.apply(pod(names[0]), pod(names[1]), pod(names[2], stubborn))
+    for name in names:
+        machine.cloud.pods.wait(name, is_ready)
+    for name in names:
+        machine.cloud.delete("pod", name, grace=1 if name == names[2] else None)
+    for name in names:
+        machine.cloud.pods.wait_gone(name)
+
+
+def _started() -> RecordedMachine:
+    machine = RecordedMachine(EmbeddedUnderTest())
+    try:
+        machine.cloud.start()
+        machine.start_edge()
+    except BaseException:
+        machine.close()
+        raise
+    return machine
+
+
+def _stopped(machine: RecordedMachine) -> bytes:
+    """Stop edgecore and return the trace."""
+    machine.edge.process.signal(signal.SIGTERM)
+    assert machine.edge.process.wait() == 0
+    return machine.trace.read_bytes()
+
+
+def _events(machine: Machine) -> str:
+    edgecore = [sys.executable, "-m", "modules.processes.edgecore"]
+    command = [*edgecore, "store", "list", "event", "--config", str(machine.edge.file)]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout

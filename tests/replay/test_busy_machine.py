@@ -1,0 +1,81 @@
+"""On a busy machine messages wait before they are handled: a replay commits and takes answers in the recorded order."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from beehive.testing import Harness
+from beehive.trace import Change, Delivered, RecordedMessage, StoreCommit
+from metamanager.module import MetaSettings
+from modules.tools.replay.acted import acted_at
+from modules.tools.replay.batches import grouped
+from modules.tools.replay.store import RecordedStore
+from tests.metamanager.support import META, from_cloud, thing
+
+WORKER = "edged/worker-0"
+
+
+def delivered(span: int, cause: int, time: float, sender: str, module: str, way: str) -> Delivered:
+    """A delivery that was sent at a time, and handled at once."""
+    message = RecordedMessage("", "", 0, "", False, "", "", "", "", "update", "default/pod/a", b"{}")  # noqa: FBT003
+    return Delivered(time, span, cause, 1, sender, module, way, "handled", "", 0, 0.0, 0.0, message)
+
+
+@pytest.mark.parametrize(
+    ("module", "sender", "sent", "acted"),
+    [
+        ("edged", "edged", 1.2, {1: 1.2}),
+        pytest.param("edged", "edged", 1.3, {}, id="too late: a timer may have sent it"),
+        pytest.param("edged", WORKER, 1.2, {}, id="another thread"),
+        pytest.param("metamanager", "metamanager", 1.2, {}, id="metamanager, which commits first"),
+    ],
+)
+def test_an_answer_was_handled_when_edged_acted_on_it(
+    module: str, sender: str, sent: float, acted: dict[int, float]
+) -> None:
+    answer = delivered(1, 0, 1.0, "websocket/LinkRunner", module, "response")
+    known = [answer, delivered(3, 1, sent, sender, "metamanager", "request"), delivered(2, 0, 1.1, sender, "x", "send")]
+    assert acted_at(known) == acted
+
+
+def put(name: str) -> Change:
+    return Change("put", f"default/configmap/{name}", "configmap", b"{}")
+
+
+def commit(began: float, ended: float, *names: str) -> StoreCommit:
+    return StoreCommit(ended, 1, 0, 1, "commit", ended - began, "", tuple(map(put, names)))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "acknowledged"),
+    [
+        pytest.param([commit(1.03, 1.04, "a", "b"), commit(1.05, 1.06, "c")], [1.04, 1.04, 1.06], id="two and one"),
+        pytest.param([commit(1.03, 1.04, "a"), commit(1.05, 1.06, "b", "c")], [1.04, 1.06, 1.06], id="one and two"),
+        pytest.param([commit(1.03, 1.04, "a", "b", "c")], [1.04, 1.04, 1.04], id="all"),
+        pytest.param([commit(1.03, 1.04, "a", "x")], [1.04, 1.04, 1.04], id="one that is not made now"),
+    ],
+)
+def test_what_was_committed_together_is_committed_together(
+    recorded: list[StoreCommit], acknowledged: list[float], tmp_path: Path
+) -> None:
+    """The messages come 10 ms apart, before the first commit began; each is acknowledged after its commit."""
+    stores: list[RecordedStore] = []
+
+    def opened(path: str) -> RecordedStore:
+        stores.append(RecordedStore(Path(path), bee.simulation, recorded))
+        return stores[-1]
+
+    with Harness() as bee:
+        bee.add(grouped(lambda: stores[-1]), MetaSettings(str(tmp_path / "edgecore.db")), opened)
+        bee.start()
+        bee.run_for(1.0 - bee.clock.monotonic())
+        sent = [from_cloud(bee, f"default/configmap/{name}", "insert", thing(name)) for name in "abc"]
+        for number, message in enumerate(sent):
+            bee.clock.after(number * 0.01, partial(bee.hive.send, META, message))
+        found: dict[str, float] = {}
+        while bee.clock.monotonic() < 1.1:
+            bee.run_for(0.001)
+            for one in bee.sent:
+                found.setdefault(one.message.parent_id, bee.clock.monotonic())
+    assert [found[message.id] for message in sent] == [pytest.approx(at, abs=0.002) for at in acknowledged]
