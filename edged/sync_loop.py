@@ -203,7 +203,7 @@ class SyncLoop:
             self._workers.update_pod(record)
 
     def handle_work_done(self, done: Done) -> None:
-        """Take the result of a job. The worker is freed last, when the record has all that its next job needs."""
+        """Take the result of a job. The worker is freed last, when the record is complete for the pod's next job."""
         if done.error is not None and found_no_room(done.error):
             self._node.housekeeping.check_now()
         if done.facts is not None:

@@ -64,7 +64,7 @@ IMAGES: Final = "images"
 
 
 class OciSettings(NamedTuple):
-    """What differs between machines."""
+    """The settings that differ between machines."""
 
     programs: Programs
     network: PodNetwork

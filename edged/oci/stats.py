@@ -19,7 +19,7 @@ _CONTROLLERS: Final = ("memory", "pids", "cpuacct", "")
 
 class _Layers(Protocol):
     def usage(self, directory: Path) -> StorageUsage:
-        """Return what the writable layer of the container of a directory takes of the disk."""
+        """Return the disk usage of the writable layer of the container of a directory."""
 
 
 class UsageMeter:

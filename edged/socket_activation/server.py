@@ -1,4 +1,4 @@
-"""A listening socket whose server starts with the first client that says something."""
+"""A listening socket whose server starts when a client first sends something."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ActivatedServer:
 
         Args:
             listening: listens on a unix socket; closed by `stop`.
-            start: makes and starts the server. May block; raises what it likes.
+            start: makes and starts the server. May block, and may raise any exception.
             clock: for the end of a server without connections, and for further attempts.
             thread: watches the sockets.
         """

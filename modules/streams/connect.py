@@ -1,8 +1,8 @@
 """The JSON that opens a stream: a request for the node's server, with the fields of Go's `url.URL`.
 
-Scheme and host are KubeEdge's constants and mean nothing here: a node takes path and query only, or whoever speaks for
-the cloud could reach any address that the node can. Of the headers only those pass that a stream needs; KubeEdge hands
-the caller's credentials to every node.
+Scheme and host are KubeEdge's constants and mean nothing here: a node takes path and query only, because otherwise the
+cloud's end of the tunnel could reach any address that the node can. Only the headers that a stream needs are passed on;
+KubeEdge sends the caller's credentials to every node.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What the store has on the disk, as edgecore sees it: sizes of layers, and the removal of what nothing needs."""
+"""The layers and blobs of the store on the disk: sizes of layers, and the removal of unneeded layers and blobs."""
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -25,7 +25,7 @@ class Layers:
 
     Args:
         layout: the store's paths.
-        clock: names what is thrown away.
+        clock: its ids name the discarded directories and files in the trash.
     """
 
     def __init__(self, layout: StoreLayout, clock: Clock) -> None:
@@ -50,12 +50,12 @@ class Layers:
         """Rename layers and blobs that neither an image nor a worker needs into the trash.
 
         Args:
-            images: all that the index knows.
-            needs: what the images of running workers consist of.
-            is_idle: no worker runs, so what workers left behind goes, too.
+            images: all images of the index.
+            needs: layers and blobs of the images on which workers work.
+            is_idle: whether no worker runs; then the files that ended workers have left go, too.
 
         Raises:
-            OSError: what was not renamed stays.
+            OSError: a rename failed; the layers and blobs that were not renamed stay.
         """
         layers: set[str] = set()
         blobs: set[str] = set()

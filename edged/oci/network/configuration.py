@@ -86,7 +86,7 @@ def parse_configuration(text: bytes) -> NetworkConfiguration:
 
 
 def check_configuration(network: NetworkConfiguration) -> None:
-    """Check what programs are started for and files named by. Raises ValueError."""
+    """Check the names that become names of programs and files. Raises ValueError."""
     if network.cni_version not in VERSIONS:
         raise ValueError(f'cniVersion "{network.cni_version}" is not known; these are: {", ".join(VERSIONS)}')
     if not _NAME.fullmatch(network.name):

@@ -67,7 +67,7 @@ class DefaultNetwork:
             self._checked = now
 
     def remove(self) -> None:
-        """Remove the bridge and the rule; for a machine that runs no pods any more. What is not there is no error."""
+        """Remove the bridge and the rules, on a machine that runs no pods any more. They may be missing."""
         for rule in map(_rule, self._ranges):
             with self._lock, suppress(PodNetworkError):
                 while _iptables("-D", rule):

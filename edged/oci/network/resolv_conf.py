@@ -16,7 +16,7 @@ _MOST_BYTES: Final = 64 * 1024
 
 
 def resolv_conf(config: cri.DNSConfig | None, machine: Path = MACHINE, upstream: Path = UPSTREAM) -> str:
-    """Return the file's text: what CRI says, or else what the machine has.
+    """Return the file's text: CRI's configuration of DNS, or else that of the machine.
 
     Args:
         config: the pod's servers, search domains and options; None or empty for those of the machine.

@@ -44,7 +44,7 @@ class ContainerShim:
     """The process of one container, with one thread and one poll.
 
     Args:
-        arguments: what edgecore asks for.
+        arguments: edgecore's request.
         answers: the pipe that gets one line: the first process, or why there is none.
     """
 
@@ -199,7 +199,7 @@ class ContainerShim:
         self._wait_for_input()
 
     def _wait_for_input(self) -> None:
-        """Wait for the container to take what is kept, and for clients only while nothing is."""
+        """Wait until the container takes its pending input; wait for clients' input only while none is pending."""
         if self._input is None:
             return
         is_behind = bool(self._input.pending)

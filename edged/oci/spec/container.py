@@ -44,7 +44,7 @@ def container_spec(
 
     Args:
         request: CRI's.
-        image: what the image says of its process.
+        image: the image's settings for its process.
         rootfs: the container's root file system, mounted.
         namespaces: those of the sandbox.
         files: those of the sandbox.

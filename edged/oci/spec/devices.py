@@ -1,4 +1,4 @@
-"""Devices of a container: those that CRI lists, or all of the machine for a privileged one."""
+"""Devices of a container: the devices that CRI lists, or all devices of the machine for a privileged container."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What this machine offers to containers: kernel, capabilities, control groups, security modules."""
+"""The features of this machine for containers: kernel, capabilities, control groups, security modules."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _ID_MAPPED_OVERLAYS: Final = (5, 19)
 
 
 class CgroupLayout(StrEnum):
-    """Which versions of control groups are mounted. In hybrid, containers use version 1 alone."""
+    """The mounted versions of control groups. In hybrid, containers use version 1 alone."""
 
     UNIFIED = "unified"
     LEGACY = "legacy"
@@ -30,7 +30,7 @@ class CgroupLayout(StrEnum):
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """Facts about this machine, read once; what may change later is given as the file to read it from."""
+    """Facts about this machine, read once. A fact that may change later is given as the file that has it."""
 
     capabilities: frozenset[str]
     """Capabilities that edgecore can give to containers (its bounding set), without the prefix `CAP_`."""

@@ -106,8 +106,8 @@ def _cpu(resources: cri.LinuxContainerResources) -> Json:
 
 
 def updated_resources(spec_config: Json, resources: cri.LinuxContainerResources, machine: Machine) -> Json:
-    """Return `linux.resources` after a change, without devices: the file of `crun update -r`, and, with the devices
-    as they are, part of the container's stored configuration. What the change leaves out stays.
+    """Return `linux.resources` after a change, without devices: the file of `crun update -r`, and, with the devices as
+    they are, part of the container's stored configuration. Limits that the change leaves out stay.
 
     Raises:
         BadRequestError: the limits together are wrong.

@@ -1,7 +1,7 @@
 """Seccomp profiles of the type Localhost: files of the node, in OCI's form or in Docker's.
 
-Docker's form has conditions (`includes`, `excludes`, `archMap`) that the container engine decides; what remains is
-OCI's form. The file is the administrator's, but a container's author chooses its name.
+Docker's form has conditions (`includes`, `excludes`, `archMap`) that the container engine decides; the rest is OCI's
+form. The file is the administrator's, but a container's author chooses its name.
 """
 
 import errno
@@ -64,7 +64,7 @@ class SeccompArgument(Struct, frozen=True, kw_only=True):
 
 
 class SeccompCondition(Struct, frozen=True):
-    """Docker's condition of a rule: all that it names must hold."""
+    """Docker's condition of a rule: each of its fields must hold."""
 
     caps: list[str] | None = None
     arches: list[str] | None = None

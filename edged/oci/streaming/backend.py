@@ -1,4 +1,4 @@
-"""What the streaming server asks of the runtime: commands with their streams, and ports of sandboxes."""
+"""The methods of the runtime that the streaming server uses: commands with their streams, and ports of sandboxes."""
 
 import socket
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class StreamingBackend(Protocol):
         """Run a command in a running container."""
 
     def attach(self, container_id: str, *, tty: bool, stdin: bool) -> StreamProcess:
-        """Attach to the main process of a running container; what it wrote before is not repeated."""
+        """Attach to the main process of a running container; earlier output is not repeated."""
 
     def port_forward(self, sandbox_id: str, port: int) -> socket.socket:
         """Return a connection to a port of a sandbox, as `connect_in_namespace` makes it."""

@@ -49,7 +49,7 @@ class CommandSession:
 
     Args:
         channels: to the client.
-        request: what the client may have.
+        request: the command and the streams that the client may have.
         backend: runs the command.
         clock: for deadlines.
     """
@@ -85,7 +85,7 @@ class CommandSession:
         return self._backend.attach(request.target, tty=request.tty, stdin=request.stdin)
 
     def _await_streams(self) -> bool:
-        """Wait until the client has opened its streams; keep what it sends on them."""
+        """Wait until the client has opened its streams; keep its input meanwhile."""
         deadline = self._clock.monotonic() + OPEN_SECONDS
         poll = select.poll()
         poll.register(self._link, select.POLLIN)
@@ -140,7 +140,7 @@ class _ProcessStreams:
             self._channels.finish(exit_status(self._process.wait()))
 
     def _step(self) -> bool:
-        """Wait once, and move what can be moved; return False when the client has gone or is given up."""
+        """Wait once, and copy the bytes that can be copied; return False when the client has gone or is given up."""
         self._link.send()
         left = self._seconds_left()
         if left <= 0:
@@ -252,7 +252,7 @@ class _ProcessStreams:
         return len(data)
 
     def _read_the_rest(self) -> None:
-        """Read what an ended command has left."""
+        """Read the remaining output of an ended command."""
         left = _MOST_AT_THE_END
         for descriptor in list(self._outputs):
             while left > 0 and (count := self._read_output(descriptor)) > 0:

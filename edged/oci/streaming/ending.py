@@ -15,7 +15,7 @@ LINGER_SECONDS: Final = 5.0
 
 
 def linger(link: ByteLink, clock: Clock) -> None:
-    """Send what is unsent, end our side, and wait a while for the end of the other."""
+    """Send the unsent bytes, end our side, and wait a while for the end of the other."""
     poll = select.poll()
     poll.register(link, select.POLLIN | select.POLLOUT)
     deadline = clock.monotonic() + FLUSH_SECONDS

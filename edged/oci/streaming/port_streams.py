@@ -49,7 +49,7 @@ PortEvent = PortOpened | PortData | PortEnd
 
 
 class PortStreams(Protocol):
-    """The connections of one client. `link` sends what they write."""
+    """The connections of one client. `link` sends their messages."""
 
     link: ByteLink
     can_end: bool
@@ -60,7 +60,7 @@ class PortStreams(Protocol):
         """Whether the client can have no more connections."""
 
     def receive(self) -> list[PortEvent] | None:
-        """Return what has come; None when the client has gone. Raises ValueError for what is not understood."""
+        """Return the received events; None when the client has gone. Raises ValueError for an invalid message."""
 
     def write(self, number: int, data: bytes) -> None:
         """Send bytes of a connection."""

@@ -18,7 +18,7 @@ _TOKEN_BITS: Final = 256
 
 
 class StreamRequest(msgspec.Struct, frozen=True):
-    """What a connection with the right address gets: exec, attach, or ports of a sandbox."""
+    """The request that an address stands for: exec, attach, or ports of a sandbox."""
 
     kind: str
     """First part of the address's path: `exec`, `attach` or `portforward`."""

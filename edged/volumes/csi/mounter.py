@@ -57,7 +57,7 @@ class CsiSources(Protocol):
 
 
 class _Task(NamedTuple):
-    """One volume to be published to one pod, with all that it takes."""
+    """One volume to be published to one pod, with the data that the driver needs."""
 
     uid: PodUid
     volume: CsiVolume

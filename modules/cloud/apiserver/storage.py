@@ -184,7 +184,7 @@ class Storage:
             kind: the kind.
             namespace: None is all namespaces.
             place: namespace and name.
-            version: of the state of which they are; None is the present one.
+            version: of the wanted state; None is the present one.
 
         Raises:
             ForgottenError: that state is not known any more.
@@ -378,7 +378,7 @@ def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
 
 
 def _counted(obj: JsonObject) -> JsonObject:
-    """Return the part of a custom object whose changes its generation counts."""
+    """Return the part of a custom object whose changes increase its generation."""
     return {name: value for name, value in obj.items() if name not in ("metadata", "status", "apiVersion")}
 
 

@@ -25,7 +25,7 @@ class InProcessExchange:
     It keeps the bounds of the request: deadline, silence and length.
 
     Args:
-        request: what is asked.
+        request: the request.
         listener: takes the response.
         runtime: its clock sets the deadlines.
         server: the server's name, for errors.

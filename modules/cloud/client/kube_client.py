@@ -116,7 +116,7 @@ class KubeClient:
             watch.take(lambda reflector, now: [*reflector.stop(), *reflector.start(now)])
 
     def close(self) -> None:
-        """End all that is under way; nothing is called afterwards."""
+        """End all watches and requests; no function is called afterwards."""
         self._is_closed = True
         self._then.clear()
         for watch in self._watches:

@@ -18,7 +18,7 @@ class RequestLane(IntEnum):
     | LEASE | leases of nodes | a node whose lease is late loses its pods |
     | NODE | nodes and their statuses | |
     | POD_STATUS | statuses and deletions of pods | |
-    | QUERY | what a node asks for | somebody waits, and asks again |
+    | QUERY | requests of nodes | the requester waits, and asks again |
     | EVENT | Kubernetes events | they are many, and report the past |
     """
 

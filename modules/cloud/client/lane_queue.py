@@ -13,7 +13,7 @@ CallKey = str | int
 
 
 class WaitingCall:
-    """A call, and what was done for it.
+    """A call, and its attempts so far.
 
     Args:
         call: the call.

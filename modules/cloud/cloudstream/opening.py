@@ -61,12 +61,12 @@ class NodeStreams:
 
         Args:
             node: its name.
-            target: path and query for its server: a kubelet's.
+            target: path and query for its server, as a kubelet has them.
             request: of the client.
 
         Raises:
-            ApiStatusError: 400, the request cannot be sent, or is no upgrade; 503, the node has no tunnel here; 429,
-                it has too many streams; else what its server has refused with, or 502.
+            ApiStatusError: 400, the request cannot be sent, or is no upgrade; 503, the node has no tunnel here; 429, it
+                has too many streams; else the status with which its server has refused, or 502.
         """
         path = target.partition("?")[0].strip("/").partition("/")[0]
         kind = _KINDS[path]
@@ -137,8 +137,8 @@ class NodeStreams:
 
 
 def _check_upgrade(request: Request) -> None:
-    """Raise ApiStatusError for what is no upgrade, or is that of a page in a browser, which shows its reader's
-    certificate. Libraries of websockets send an Origin, too: that of the server.
+    """Raise ApiStatusError if a request is no upgrade, or comes from a web page in a browser, which presents its
+    reader's certificate. Libraries of websockets send an Origin, too: that of the server.
     """
     if not request.header("upgrade"):
         raise ApiStatusError(400, "Upgrade request required")

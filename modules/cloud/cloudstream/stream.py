@@ -95,7 +95,7 @@ class TunnelStream:
         self._tunnel.send(self.number, data)
 
     def close(self) -> None:
-        """End the stream, if the node has not: the node is told once, and what it still sends is ignored."""
+        """End the stream, if the node has not: the node is told once, and its later frames are ignored."""
         with self._tunnel.lock:
             if self._is_closed:
                 return
@@ -110,7 +110,7 @@ class TunnelStream:
 
         Args:
             data: of the frame.
-            size: bytes of the frame, of which the tunnel hears when the client is to get more.
+            size: bytes of the frame; the tunnel is told of them when the client takes more.
             now: monotonic seconds.
         """
         if not data:

@@ -61,7 +61,7 @@ class Tunnel:
 
         Args:
             number: of the stream, never used before.
-            kind: what it is.
+            kind: its kind: logs, exec, attach or metrics.
             request: for the node's server.
 
         Raises:

@@ -36,7 +36,7 @@ class Loading:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of which all objects are known."""
+        """The kinds whose objects are all known."""
         return self._watch.loaded
 
     def start(self) -> None:

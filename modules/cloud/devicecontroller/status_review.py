@@ -1,4 +1,4 @@
-"""The look at all DeviceStatuses, for those that are not as they should be."""
+"""The review of all DeviceStatuses, to find those that must be corrected."""
 
 import logging
 from collections.abc import Callable, Iterable

@@ -17,7 +17,7 @@ _OTHER_UID: Final = "UID in precondition"
 
 
 class EndedPods:
-    """Uids of pods that the API server has deleted for their nodes: what a late watch tells of them is old."""
+    """Uids of pods that the API server has deleted for their nodes: a late watch may still report old states."""
 
     def __init__(self) -> None:
         self._uids: OrderedDict[str, None] = OrderedDict()

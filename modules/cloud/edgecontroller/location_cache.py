@@ -31,7 +31,7 @@ class LocationCache:
         return references
 
     def remove_pod(self, key: ObjectKey) -> None:
-        """Removes a pod; its node stays with what it referred to."""
+        """Removes a pod; its node stays a holder of the objects to which the pod referred."""
         self._references.remove(key)
 
     def add_references(self, pod: ObjectKey, node: str) -> None:

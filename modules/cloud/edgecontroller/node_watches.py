@@ -25,12 +25,12 @@ def is_sent_by_watch(kind: str) -> bool:
 
 
 def is_other(kind: str) -> bool:
-    """Return whether a kind is another than those that edgecontroller knows from the start, and no device."""
+    """Return whether a kind is neither a device nor one of the kinds that edgecontroller knows from the start."""
     return "." in kind and kind not in DEVICES
 
 
 class NodeWatch(msgspec.Struct, frozen=True):
-    """What a watch selects."""
+    """The kind, namespace and selector of a watch."""
 
     of: Kind
     namespace: str
@@ -49,7 +49,7 @@ class NodeWatch(msgspec.Struct, frozen=True):
 
 
 def _watch_of(kind: Kind, call: ApiCall) -> NodeWatch:
-    """Return what a watch selects.
+    """Return the watch of a call.
 
     Raises:
         BadRequestError: a selector cannot be read.
@@ -100,8 +100,8 @@ class NodeWatches:
         return list(self._of.get(node, {}).values())
 
     def may_have(self, node: str, key: ObjectKey) -> bool:
-        """Return whether a node watches the kind of an object, there; the selector does not matter, as the metaserver
-        has to be told of what it does not select any more.
+        """Return whether a node watches the kind of an object in its namespace. The selector does not matter, because
+        the metaserver must also be told of objects that its watch does not select any more.
         """
         return any(one.kind == key.kind and one.namespace in ("", key.namespace) for one in self.of(node))
 
@@ -110,7 +110,7 @@ class NodeWatches:
         self._of.pop(node, None)
 
     def nodes_that_watch(self, kind: str, obj: JsonObject) -> list[str]:
-        """Return the nodes of which a watch selects an object."""
+        """Return the nodes with a watch that selects an object."""
         if not is_sent_by_watch(kind):
             return []
         return [

@@ -37,7 +37,7 @@ class ObjectSyncImport:
     Args:
         call: makes an API call.
         find: returns an object of the cluster by its key.
-        done: takes what nodes have acknowledged; called once.
+        done: takes the versions that nodes have acknowledged; called once.
     """
 
     def __init__(

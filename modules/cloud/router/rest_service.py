@@ -95,12 +95,12 @@ class RestService:
 
 
 def _seconds(text: str) -> float:
-    """Return a number of seconds; 0 for what is none."""
+    """Return a number of seconds; 0 if the text is no such number."""
     return float(text) if _SECONDS.fullmatch(text) else 0.0
 
 
 def response_of(answer: RestAnswer) -> Response:
-    """Return an answer as the server sends it; what a node says is not trusted to be valid."""
+    """Return an answer as the server sends it. A node's headers are not trusted to be valid."""
     headers = passed_on(answer.headers)
     content_type = next((value for name, value in headers if name.lower() == "content-type"), "")
     others = tuple((name, value) for name, value in headers if name.lower() != "content-type")
@@ -127,7 +127,7 @@ class RestListener:
 
     @property
     def url(self) -> str:
-        """Where it listens, when started."""
+        """The URL at which it listens, when started."""
         host = f"[{self._address}]" if ":" in self._address else self._address
         return f"{'https' if self._context else 'http'}://{host}:{self.port}"
 

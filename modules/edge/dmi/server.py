@@ -26,7 +26,7 @@ Ask = Callable[[Any], "pykka.Future[Any]"]
 
 
 class DmiSocketError(Exception):
-    """The server cannot listen on its socket; the text says what to do."""
+    """The server cannot listen on its socket; the text has advice."""
 
 
 class DmiServer:

@@ -47,7 +47,7 @@ class StreamsRunner(Actor):
 class EdgeStream(Module):
     """Dials the cloud, and dials again when the tunnel ends.
 
-    It takes no messages: what comes through the tunnel goes to the node's own server.
+    It takes no messages: requests from the tunnel go to the node's own server.
 
     Args:
         make_link: makes a link for each attempt.

@@ -1,4 +1,6 @@
-"""The way to one broker: the session under way, what waits for it, and when it is dialled again."""
+"""The connection to one broker: its session, the messages that wait for it, and the time of the next attempt to
+connect.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -139,7 +141,7 @@ class BrokerConnection:
             self._runner.tell(self.link)
 
     def close(self) -> None:
-        """Close the session; the broker keeps what comes for the next one."""
+        """Close the session; the broker keeps later messages for the next one."""
         self._counters.connected[self._name] = self._is_up = False
         if self.link is not None:
             self.link.session.close()

@@ -34,7 +34,7 @@ END_SECONDS: Final = 5.0
 
 
 class Owner(NamedTuple):
-    """Whom mosquitto runs as."""
+    """The user and group that mosquitto runs as."""
 
     uid: int
     gid: int

@@ -30,7 +30,7 @@ _MOST_OTHER: Final = 16 * 1024
 
 
 class MalformedPacketError(ValueError):
-    """The broker has sent what is no packet of MQTT, or one that no broker sends."""
+    """The broker has sent an invalid packet of MQTT, or one that only clients send."""
 
 
 class Received(NamedTuple):

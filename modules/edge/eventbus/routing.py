@@ -1,4 +1,4 @@
-"""Which topics eventbus listens to, and whom a message is for. Pure."""
+"""The topics that eventbus subscribes to, and the receiver of each message. Pure."""
 
 import base64
 from typing import Final

@@ -113,7 +113,7 @@ class Control(Module):
             self._subscriptions.publish(changed)
 
     def service(self) -> ControlService:
-        """Returns what is served; tests serve it on a port."""
+        """Returns the service behind the socket; tests serve it on a port."""
         api = self._api(self, self._node_servers)
         metrics = lambda: exposition(self.hive, self._refusals, self._known)  # noqa: E731 - a thunk for the service
         return ControlService(api, self._make_token, metrics, self._nodes, self._cloudcores)

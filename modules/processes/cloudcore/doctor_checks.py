@@ -1,4 +1,4 @@
-"""The decisions of `cloudcore doctor`: from what was gathered to results."""
+"""The decisions of `cloudcore doctor`: from the gathered facts to results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOWN: Final = 20
 
 
 class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a cloudcore."""
+    """The gathered facts about a cloudcore."""
 
     now: float
     """Seconds since the epoch."""

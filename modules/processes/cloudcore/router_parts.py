@@ -1,4 +1,4 @@
-"""What cloudcore's router is made with: its port, and the other cloudcores to which it passes calls on."""
+"""The parts of cloudcore's router: its port, and the other cloudcores to which it passes calls on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cloudcore's module cloudStream is made with: the server of tunnels, and that of streams for a cluster."""
+"""The parts of cloudcore's module cloudStream: the server of tunnels, and the server of streams for a cluster."""
 
 from __future__ import annotations
 

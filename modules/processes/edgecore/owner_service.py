@@ -1,4 +1,4 @@
-"""What the owner's socket serves: the kubelet's paths, and the Kubernetes API of this node."""
+"""The service of the owner's socket: the kubelet's paths, and the Kubernetes API of this node."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ def collect_rarely() -> None:
 
 
 def leave_out_what_exists() -> None:
-    """Let the collector leave out all that exists now, which is there to stay."""
+    """Let the collector leave out all present objects, which live as long as the process."""
     gc.freeze()
 
 
 def collect_as_usual() -> None:
-    """Let the collector run as often as usual, and leave out all that exists now."""
+    """Let the collector run as often as usual, and leave out all present objects."""
     leave_out_what_exists()
     gc.set_threshold(*_usual)

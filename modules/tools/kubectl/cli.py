@@ -97,8 +97,8 @@ def add_answers(commands: argparse._SubParsersAction[Any], program: str, answers
     Args:
         commands: the commands of the program.
         program: its name.
-        answers: what to do instead, by verb. They replace those of `ANSWERS`; further words, such as commands of other
-            tools, may be among them. Their status is that of a wrong command line.
+        answers: advice on an alternative, by verb. They replace those of `ANSWERS`; further words, such as commands of
+            other tools, may be among them. Their status is that of a wrong command line.
     """
     for name, sentence in (ANSWERS | dict(answers)).items():
         if name not in commands.choices and sentence:
@@ -109,7 +109,7 @@ def add_answers(commands: argparse._SubParsersAction[Any], program: str, answers
 
 
 def refuse(chosen: Any) -> int:
-    """Say that there is no such verb, and what to do instead; return the exit status."""
+    """Say that there is no such verb, with advice; return the exit status."""
     from modules.tools.printing.terminal import print_text  # noqa: PLC0415 - the command line is read without it
 
     program, name, sentence, status = chosen.kubectl

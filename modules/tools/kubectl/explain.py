@@ -136,7 +136,7 @@ class Schemas:
                 yield from (*_wrapped(text), "")
 
     def _rows(self, parent: JsonObject, name: str, field: JsonObject, indent: str) -> Iterator[str]:
-        """Yield a field with its type, whether it is required, and what it may be."""
+        """Yield a field with its type, whether it is required, and its allowed values."""
         mark = " -required-" if name in list_at(self._resolved(parent), "required") else ""
         yield f"{indent}{name}\t<{self.type_of(field)}>{mark}"
         if choices := list_at(field, "enum"):

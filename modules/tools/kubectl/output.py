@@ -108,7 +108,7 @@ class _Names:
 
 
 class _Documents:
-    """JSON, YAML, and what is made of one document: the object, or a list."""
+    """JSON, YAML, and other formats that print one document: the object, or a list."""
 
     def __init__(self, show_document: Callable[[JsonObject], None], *, managed_fields: bool) -> None:
         self._show_document = show_document
@@ -181,7 +181,7 @@ def table_printer(chosen: Any) -> TablePrinter:
 
 
 def print_result(chosen: Any, resource: ApiResource, obj: JsonObject, done: str) -> None:
-    """Print what a verb has done to an object: `pod/web labeled`, or the object in the form of `-o`.
+    """Print the result of a verb for an object: `pod/web labeled`, or the object in the form of `-o`.
 
     Args:
         chosen: `output`, and where the verb has it `dry_run`.

@@ -9,7 +9,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class PodSummary(NamedTuple):
-    """What the table of pods shows of one."""
+    """The cells of a pod in the table of pods."""
 
     ready: int
     """Ready containers, with sidecars."""
@@ -37,7 +37,7 @@ class _Restarts:
 
 
 def pod_summary(pod: JsonObject) -> PodSummary:
-    """Return what the table of pods shows of a pod."""
+    """Return the cells of a pod in the table of pods."""
     sidecars = _sidecars(pod)
     restarts, of_sidecars = _Restarts(), _Restarts()
     word, ready = _initialization(pod, sidecars, restarts, of_sidecars)

@@ -34,7 +34,7 @@ _NOT_READY: Final = re.compile(r"(\d+)/(?!\1$)\d+")
 
 
 class TableOptions(NamedTuple):
-    """Which columns a table has."""
+    """The choice of a table's columns."""
 
     wide: bool = False
     """Whether it has the columns of `-o wide`."""

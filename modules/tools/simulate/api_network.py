@@ -59,7 +59,7 @@ class ApiNetwork:
         return _LATENCY + self.world.random.uniform(0, _LATENCY + self.slow)
 
     def happens(self, share: float) -> bool:
-        """Draw whether something of which a share is drawn happens."""
+        """Draw whether an event with a probability of `share` happens."""
         return share > 0 and self.world.random.random() < share
 
     def end_all(self) -> None:

@@ -1,4 +1,4 @@
-"""A simulated device: an application at the node's broker that reports, and does what is desired."""
+"""A simulated device: an application at the node's broker that reports values, and takes desired values."""
 
 import json
 from functools import partial
@@ -47,12 +47,12 @@ class SimulatedDevice:
         broker.subscribers.append(self._hear)
 
     def forget(self) -> None:
-        """Note that the node or the cloud has lost what was reported, or that the Device is deleted."""
+        """Note that the node or the cloud has lost the reports, or that the Device is deleted."""
         self.must_repeat = True
         self._watch.ended(self.id)
 
     def act(self, step: DeviceStep) -> None:
-        """Report what a step says."""
+        """Make the report of a step."""
         match step.action:
             case DeviceAction.REPORTED:
                 self.temperature += 1

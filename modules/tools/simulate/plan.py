@@ -153,7 +153,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class DeviceAction(StrEnum):
-    """What happens to a device, in the cloud or at the node."""
+    """An event of a device, in the cloud or at the node."""
 
     DESIRED = "desired value in the cloud"
     DELETED = "deleted in the cloud"

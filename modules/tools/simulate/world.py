@@ -133,7 +133,7 @@ class ProcessClock(Clock):
 class Process(Runtime):
     """A process: actors with a clock and randomness of their own.
 
-    It ends like a real process: at any moment, and nothing of it runs any more, no `finally`, no timer, no answer.
+    It can be killed at any moment, like a real process: after that no `finally`, no timer and no answer of it runs.
 
     Args:
         world: the world of the run.

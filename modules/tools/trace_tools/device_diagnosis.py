@@ -1,4 +1,4 @@
-"""Diagnoses, for each property of a device, where its desired value is, and what to do next. Pure."""
+"""Diagnoses where the desired value of each property of a device is, with advice. Pure."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ NOBODY: Final = "no application or mapper has ever reported it: is one subscribe
 
 
 class ValuePlace(StrEnum):
-    """Where a desired value is."""
+    """The place that a desired value has reached."""
 
     ARRIVED = "arrived"
     NOT_DESIRED = "no value is desired"
@@ -32,7 +32,7 @@ class ValuePlace(StrEnum):
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What is known of the node besides its rows."""
+    """Facts about the node besides its rows."""
 
     now: int
     """Milliseconds since the Unix epoch: of the answer, or of the end of the trace."""
@@ -47,7 +47,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
 
 class PropertyDiagnosis(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the desired value of one property is."""
+    """The place of the desired value of one property."""
 
     property: str
     place: ValuePlace
@@ -56,12 +56,12 @@ class PropertyDiagnosis(msgspec.Struct, frozen=True, omit_defaults=True):
     """What to do; empty if nothing is."""
     desired: str = ""
     by: str = ""
-    """Who desires it."""
+    """The writer of the desired value."""
     reported: str | None = None
 
 
 class DeviceDiagnosis(msgspec.Struct, frozen=True):
-    """Where the desired values of a device are."""
+    """The places of a device's desired values."""
 
     about: str
     known: bool

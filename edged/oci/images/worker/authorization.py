@@ -23,7 +23,7 @@ _LONGEST_LIFETIME: Final = 3600.0
 
 
 class RegistryCredentials(NamedTuple):
-    """What CRI's AuthConfig says. Never shown."""
+    """The contents of CRI's AuthConfig. Their text form shows none of them."""
 
     username: str = ""
     password: str = ""

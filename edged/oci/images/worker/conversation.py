@@ -58,7 +58,7 @@ class Conversation:
         return found
 
     def need(self, layers: Sequence[str], blobs: Sequence[str]) -> None:
-        """Say what the image consists of; return when edgecore protects it."""
+        """Send edgecore the image's layers and blobs; return when edgecore protects them."""
         self._say({"needs": {"layers": list(layers), "blobs": list(blobs)}})
         self.request()
 

@@ -1,4 +1,4 @@
-"""Bounds of what a worker takes from outside."""
+"""Bounds of the input that a worker takes from outside."""
 
 from typing import Final, NamedTuple
 

@@ -1,6 +1,6 @@
 """The entries of a tar: POSIX ustar and pax, GNU's long names and sparse files, as Go's archive/tar reads them.
 
-Python's `tarfile` is not used: it holds extended headers of any length in memory, and hides what a layer needs to know.
+Python's `tarfile` is not used: it holds extended headers of any length in memory, and hides details that a layer needs.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
 
 
 class _Before:
-    """What the headers before an entry say of it."""
+    """The facts about an entry in the headers before it."""
 
     def __init__(self) -> None:
         self.extended: PaxHeader = NOTHING

@@ -1,6 +1,6 @@
-"""The reviews that a node may ask for: who it is, what it may do, and what another may do who comes to the node.
+"""The reviews that a node may ask for: its identity, its own rights, and the rights of a user who calls the node.
 
-They are answered by what decides on its requests, so that an answer and the request after it agree.
+The node authorizer, which decides on the node's requests, answers them, so that an answer and a later request agree.
 """
 
 from http import HTTPStatus

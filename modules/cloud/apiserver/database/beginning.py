@@ -46,7 +46,9 @@ class Beginning:
             driver.execute(BEGIN)
 
     def claims(self, connection: Connection, seen: int) -> list[tuple[str, str]]:
-        """Return the nodes that were claimed after a revision, and who has claimed them; in a transaction."""
+        """Return the nodes that were claimed after a revision, each with the cloudcore that has claimed it; in a
+        transaction.
+        """
         driver: Any = connection.connection.driver_connection
         given = (seen,) if self._has_places else {"seen": seen}
         return [(node, cloudcore) for node, cloudcore in driver.execute(self._claims, given)]

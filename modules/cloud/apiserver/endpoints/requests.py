@@ -49,7 +49,7 @@ def call_of_request(request: Request, target: Target) -> ApiCall:
 
     Args:
         request: the request, with its body.
-        target: what its path names.
+        target: the resource and object of its path.
 
     Raises:
         ApiError: the method is not served, or a parameter or the body cannot be read.

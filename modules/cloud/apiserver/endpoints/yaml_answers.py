@@ -19,7 +19,7 @@ _OTHERS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false",
 
 
 def wants_yaml(request: Request) -> bool:
-    """Return whether the first form that a client accepts, of those that there are, is YAML."""
+    """Return whether YAML is the first of the supported forms in the client's Accept header."""
     media = (each.partition(";")[0].strip() for each in request.header("accept").split(","))
     return next((each for each in media if each in (_JSON, _YAML, "*/*", "application/*")), "") == _YAML
 
@@ -31,7 +31,7 @@ def in_json(request: Request) -> Request:
 
 
 def in_yaml(reply: Reply) -> Reply:
-    """Return an answer in YAML; what is no JSON is left as it is.
+    """Return an answer in YAML; an answer that is no JSON is returned unchanged.
 
     Raises:
         ApiStatusError: 406; it is a watch, or too long.

@@ -22,10 +22,10 @@ class HttpExchange:
     """A request that was started; `cancel`, `pause` and `resume` may be called on any thread.
 
     Args:
-        request: what is asked.
+        request: the request.
         listener: takes the response.
         server: the server's URL, for errors.
-        refuse: told the credentials that were answered with 401; returns whether there may be others.
+        refuse: told the credentials that were answered with 401; returns whether the source may have others.
         changed: tells the transport's thread that the exchange was cancelled or resumed.
     """
 

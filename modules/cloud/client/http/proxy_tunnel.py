@@ -28,11 +28,11 @@ class ProxyTunnel:
 
     @property
     def rest(self) -> bytes:
-        """What came behind the proxy's answer."""
+        """The bytes that came after the proxy's answer."""
         return self._protocol.trailing_data[0]
 
     def receive(self, data: bytes) -> None:
-        """Take what the proxy sends.
+        """Take bytes from the proxy.
 
         Raises:
             KubeConnectError: it refuses, or is no HTTP proxy.

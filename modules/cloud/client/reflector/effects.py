@@ -1,4 +1,4 @@
-"""What a reflector wants done, and what it tells of the objects."""
+"""The effects of a reflector: requests to start and end, and changes of objects."""
 
 import msgspec
 

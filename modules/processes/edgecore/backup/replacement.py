@@ -27,7 +27,9 @@ class Replacement(NamedTuple):
 
     @property
     def staged(self) -> Path:
-        """Where the new file waits: a rename between file systems is not possible."""
+        """The path of the new file before its rename, in the same directory: a rename between file systems is not
+        possible.
+        """
         return self.target.with_name(f".{self.target.name}.restored")
 
     def kept(self, suffix: str) -> Path:

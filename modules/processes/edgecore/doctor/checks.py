@@ -186,7 +186,7 @@ def check_mappers(mappers: MapperSocket) -> Iterator[CheckResult]:
 
 
 def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:
-    """Check what the OCI runtime needs."""
+    """Check the requirements of the OCI runtime."""
     if needs.missing:
         hint = f"`{OCI_PROGRAMS}` (Debian, Ubuntu)"
         yield failed("programs", f"not installed: {', '.join(needs.missing)}", hint)
@@ -217,7 +217,7 @@ def check_docker(needs: DockerNeeds) -> Iterator[CheckResult]:
 
 
 def check_broker(needs: BrokerNeeds) -> Iterator[CheckResult]:
-    """Check what the internal MQTT broker needs."""
+    """Check the requirements of the internal MQTT broker."""
     if needs.program:
         yield ok("MQTT broker", f"{needs.program} is installed")
     else:

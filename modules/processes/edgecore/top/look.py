@@ -1,4 +1,4 @@
-"""What one look at the node brings: answers of its owner's socket, read leniently. Pure."""
+"""The result of one look at the node: answers of its owner's socket, read leniently. Pure."""
 
 from typing import NamedTuple
 

@@ -18,7 +18,7 @@ _BUSY = frozenset({"Pending", "ContainerCreating", "PodInitializing", "Terminati
 
 
 class SortKey(StrEnum):
-    """What the rows are sorted by."""
+    """The key by which the rows are sorted."""
 
     NAME = "name"
     STATUS = "status"

@@ -1,4 +1,4 @@
-"""What `/edgecore/state` answers: the state of the agent that no path of a kubelet has. Times are Unix times."""
+"""The answer of `/edgecore/state`: the state of the agent that no path of a kubelet has. Times are Unix times."""
 
 from typing import Final
 

@@ -28,7 +28,7 @@ class AgentStateHandler:
         node: name of the node.
         server: address of the cloud.
         hive: the hive; its modules, inboxes and open requests.
-        snapshots: what edged has left.
+        snapshots: the states that edged has published.
     """
 
     counters: LinkCounters | None = None
