@@ -166,7 +166,7 @@ class SyncLoop:
             if not record.termination_requested:
                 self._workers.update_pod(record)
 
-    # what the runtime, the probes and the workers report
+    # events of the runtime, the probes and the workers
 
     def handle_pleg_event(self, inspection: PodInspection) -> None:
         """Take the facts of a pod that the PLEG has read. While a worker has the pod most changes are the worker's own,

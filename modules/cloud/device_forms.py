@@ -28,7 +28,7 @@ class Converted(NamedTuple):
     is_old: bool
     """Whether it had the form of v1alpha2."""
     unused: tuple[str, ...] = ()
-    """What of it has no place in v1beta1, as a person reads it."""
+    """The fields that have no place in v1beta1, as text for people."""
 
 
 def converted_device(obj: JsonObject) -> Converted:

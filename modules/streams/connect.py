@@ -27,7 +27,7 @@ _MAX_VALUE: Final = 1024
 _HOST: Final = "127.0.0.1:10350"
 _METHODS: Final = ("GET", "POST")
 _SAFE: Final = "/:@$&+,;=-._~"
-"""What Go's `URL.EscapedPath` leaves as it is, beside letters and digits."""
+"""Characters that Go's `URL.EscapedPath` leaves as they are, beside letters and digits."""
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _TARGET: Final = re.compile(r"[!-\"$-~]*")
 """Printable ASCII without blank and `#`."""
@@ -48,7 +48,7 @@ class StreamRequest(NamedTuple):
     target: str
     """Path and query, encoded as in a request line."""
     headers: tuple[Header, ...] = ()
-    """Those that may pass; several of one name stay apart."""
+    """Headers that are passed on; several with one name stay apart."""
     method: str = "GET"
 
 

@@ -10,8 +10,9 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 MAX_DATA: Final = 1024 * 1024
-"""Bytes of data that a frame may have. KubeEdge's reader drops the rest without a word; a stream with a longer frame
-is removed instead."""
+"""Bytes of data that a frame may have. KubeEdge's reader drops the rest silently; a stream with a longer frame is
+removed instead.
+"""
 
 SENT_DATA: Final = 32 * 1024
 """Bytes of data in the frames that this project sends."""

@@ -58,7 +58,7 @@ class PullSettings(Struct, frozen=True):
     """How pulls wait for registries."""
 
     attempts: int = 5
-    """Of one request, while the server may still answer."""
+    """Attempts of one request, while the server may still answer."""
     first_delay: float = 0.5
     """Seconds before the second attempt; doubles."""
     stall_seconds: float = 60.0

@@ -28,7 +28,7 @@ class Attachment(msgspec.Struct, frozen=True):
     capabilities: dict[str, Any]
     """Values of capabilities, before they are shared out among the plug-ins."""
     result: dict[str, Any] | None = None
-    """Of the last plug-in; None while they run."""
+    """Result of the last plug-in; None while the plug-ins run."""
 
 
 def write_attachment(directory: Path, attachment: Attachment) -> None:

@@ -16,7 +16,7 @@ VERSIONS: Final[tuple[str, ...]] = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0",
 """Versions of the CNI specification that are spoken, the oldest first."""
 
 MOST_BYTES: Final = 256 * 1024
-"""Of a configuration file."""
+"""Largest size of a configuration file."""
 
 _ENDINGS: Final = (".conflist", ".conf", ".json")
 _MOST_PLUGINS: Final = 32

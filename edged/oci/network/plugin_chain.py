@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 _RESULT_IN_ADD: Final = "0.3.0"
 _RESULT_IN_DEL: Final = "0.4.0"
-"""First versions of CNI in which a plug-in is told the result of those before it."""
+"""First versions of CNI whose plug-ins get the result of earlier plug-ins, at ADD and at DEL."""
 
 
 class PluginChain:

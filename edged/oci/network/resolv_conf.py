@@ -9,7 +9,9 @@ from protos.cri.v1 import api_pb2 as cri
 
 MACHINE: Final = Path("/etc/resolv.conf")
 UPSTREAM: Final = Path("/run/systemd/resolve/resolv.conf")
-"""Where systemd-resolved keeps the servers behind its own address, which only the machine's network reaches."""
+"""The file in which systemd-resolved lists the servers behind its own address, which only the machine's network
+reaches.
+"""
 
 _STUB: Final = "127.0.0.53"
 _MOST_BYTES: Final = 64 * 1024

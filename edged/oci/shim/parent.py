@@ -21,7 +21,7 @@ _ATTACH, _CONTROL, _CONSOLE = "attach", "ctl", "console"
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LONGEST_MESSAGE = 64 * 1024
 _DRAINED = 256
-"""Reads of what a container that has ended leaves in its pipes: more comes from one that has not."""
+"""Most reads of an ended container's remaining output: more output comes from a process that has not ended."""
 _CGROUPS = "/sys/fs/cgroup"
 
 
@@ -64,7 +64,7 @@ class ContainerShim:
         self._outputs: dict[int, Output] = {}
         self._input: Input | None = None
         self._awaited = -1
-        """The input that does not take what is kept for it."""
+        """Descriptor of the input that does not take its pending bytes."""
         self._terminal = -1
         self._init = 0
         self._poll = select.poll()

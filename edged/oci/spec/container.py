@@ -24,7 +24,7 @@ from edged.oci.spec.users import resolve_linux_user
 from protos.cri.v1 import api_pb2 as cri
 
 OCI_VERSION: Final = "1.0.2"
-"""What all releases of crun and runc take; crun 1.8 refuses anything after 1.1.0."""
+"""A version that all releases of crun and runc take; crun 1.8 refuses anything after 1.1.0."""
 
 _NO_VOLUMES: Final[Mapping[str, ImageVolume]] = MappingProxyType({})
 

@@ -43,7 +43,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     """Whether swap can be limited."""
     kernel: tuple[int, int]
     architecture: str
-    """As `uname -m` says: x86_64, aarch64, …"""
+    """Name in `uname -m`: x86_64, aarch64, …"""
     hostname: str
     oom_score_adj: int
     """edgecore's own: without CAP_SYS_RESOURCE no container can have a lower one."""
@@ -63,7 +63,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     mountinfo: Path = Path("/proc/self/mountinfo")
     devices: Path = Path("/dev")
     cdi_directories: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
-    """Where vendors describe devices (CDI); of a device in both the last counts."""
+    """Directories in which vendors describe devices (CDI); for a device in both, the last counts."""
 
     @classmethod
     def read(cls, *, systemd_cgroups: bool = False, native_seccomp: bool = False) -> "Machine":

@@ -67,7 +67,7 @@ class ImageVolume(Struct, frozen=True):
     """An image that a container mounts as a volume."""
 
     root: Path
-    """Where its layers are mounted, read-only."""
+    """Path at which its layers are mounted, read-only."""
     image_id: str
     """Reported in the container's status."""
 

@@ -11,7 +11,7 @@ from edged.oci.spec.paths import checked_path
 from protos.cri.v1 import api_pb2 as cri
 
 _PREFIX: Final = "edgecore"
-"""Of a container's scope among systemd's units, and the parent of containers without a pod's group."""
+"""Prefix of a container's scope among systemd's units, and the parent of containers without a pod's group."""
 _SLICE: Final = re.compile(r"[A-Za-z0-9_:.\\-]+\.slice")
 _HUGE_PAGE: Final = re.compile(r"[1-9][0-9]{0,8}[KMG]B")
 _PROCESSORS: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")

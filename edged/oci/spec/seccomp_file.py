@@ -25,7 +25,7 @@ _LARGEST: Final = 1 << 20
 _MOST_NAMES: Final = 20_000
 """System calls named in a profile, over all rules."""
 _MOST_CONDITIONS: Final = 64
-"""Of one rule."""
+"""Most conditions of one rule."""
 _LARGEST_ERRNO: Final = 4095
 _FLAGS: Final = ("SECCOMP_FILTER_FLAG_TSYNC", "SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_SPEC_ALLOW")
 _OTHERS: Final = "LOONGARCH64 MIPS MIPS64 MIPS64N32 MIPSEL MIPSEL64 MIPSEL64N32 PPC PPC64 PARISC PARISC64"

@@ -22,7 +22,7 @@ class SelinuxLabels(NamedTuple):
 
     process: str = ""
     files: str = ""
-    """Of its root file system and of what is mounted in memory; volumes keep theirs."""
+    """Label of its root file system and of file systems in memory; volumes keep their labels."""
 
 
 def check_selinux(attempt: str, options: cri.SELinuxOption) -> None:

@@ -14,7 +14,7 @@ class StreamProcess(Protocol):
     stdin: int | None
     """Descriptor of its input; None for none."""
     stdout: int | None
-    """Descriptor of its output; with a terminal the same as `stdin`, of which EIO is the end."""
+    """Descriptor of its output; with a terminal the same as `stdin`, and EIO is its end."""
     stderr: int | None
     """Descriptor of its errors; None with a terminal, or with `packets`."""
     packets: bool

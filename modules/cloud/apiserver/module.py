@@ -79,9 +79,9 @@ class ApiServer(Module):
         self._access_control = AccessControl(self._graph, refusals)
         self._transactions = Transactions(cluster.storage, database, self._changed, _ignore, self._rolled_back)
         self._history: WatchHistory | None = None
-        """Begins with what was loaded: of what was deleted before that, it knows nothing."""
+        """Begins with the loaded objects: it has no earlier deletions."""
         self._noted: list[ObjectChanged] = []
-        """Committed changes of which watches are not told yet."""
+        """Committed changes that watches have not been told yet."""
         self._may_place = True
         """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
         self._may_lack_accounts = True

@@ -17,7 +17,7 @@ class NodeState(msgspec.Struct, frozen=True):
     """The Node object and the epoch to which the ObjectSyncs of a node belong."""
 
     uid: str = ""
-    """Of the Node object; "" while there is none, and in a database of an earlier cloudcore."""
+    """Uid of the Node object; "" while there is none, and in a database of an earlier cloudcore."""
     epoch: int = 0
     """The epoch in which the acknowledged versions were given."""
 

@@ -57,7 +57,7 @@ class Placer:
             if not _has_ended(pod):
                 self._on_node[str((pod.get("spec") or {}).get("nodeName") or "")].append(pod)
         self._rooms: dict[str, _Room | None] = {}
-        """What has been read of the nodes; None for a node that reports nonsense."""
+        """The nodes that were read, with their pods; None for a node with an invalid status."""
         self._refused: dict[bytes, Placement] = {}
         """The placement of pods that fit nowhere, by their spec: later ones find less room, not more."""
 
@@ -137,7 +137,7 @@ class _Room(NamedTuple):
     allocatable: dict[str, Fraction]
     pods: list[Pod]
     used: dict[str, Fraction]
-    """What the pods request."""
+    """The requests of the pods."""
 
 
 def _room_of(obj: JsonObject, others: Sequence[JsonObject]) -> _Room:

@@ -9,7 +9,7 @@ from modules.cloud.client.lane_calls import Call, LaneLimits
 from modules.cloud.client.retry import RetryDelays
 
 CallKey = str | int
-"""Of an object, or the number of a call on its own."""
+"""Key of an object, or the number of a call on its own."""
 
 
 class WaitingCall:

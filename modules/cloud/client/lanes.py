@@ -54,7 +54,7 @@ class RequestLanes:
         self._calls: dict[int, WaitingCall] = {}
         """Waiting calls and calls in flight, by number."""
         self._deadlines: dict[RequestLane, deque[tuple[float, int]]] = {lane: deque() for lane in RequestLane}
-        """Of the lane's calls, also of some that have ended, by time."""
+        """Deadlines of the lane's calls, also of some that have ended, by time."""
         self._wake_at: float | None = None
 
     def waiting(self, lane: RequestLane) -> int:

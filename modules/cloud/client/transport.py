@@ -23,7 +23,7 @@ class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
     silence: float = 0.0
     """Seconds without a byte after which a stream counts as broken; 0: never."""
     call: ApiCall | None = None
-    """What it asks, for an API server in the same process, which needs no text; None: only the text says it."""
+    """The call, for an API server in the same process; None if the server must read the text."""
 
 
 class ResponseHead(msgspec.Struct, frozen=True):

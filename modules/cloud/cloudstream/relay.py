@@ -19,7 +19,7 @@ IDLE_SECONDS: Final = 4 * 3600.0
 """Without a byte, after which a connection is closed (kubelet's `streamingConnectionIdleTimeout`)."""
 _READ_BYTES: Final = 32 * 1024
 _LINGER_SECONDS: Final = 2.0
-"""For which a client may read the rest after the stream's end."""
+"""Seconds for which a client may read the rest after the stream's end."""
 _RESET: Final = struct.pack("ii", 1, 0)
 
 

@@ -25,7 +25,7 @@ SILENT_SECONDS: Final = 30.0
 MOST_MESSAGE: Final = 4 * MAX_FRAME
 """Bytes of a message; a longer one ends the tunnel, one longer than a frame only its stream."""
 _WRITE_SECONDS: Final = 30.0
-"""For which a node may read nothing."""
+"""Seconds for which a node may read nothing."""
 
 
 class TunnelServer(WebsocketServer):

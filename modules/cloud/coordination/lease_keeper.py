@@ -88,7 +88,7 @@ class LeaseKeeper:
         self._membership = Membership()
         self._others: frozenset[str] = frozenset()
         self.routers: Mapping[str, str] = {}
-        """Where the routers of the others that are alive are reached, by their identities."""
+        """Addresses of the routers of the other live cloudcores, by their identities."""
         self._is_synced = False
         self._lease: JsonObject | None = None
         """This cloudcore's, as the API server has answered last."""

@@ -28,7 +28,7 @@ class ObservedLease(msgspec.Struct, frozen=True):
     renewal: str
     """Differs from one renewal to the next; the clock that it is of is not this machine's, so it is only compared."""
     router: str = ""
-    """Where the router of this cloudcore is reached; "" if others cannot reach it."""
+    """Address of the router of this cloudcore; "" if others cannot reach it."""
 
 
 def lease_name(settings: LeaseSettings, identity: str) -> str:

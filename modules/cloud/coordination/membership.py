@@ -30,7 +30,7 @@ class Membership:
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
-        """By the name of the Lease."""
+        """The observed Leases, by name."""
 
     def observe(self, lease: ObservedLease, now: float, *, is_new: bool) -> None:
         """Note a Lease as it is now.

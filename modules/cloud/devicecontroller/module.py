@@ -72,7 +72,7 @@ class DeviceController(Module):
         self._writer = StatusWriter(self, self._status, lambda key: key in self._known.devices, self._answer)
         self._review = StatusReview(self, self._status, lambda: list(self._known.devices), self._refresh)
         self._restarts = 0
-        """Of edgecontroller, at the last look."""
+        """Number of edgecontroller's restarts, at the last look."""
         self._reviewed: tuple[str, ...] = ()
         """The cloudcores that were alive at the last review."""
 
@@ -177,7 +177,7 @@ class DeviceController(Module):
 
     def _device_changed(self, change: DeviceChange) -> None:
         if change.old == change.new or not self._is_loaded:
-            return  # what is there at the beginning is reviewed then, and nodes are told of all their devices
+            return  # the objects of the first list are reviewed later, and nodes are told of all their devices
         self._refresh(change.key)
         old, new = (each.node if each is not None else "" for each in (change.old, change.new))
         if old and old != new:

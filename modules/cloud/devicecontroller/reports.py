@@ -9,7 +9,7 @@ from beehive.message import Message
 from modules.cloud.apiserver.kinds import JsonObject
 
 VALUE_CHARACTERS: Final = 64 * 1024
-"""Of one value."""
+"""Most characters of one value."""
 _NAME_CHARACTERS: Final = 256
 _MOST_TWINS: Final = 1000
 """In one report; more are refused."""

@@ -17,7 +17,9 @@ from modules.cloud.edgecontroller.responses import UpstreamResponse
 from modules.cloud.messages import SessionTakenOver
 
 _SENT_AS_STORED = frozenset({"Pod", "ConfigMap", "Secret"})
-"""Kinds of most of what nodes get; devices of old versions, for one, are sent in another form than theirs."""
+"""Kinds of most of the objects that nodes get. Other kinds may be sent in another form than the stored one, such as
+devices of old versions.
+"""
 
 
 class CloudHubSender:

@@ -61,7 +61,7 @@ class RemoteCluster(msgspec.Struct, frozen=True):
     connect: Callable[[Runtime], KubeTransport]
     """Returns a transport to the API server, at each start of edgecontroller."""
     keeps_state: bool = False
-    """Whether what nodes have acknowledged is kept in it."""
+    """Whether the versions that nodes have acknowledged are stored in the cluster."""
     knows_all: Callable[[], bool] = _true
     """Returns whether an object that it does not have was deleted. An embedded API server with a new database may have
     lost it with an old one.
@@ -119,9 +119,9 @@ class ClusterApi:
         self._is_loaded = False
         """Whether all objects were there once, and the state or KubeEdge's ObjectSyncs were read if there was need."""
         self._claiming: dict[str, list[Callable[[], None]]] = {}
-        """By node that is being claimed, its lists, which wait."""
+        """The waiting lists of each node that is being claimed."""
         self._following: dict[str, list[Callable[[], None]]] = {}
-        """By object that is read before a write to it: the writes that came after, and must not overtake it."""
+        """By object that is read before a write to it, the later writes, which must not overtake that write."""
 
     @property
     def knows_all(self) -> bool:

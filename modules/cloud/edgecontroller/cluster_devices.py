@@ -29,7 +29,7 @@ class ClusterDevices:
         self._reflectors = reflectors
         self._transactions = transactions
         self._noted: list[ObjectChanged] = []
-        """Committed changes of which devicecontroller is not told yet."""
+        """Committed changes that devicecontroller has not been told yet."""
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the present objects. A refusal has 404 or 403 when the API server refuses the kind, 503 when its list

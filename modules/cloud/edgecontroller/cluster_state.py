@@ -54,7 +54,7 @@ class ClusterState:
         self._versions: dict[str, str] = {}
         """By node, the resourceVersion of its NodeState; only of those that are there."""
         self._busy: set[str] = set()
-        """Nodes of which a write is under way."""
+        """Nodes whose NodeState is being written."""
         self._changed: set[str] = set()
         self._owned: set[str] = set()
         """Nodes that were claimed here, and not elsewhere since: no others are written."""

@@ -13,7 +13,7 @@ _MOST: Final = 10_000
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _OTHER_UID: Final = "UID in precondition"
-"""What kube-apiserver says of a deletion when another object has the name (`storage.Preconditions.Check`)."""
+"""kube-apiserver's text about a deletion when another object has the name (`storage.Preconditions.Check`)."""
 
 
 class EndedPods:

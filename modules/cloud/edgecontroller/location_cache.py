@@ -20,7 +20,7 @@ class LocationCache:
         self._keys: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         """The objects by node."""
         self._references = ReferenceIndex()
-        """Of all pods."""
+        """References of all pods."""
 
     def add_or_update_pod(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
         """Records that a pod's node needs the pod's references, and returns them."""

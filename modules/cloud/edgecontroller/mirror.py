@@ -38,10 +38,10 @@ class Mirror:
         self._objects: defaultdict[str, dict[ObjectKey, _Mirrored]] = defaultdict(dict)
         """By kind."""
         self._decoded: dict[ObjectKey, JsonObject] = {}
-        """Those that were used last."""
+        """The decoded objects that were used last."""
         self._events: list[ObjectEvent] = []
         self._since: list[tuple[ObjectEvent, _Mirrored | None]] = []
-        """The changes since the savepoint, in order, and what was there before."""
+        """The changes since the savepoint, in order, each with the earlier object."""
         self._saved_version = self._version
 
     @property

@@ -115,7 +115,7 @@ class EdgeController(Module):
         self.failures = Failures()
         self._handled = HandledMessages(self)
         self._waiting: deque[Callable[[], None]] = deque()
-        """What came before the objects were loaded, and after that before it was done."""
+        """Work that came before the objects were loaded, or while earlier such work still waited."""
         self._ends_turn = False
         """Whether the end of the present turn is in the inbox."""
 

@@ -53,7 +53,7 @@ class NodeConnections:
         self._registered_before: set[str] = set()
         """Nodes that have registered while they were being claimed."""
         self.epochs = Epochs(database, self.close_all)
-        """Of the API server's versions."""
+        """The epochs of the API server's versions."""
         self._suspects: set[str] | None = None
         """Nodes that had state and no Node object at the last collection; None before the objects are known."""
         self._ended: dict[str, str] = {}

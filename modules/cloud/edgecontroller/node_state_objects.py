@@ -17,7 +17,7 @@ PLURAL: Final = "nodestates"
 KIND: Final = "NodeState"
 NAMESPACE: Final = "kubeedge"
 MAX_BYTES: Final = 900_000
-"""Of the packed objects; etcd takes objects of up to 1.5 MB, and the API server's own limit is near."""
+"""Largest size of the packed objects; etcd takes objects of up to 1.5 MB, and the API server's own limit is near."""
 _MAX_UNPACKED: Final = 16 * 1024 * 1024
 _TOO_LARGE: Final = 1 << 63
 _Row = tuple[str, str, str, str, int]

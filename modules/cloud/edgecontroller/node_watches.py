@@ -14,8 +14,8 @@ from modules.cloud.client.calls import MOST_WATCHES, ApiCall
 from modules.cloud.devices import KEY_NAMES as DEVICES
 
 SENT_BY_WATCH: Final = ("Service", "Endpoints", "EndpointSlice")
-"""Kinds that a node gets only when it watches them, and so it is with a cluster's other kinds. It gets its pods, its
-Node, CSIDrivers, devices, and what its pods refer to in any case.
+"""Kinds that a node gets only when it watches them, and so it is with a cluster's other kinds. Without a watch it gets
+its pods, its Node, CSIDrivers, devices, and the objects to which its pods refer.
 """
 
 
@@ -68,7 +68,7 @@ class NodeWatches:
     def __init__(self) -> None:
         self._kinds = ServedKinds({})
         self._of: dict[str, dict[tuple[str, str, str, str], NodeWatch]] = {}
-        """By node, and by what says whether two watches are equal."""
+        """Watches by node, and by the fields that make two watches equal."""
 
     def add(self, call: ApiCall, kind: Kind | None = None) -> NodeWatch | None:
         """Add a node's watch, and return it; None for a kind that is sent to nodes without a watch.

@@ -22,7 +22,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
     type: str
     """rest, eventbus or servicebus."""
     port: int
-    """Of a servicebus; 0 for none or a wrong one."""
+    """Port of a servicebus; 0 for none or an invalid one."""
 
 
 class RuleRecord(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class RuleRoute(msgspec.Struct, frozen=True):
 
     rule: RuleRecord
     pattern: PathPattern | None = None
-    """Of callers; None for messages of a node."""
+    """Pattern of callers' paths; None for messages of a node."""
     node: str = ""
     resource: str = ""
     """The resource of the node's messages: a topic filter with the namespace before it, or a URL."""

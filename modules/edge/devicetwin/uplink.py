@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
     """Whether a repetition is useless."""
     reason: str = ""
     later: Times | None = None
-    """Of values that the cloud has: those of the message count with times after them."""
+    """Times of the values that the cloud has: the message's values count with later times."""
 
 
 class Flight(NamedTuple):

@@ -35,7 +35,7 @@ class DmiSettings(msgspec.Struct, frozen=True):
     """Settings of dmi."""
 
     socket: Path
-    """Where mappers register."""
+    """The socket at which mappers register."""
     group: str = ""
     """The group that may connect, a name or a number; empty for edgecore's."""
     report_rate: float = 200.0

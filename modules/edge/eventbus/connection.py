@@ -38,7 +38,7 @@ class SessionLink:
         self._connection = connection
         self.session = session
         self.id = connection.module.clock.new_id()
-        """Names the session to whoever stores its messages."""
+        """Names the session to the module that stores its messages."""
         self.is_given_up = False
         """Whether a message could not be stored: then the broker is to send it, and all later ones, again."""
 
@@ -115,7 +115,7 @@ class BrokerConnection:
         self._is_up = self._has_given_up = False
         self._up_since = 0.0
         self._pumps = False
-        """Whether `_pump` is under way: it finds all that came to the module's inbox before it."""
+        """Whether a call of `_pump` waits in the inbox: it finds all messages that came to the inbox before it."""
         self._redial: Timer | None = None
         self.publications = Publications(dropped=counters.dropped)
         self.link: SessionLink | None = None

@@ -22,7 +22,7 @@ WINDOW: Final = 100
 """Publications without an acknowledgement."""
 
 _NEWEST: Final = ("/twin/update/delta", "/twin/update/document", "/twin/get/result", "/membership/get/result")
-"""Ends of topics of which the newest message tells all. Results of updates are answers, and all kept."""
+"""Ends of topics whose newest message has the whole state. Results of updates are answers, and all kept."""
 
 
 class Drop(StrEnum):

@@ -48,7 +48,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
     password: str = ""
     tls: TlsFiles | None = None
     qos: int = 1
-    """Of what is published."""
+    """Quality of service of published messages."""
     retain: bool = False
     """Whether the broker keeps the newest message of each topic for later subscribers."""
 
@@ -243,7 +243,7 @@ class MqttSession:
 
     def _ring(self) -> None:
         if self._rung:
-            return  # the session has not yet looked at what came before, and will find this too
+            return  # the session has not yet looked at earlier publications, and will find this too
         with self._lock:
             self._rung = True
             if not self._closed:

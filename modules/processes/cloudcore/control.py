@@ -79,7 +79,7 @@ class Control(Module):
         self._api_server = api_server
         self._subscriptions = Subscriptions()
         self._servers: list[HttpServer] = []
-        """That of the control socket first."""
+        """The server of the control socket comes first."""
 
     def on_start(self) -> None:
         """Starts to listen.

@@ -24,9 +24,9 @@ _SOON: Final = 30 * _DAY
 _UNACKNOWLEDGED: Final = 60.0
 """Seconds that a node may take to acknowledge a message; cloudcore repeats it each five."""
 _RECENT: Final = 600.0
-"""Seconds for which an error of a node is told."""
+"""Seconds for which an error of a node is reported."""
 _SHOWN: Final = 20
-"""Nodes of which problems are told, and pods that are named."""
+"""Most nodes whose problems are reported, and most pods that are named."""
 
 
 class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ class CloudPaths(NamedTuple):
     """The files of one cloudcore."""
 
     root: Path
-    """Directory of what is not named otherwise."""
+    """Directory of the files that are not named otherwise."""
     socket: Path
     """The control socket."""
     database: str

@@ -20,7 +20,7 @@ SECONDS: Final = 0.3
 """Longest time for an answer of a running program."""
 
 _ANSWER: Final = "\0"
-"""Prefix of options of the commands that only say what to use instead."""
+"""Prefix of options of the commands that only name an alternative."""
 
 Completer = Callable[..., Iterable[str]]
 """Called by argcomplete with `prefix`, `action`, `parser` and `parsed_args`; returns the values."""

@@ -41,7 +41,7 @@ class NodeLocation(NamedTuple):
     file: Path | None
     """The configuration file; None if the node has the embedded runtime's defaults."""
     root: Path | None
-    """The node's directory; None if a file was named, which says where everything is."""
+    """The node's directory; None if a configuration file was named, which has all paths."""
 
     def __str__(self) -> str:
         """Name the place for a message."""

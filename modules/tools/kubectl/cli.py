@@ -25,7 +25,7 @@ class VerbCommand(NamedTuple):
     """A verb of the command line."""
 
     text: str
-    """What it does, for the list of commands."""
+    """Its help text in the list of commands."""
     module: str
     """Has `add(parser: VerbParser) -> None`, which adds the options, and `run(session: Session, chosen: Any) -> int`,
     which returns the exit status or raises KubectlError. It is imported only when the verb is in the command line.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from modules.tools.kubectl.parser import VerbParser
 
     Work = Callable[["FileObject"], tuple[JsonObject, str] | None]
-    """A verb's work on one object; it returns the object as it is now, and what was done in one word."""
+    """A verb's work on one object; it returns the object as it is now, and the result in one word."""
 
 _VALIDATION: Final = {"strict": "Strict", "true": "Strict", "warn": "Warn", "ignore": "Ignore", "false": "Ignore"}
 

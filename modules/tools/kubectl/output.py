@@ -196,7 +196,7 @@ def print_result(chosen: Any, resource: ApiResource, obj: JsonObject, done: str)
 
 
 DRY_RUN: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
-"""What is appended to a result for each value of `--dry-run`."""
+"""The text that is appended to a result for each value of `--dry-run`."""
 
 
 def _document_printer(form: str, template: str, equals: str, given: str) -> Callable[[JsonObject], None]:

@@ -59,7 +59,7 @@ class Recorded(msgspec.Struct, frozen=True):
     runs: int = 1
     """Number of runs in the trace; this is the first one."""
     damage: tuple[str, ...] = ()
-    """Where and why files could not be read, or not to their end."""
+    """Damaged files, each with the place and the reason of the damage."""
 
     @property
     def foreign(self) -> bool:

@@ -20,7 +20,7 @@ _LATENCY = 0.003
 _FOREVER = 1e9
 """Seconds: the client's end has the deadline."""
 _LIMIT, _PAGE = "limit=500", "limit=3"
-"""The client's limit, and what stands in its place: lists of a few objects have several pages."""
+"""The client's limit, and the limit that replaces it, so that lists of a few objects have several pages."""
 _JSON = (("content-type", "application/json"),)
 
 

@@ -47,7 +47,7 @@ class SimulatedApiServer:
         self._backups: list[Backup] = []
         self._subscriptions = Subscriptions()
         self._held = Backup(0.0, first_version, [])
-        """What it had when it was stopped."""
+        """Its objects when it was stopped."""
         self.cluster: Cluster
         self._history: WatchHistory
         self._service: ApiService

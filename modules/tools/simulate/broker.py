@@ -46,7 +46,7 @@ class SimulatedBroker:
         self._last = 0.0
         """When the last message arrives, so that none overtakes another."""
         self.subscribers: list[Callable[[str, str], None]] = []
-        """Take topic and payload of what the node publishes."""
+        """They take topic and payload of the node's messages."""
 
     @property
     def is_empty(self) -> bool:

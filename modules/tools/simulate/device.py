@@ -15,7 +15,7 @@ THRESHOLD: Final = "threshold"
 
 _OBEYS_WITHIN: Final = 2.0
 _REFUSED_AGAIN: Final = 5.0
-"""Seconds until a device reports again what was refused."""
+"""Seconds until a device repeats a refused report."""
 
 
 class SimulatedDevice:
@@ -34,12 +34,12 @@ class SimulatedDevice:
         self.temperature = 0
         """Number of the last report."""
         self.threshold = ""
-        """What it was last told to do."""
+        """The desired value that it received last."""
         self.state = ""
         self.is_wanted = False
         """Whether the cloud wants it."""
         self.must_repeat = False
-        """Whether nobody but the device knows what it has reported; see `forget`."""
+        """Whether only the device still has its reported values; see `forget`."""
         self._world = world
         self._broker = broker
         self._watch = watch

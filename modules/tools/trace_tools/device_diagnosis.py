@@ -37,7 +37,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     now: int
     """Milliseconds since the Unix epoch: of the answer, or of the end of the trace."""
     mqtt: str = ""
-    """Why applications cannot be reached by MQTT, and what to do; empty if they can, or nothing is known of it."""
+    """The reason why applications cannot be reached by MQTT, with advice; empty if they can, or it is unknown."""
     link: str = ""
     """Why the cloud cannot be reached; empty if it can, or nothing is known of it."""
     stopped: str = ""
@@ -53,7 +53,7 @@ class PropertyDiagnosis(msgspec.Struct, frozen=True, omit_defaults=True):
     place: ValuePlace
     why: str = ""
     next: str = ""
-    """What to do; empty if nothing is."""
+    """Advice; empty if there is nothing to do."""
     desired: str = ""
     by: str = ""
     """The writer of the desired value."""

@@ -18,7 +18,7 @@ _CLIENT: Final = "edgecore"
 _MARGIN: Final = 10.0
 """Seconds before its end from which on a token is not used."""
 _LIFETIME: Final = 60.0
-"""Seconds of a token whose end is not told."""
+"""Lifetime in seconds of a token that comes without one."""
 _LONGEST_LIFETIME: Final = 3600.0
 
 

@@ -27,7 +27,7 @@ class FinishedImage(NamedTuple):
 
     names: Sequence[Reference]
     digest: str
-    """Of the topmost document; empty if unknown."""
+    """Digest of the topmost document; empty if unknown."""
     config_digest: str
     config: Config
     chain: Sequence[str]

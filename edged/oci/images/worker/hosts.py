@@ -38,7 +38,7 @@ class RegistryHost(NamedTuple):
 
     address: ServerAddress
     prefix: str
-    """Of the API's paths: `/v2`, or what a mirror with `override_path` has."""
+    """Prefix of the API's paths: `/v2`, or the path of a mirror with `override_path`."""
     is_registry: bool
     """It is the registry itself, so it gets the credentials."""
     resolves: bool = True

@@ -168,7 +168,7 @@ class Repository:
             raise OSError("the connection ended before the blob")
         if not blob.is_right():
             fetched(-blob.restart())
-            if began:  # what an earlier attempt, or another server, left may be wrong
+            if began:  # bytes of an earlier attempt, or of another server, may be wrong
                 raise OSError("the blob was damaged")
             raise invalid(f"{server.endpoint.address.name} has another content for {descriptor.digest}")
 

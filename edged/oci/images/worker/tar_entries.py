@@ -41,14 +41,14 @@ class Entry(NamedTuple):
     gid: int
     mtime_ns: int
     target: bytes
-    """Of a link."""
+    """The target of a link."""
     device: tuple[int, int]
     """Major and minor number."""
     xattrs: dict[str, bytes]
     stored: int
     """Bytes in the tar, without padding."""
     layout: sparse.SparseLayout | None
-    """Of a sparse file."""
+    """The layout of a sparse file."""
 
 
 class _Before:

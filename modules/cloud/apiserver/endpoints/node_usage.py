@@ -21,11 +21,11 @@ TARGET: Final = "/stats/summary?only_cpu_and_memory=true"
 BETWEEN_SECONDS: Final = 2.1
 """Between two questions: a node measures anew after 2 s (`edged.stats.provider.FRESH`)."""
 FRESH_SECONDS: Final = 5.0
-"""For which an answer is used again."""
+"""Seconds for which an answer is used again."""
 KEPT_SECONDS: Final = 60.0
 """The longest time over which a rate may be the average."""
 SILENT_SECONDS: Final = 30.0
-"""For which a node that has not answered is left alone, so that it does not keep others from being asked."""
+"""Seconds for which a node that has not answered is not asked, so that it does not delay requests to other nodes."""
 _MOST_PODS: Final = 1024
 _MOST_CONTAINERS: Final = 256
 
@@ -89,7 +89,7 @@ class NodeUsage(NamedTuple):
     """Seconds over which processor time is averaged."""
     node: MetricsPoint | None
     pods: dict[PodKey, dict[str, MetricsPoint]]
-    """Of the containers by name, as the node says: its pods are to be compared with those that are bound to it."""
+    """Usage of the containers by name, as the node reports it: the caller compares its pods with those bound to it."""
 
 
 class UsageReader:

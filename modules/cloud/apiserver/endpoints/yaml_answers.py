@@ -10,7 +10,7 @@ from edged.server.responses import Reply, Stream, Takeover
 from modules.apimachinery.errors import ApiStatusError
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of the answer in JSON: it takes a second or two to write so much in YAML."""
+"""Largest size of the answer in JSON: it takes a second or two to write so much in YAML."""
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")

@@ -45,7 +45,7 @@ class HttpExchange:
         self.is_cancelled = False
         self.is_paused = False
         self.is_over = False
-        """Whether the listener has heard the end or an error, or will hear nothing more."""
+        """Whether the listener has had the end or an error, or gets no more calls."""
         self.has_head = False
         self.is_sent = False
         """Whether a byte of it was given to a connection that is open."""
@@ -56,7 +56,7 @@ class HttpExchange:
         self.is_withheld = False
         """Whether the response, a 401, is not for the listener, as the request is repeated with new credentials."""
         self.credentials: RequestCredentials | None = None
-        """With which it was sent last."""
+        """The credentials with which it was sent last."""
         self.timers: list[Timer] = []
         """Deadlines, cancelled at the end."""
         self.heard_at = 0.0

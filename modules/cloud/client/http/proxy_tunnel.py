@@ -22,9 +22,9 @@ class ProxyTunnel:
             headers.append(("Proxy-Authorization", server.proxy.authorization))
         head = h11.Request(method="CONNECT", target=server.address, headers=headers)
         self.request: bytes = (self._protocol.send(head) or b"") + (self._protocol.send(h11.EndOfMessage()) or b"")
-        """What the proxy is sent."""
+        """The bytes to send to the proxy."""
         self.is_open = False
-        """Whether what follows comes from the server."""
+        """Whether later bytes come from the server."""
 
     @property
     def rest(self) -> bytes:

@@ -61,9 +61,9 @@ class ListPage(msgspec.Struct, frozen=True):
     """A page of a list."""
 
     resource_version: str
-    """Of the whole list."""
+    """The resourceVersion of the whole list."""
     token: str
-    """With which the next page is asked for; "" for the last page."""
+    """The continue token of the next page; "" for the last page."""
     objects: list[ObservedObject]
     dropped: int
     """Entries that are no objects with a name."""

@@ -88,7 +88,7 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
 
     status: int
     message: str
-    """The server's words, safe to print."""
+    """The server's message, safe to print."""
 
 
 Change = Added | Modified | Deleted

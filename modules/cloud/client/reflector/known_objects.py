@@ -14,7 +14,7 @@ class KnownObjects:
         """By namespace and name: uid, version and the last list that had it."""
         self._list = 0
         self._first_list = 0
-        """Of those whose versions can be compared with what comes next."""
+        """The first list whose versions can be compared with later ones."""
 
     def __len__(self) -> int:
         return len(self._known)

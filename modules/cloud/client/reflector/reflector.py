@@ -72,7 +72,7 @@ class Reflector:
         self._version = ""
         """After which a watch begins."""
         self._list_version = ""
-        """Of the list that is under way, or was last."""
+        """The version of the present or the last list."""
         self._pages = 0
         self._silence = Silence()
         self.dropped = 0

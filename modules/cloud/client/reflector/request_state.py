@@ -7,7 +7,7 @@ from modules.cloud.client.reflector.bodies import CollectedBody, Lines
 from modules.cloud.client.transport import ResponseHead
 
 _DIGITS: Final = 20
-"""Of the largest version that is compared: 64 bits."""
+"""Digits of the largest version that is compared: 64 bits."""
 
 
 class Step(Enum):

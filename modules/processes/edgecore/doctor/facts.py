@@ -109,7 +109,7 @@ class CloudReach(msgspec.Struct, frozen=True, kw_only=True):
     secure: bool
     link: Reach
     backups: tuple[Reach, ...] = ()
-    """Of the other servers of the link, which are dialled in turn."""
+    """Results for the other servers of the link, which are dialled in turn."""
     certificates: Reach | None = None
     """The server of certificates; None without TLS."""
     other_authority: bool = False

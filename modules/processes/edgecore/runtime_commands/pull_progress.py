@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LINE_SECONDS: Final = 10.0
 """Between two plain lines about the whole pull."""
 _KEPT_LINES: Final = 2
-"""Of the terminal: the command, and the cursor's line."""
+"""Lines of the terminal that stay: the command, and the cursor's line."""
 
 
 class ProgressView(Protocol):

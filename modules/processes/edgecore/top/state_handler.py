@@ -32,7 +32,7 @@ class AgentStateHandler:
     """
 
     counters: LinkCounters | None = None
-    """Of the link; None where edgehub does not run."""
+    """Counters of the link; None where edgehub does not run."""
 
     def __init__(self, node: str, server: str, hive: Hive, snapshots: Snapshots) -> None:
         self._node = node

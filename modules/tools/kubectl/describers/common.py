@@ -25,9 +25,9 @@ class Related(NamedTuple):
     pods: Sequence[JsonObject] = ()
     """Of a node: its pods that have not ended. Of a claim: the pods of its namespace."""
     lease: JsonObject | None = None
-    """Of a node."""
+    """The Lease of a node."""
     endpoints: JsonObject | None = None
-    """Of a service."""
+    """The Endpoints of a service."""
 
 
 def name_and_namespace(out: AlignedWriter, obj: JsonObject) -> None:
