@@ -46,7 +46,7 @@ class SyncLoop:
         context: the module.
         channel: delivers the events of the parts below.
         events: records containers that have to wait for their restart.
-        pods: the pods and what changes them.
+        pods: the pods, and the parts that change them.
         status: the statuses.
         sources: where pods come from.
         node: the node as a whole.

@@ -87,7 +87,7 @@ class Bundles:
         """Mount the root file system and write config.json; `release` undoes it.
 
         Raises:
-            RequestRefusedError: the container cannot have what it asks for.
+            RequestRefusedError: a request of the container cannot be fulfilled.
             OSError: the machine refuses something.
         """
         sandbox = self._registry.sandbox(container.sandbox_id)

@@ -66,7 +66,7 @@ class PodSyncer:
 
     A job begins by reading the pod from the runtime, so that it acts on the present state. It ends by reading the pod
     again, so that its result is reported at once. The second reading is left out if the job had nothing to do, as most
-    syncs, which come every minute (kubelet's syncFrequency). `edged.pods` decides what to do. Used by several workers
+    syncs, which come every minute (kubelet's syncFrequency). `edged.pods` decides on the steps. Used by several workers
     at once, by each for another pod.
 
     Args:
@@ -178,7 +178,9 @@ class PodSyncer:
         self._resources.release(job.ref)
 
     def sync_terminated_pod(self, job: Job, progress: _Progress) -> None:
-        """Stop what still runs of a pod, and remove everything of it from the node, but perhaps its last containers."""
+        """Stop the running containers of a pod, and remove everything of it from the node, except perhaps its last
+        containers.
+        """
         facts = self._reader.read_pod(job.ref)
         if job.pod is not None:
             self._killer.kill_pod(job.pod, facts)

@@ -48,7 +48,7 @@ CONNECTS: Final = frozenset({FrameType.LOGS, FrameType.EXEC, FrameType.METRICS, 
 
 
 class FrameError(ValueError):
-    """A message without a frame's head; the tunnel cannot go on, because nobody knows which stream it belongs to."""
+    """A message without a frame's head; the tunnel cannot go on, because the message's stream is unknown."""
 
 
 class Frame(NamedTuple):

@@ -1,7 +1,7 @@
 """conmon, the parent of a container: it holds the log, and takes the exit code.
 
-It outlives edgecore. It ends when its container has ended, after writing the exit code; so its end is what edgecore
-waits for. See conmon(8).
+It outlives edgecore. It ends when its container has ended, after writing the exit code; so edgecore waits for the end
+of conmon. See conmon(8).
 """
 
 import contextlib

@@ -42,7 +42,7 @@ class Layers:
         return sum(self._of(chain_id).bytes for chain_id in chain)
 
     def total(self) -> StorageUsage:
-        """Return what all layers take of the disk, by their records."""
+        """Return the disk usage of all layers, by their records."""
         found = [self._of(chain_id) for chain_id in self._all()]
         return StorageUsage(sum(each.bytes for each in found), sum(each.inodes for each in found))
 
@@ -84,13 +84,13 @@ class Layers:
         path.rename(self._layout.trash / f"{path.name}.{self._clock.new_id()}")
 
     def drop_unfinished(self) -> None:
-        """Throw away what workers of an earlier edgecore left half done. Raises OSError."""
+        """Discard incomplete layers of an earlier edgecore's workers. Raises OSError."""
         for path in self._layout.layers.iterdir():
             if path.name.startswith(TEMPORARY):
                 self.throw_away(path)
 
     def _drop_old_parts(self) -> None:
-        """Throw away locks, and what interrupted pulls left for too long."""
+        """Discard locks, and old downloads of interrupted pulls."""
         before = self._clock.now() - _PARTS_SECONDS
         for path in self._layout.ingest.iterdir():
             if path.suffix == ".lock" or path.stat().st_mtime < before:

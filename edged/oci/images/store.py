@@ -144,7 +144,7 @@ class ImageStore:
         return cri.RemoveImageResponse()
 
     def file_system(self, _: cri.ImageFsInfoRequest, writable: StorageUsage | None = None) -> cri.ImageFsInfoResponse:
-        """ImageFsInfo: what images take, and what containers' writable layers do (`writable`)."""
+        """ImageFsInfo: the disk usage of images, and of containers' writable layers (`writable`)."""
         with self._lock:
             layers = self._layers.total()
             documents = [size for image in self._index.all_images() for size in image.blobs.values()]
@@ -195,7 +195,7 @@ class ImageStore:
             self.collect()
 
     def keep_only(self, holders: Mapping[str, str]) -> None:
-        """At the start: set the holds of all containers that exist, and let go what earlier ones held."""
+        """At the start: set the holds of all present containers, and release those of earlier containers."""
         self._holds.set(holders)
         self.collect()
 

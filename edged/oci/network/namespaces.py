@@ -191,7 +191,7 @@ class PodNamespaces:
         return path
 
     def remove(self) -> None:
-        """Remove what all sandboxes have, and the mount that holds it. Raises OSError."""
+        """Remove the namespaces of all sandboxes, and the mount that holds them. Raises OSError."""
         for each in list(self._directory.iterdir()):
             _discard(each)
         unmount(self._directory)

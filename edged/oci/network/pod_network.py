@@ -83,7 +83,7 @@ class PodNetwork:
         self._runner.close()
 
     def status(self) -> NetworkStatus:
-        """Return whether pods can be attached now, and what to do if not."""
+        """Return whether pods can be attached now, with advice if not."""
         try:
             network = self._configurations.current()
         except NetworkConfigurationError as error:

@@ -117,7 +117,9 @@ class ContainerShim:
         return ["--bundle", asked.bundle, "--pid-file", asked.pid_file, *console, asked.container]
 
     def _streams(self) -> tuple[list[int], int]:
-        """Return what crun, and so the container, gets as standard streams, and where crun's errors are read."""
+        """Return the standard streams of crun, and so of the container, and the descriptor from which crun's errors are
+        read.
+        """
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         errors, error_end = os.pipe2(os.O_CLOEXEC)
         if self._asked.terminal:

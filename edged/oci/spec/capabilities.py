@@ -34,7 +34,7 @@ def names_in(mask: int) -> Iterator[str]:
 
 
 def check_capabilities(attempt: str, asked: cri.Capability, machine: "Machine") -> None:
-    """Refuse names that the runtimes would drop without a word, and capabilities that cannot be given.
+    """Refuse names that the runtimes would drop silently, and capabilities that cannot be given.
 
     Raises:
         BadRequestError: a name that is none.

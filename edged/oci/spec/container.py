@@ -146,7 +146,7 @@ def _linux(
 
 
 def _annotations(request: cri.CreateContainerRequest) -> dict[str, str]:
-    """Return what hooks and debuggers look for, under containerd's names."""
+    """Return the annotations that hooks and debuggers look for, under containerd's names."""
     sandbox = request.sandbox_config.metadata
     named = {
         "container-type": "container",

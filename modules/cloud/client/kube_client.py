@@ -145,7 +145,7 @@ class KubeClient:
                         then(effect)
 
     def _listener(self, number: int) -> ResponseCollector:
-        """Return what hands the end of a call from the transport's thread to the module's."""
+        """Return a function that passes the end of a call from the transport's thread to the module's."""
         return ResponseCollector(lambda end: self._thread.call_soon(lambda: self._ended(number, end)))
 
     def _ended(self, number: int, end: ApiResponse | Exception) -> None:

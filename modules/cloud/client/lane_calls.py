@@ -1,4 +1,4 @@
-"""Calls of an API server, the lanes in which they wait, and what becomes of them."""
+"""Calls of an API server, the lanes in which they wait, and their outcomes."""
 
 from collections.abc import Mapping
 from enum import IntEnum

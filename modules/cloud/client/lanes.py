@@ -77,7 +77,7 @@ class RequestLanes:
         return [*self._superseded(replaced), *self._proceed(now)]
 
     def cancel(self, number: int, now: float) -> list[LaneEffect]:
-        """Forget a call in whose end nobody is interested any more."""
+        """Forget a call whose end is not needed any more."""
         waiting = self._calls.pop(number, None)
         if waiting is None:
             return []

@@ -1,4 +1,4 @@
-"""The contract between what asks an API server and what carries its requests over a connection."""
+"""The contract between clients of an API server and transports, which carry requests over a connection."""
 
 from typing import Protocol
 
@@ -67,7 +67,7 @@ class Exchange(Protocol):
     """A request that was started."""
 
     def cancel(self) -> None:
-        """Ends it; the listener hears nothing more, once a call that is under way has ended."""
+        """Ends it; the listener gets no more calls, once a call that is under way has ended."""
 
     def pause(self) -> None:
         """Stops reading the response: the server waits when its buffers are full."""
@@ -83,4 +83,4 @@ class KubeTransport(Protocol):
         """Sends a request as soon as there is a connection."""
 
     def close(self) -> None:
-        """Ends all exchanges; listeners that still wait hear an error."""
+        """Ends all exchanges; listeners that still wait get an error."""

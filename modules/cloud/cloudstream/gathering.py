@@ -1,4 +1,4 @@
-"""The same question to many nodes over their tunnels, such as for their statistics; one thread hears all answers."""
+"""The same question to many nodes over their tunnels, such as for their statistics; one thread reads all answers."""
 
 import logging
 import select

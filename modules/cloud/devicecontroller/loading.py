@@ -40,7 +40,7 @@ class Loading:
         return self._watch.loaded
 
     def start(self) -> None:
-        """Begin, perhaps once more: what edgecontroller tells ends with a restart of it."""
+        """Begin, perhaps once more: a restart of edgecontroller ends its watches."""
         self.seen.clear()
         self._watch.start()
 

@@ -22,7 +22,7 @@ class ReportError(Exception):
 
     Args:
         code: as of HTTP.
-        reason: what is wrong.
+        reason: the fault.
     """
 
     def __init__(self, code: int, reason: str) -> None:

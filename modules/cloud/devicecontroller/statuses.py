@@ -44,7 +44,7 @@ def with_report(
         live: the present one, or None.
         key: of the Device.
         device: the Device.
-        report: what its node has reported.
+        report: the report of its node.
         conditions: whether the Device fits its model, and which of its fields were not understood.
         now: milliseconds since 1970.
         at: the same as RFC 3339.

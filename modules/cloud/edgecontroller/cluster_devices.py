@@ -16,7 +16,7 @@ _KINDS: Final = {kind.key_name: kind for kind in (DEVICE_MODEL, DEVICE)}
 
 
 class ClusterDevices:
-    """Serves devicecontroller's watches from the mirror. Nobody else watches a cluster through cloudcore.
+    """Serves devicecontroller's watches from the mirror. No other module watches a cluster through cloudcore.
 
     Args:
         mirror: has the objects.

@@ -34,7 +34,7 @@ _FOR_WATCHES: Final = frozenset(SENT_BY_WATCH)
 _LATER: Final = _FOR_WATCHES | KEY_NAMES
 """Kinds without which nodes are served: those, and devices, which many clusters do not have."""
 _MOST_OTHERS: Final = 12
-"""Other kinds that are mirrored for the watches of nodes; each takes a connection, of which a client has 32."""
+"""Other kinds that are mirrored for the watches of nodes; each takes one of a client's 32 connections."""
 _WATCH_SECONDS: Final = 2.0
 """Seconds in which the watch of pods tells a deletion that the API server has answered, unless something is wrong."""
 _POD: Final = "Pod"

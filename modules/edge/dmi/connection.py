@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_away(self) -> bool:
-        """Whether nobody answers on the socket."""
+        """Whether no mapper answers on the socket."""
         return self.code in _AWAY
 
 

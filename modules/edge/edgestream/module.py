@@ -90,7 +90,7 @@ class EdgeStream(Module):
 
     @handles()
     def ignore(self, message: Message) -> None:
-        """Ignore messages: nobody sends any to this module."""
+        """Ignore messages: no module sends any to this one."""
         _log.debug("not for edgestream: %s %s", message.route.operation, message.route.resource[:200])
 
     def _dial(self) -> None:

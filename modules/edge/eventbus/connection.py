@@ -83,7 +83,7 @@ Take = Callable[[SessionLink, list[Received]], None]
 
 
 class BrokerConnection:
-    """Keeps a session with a broker, and publishes in order through a bounded queue: a slow broker holds up nobody.
+    """Keeps a session with a broker, and publishes in order through a bounded queue: a slow broker delays nothing else.
 
     It runs on the module's thread and leaves the socket to its `SessionRunner`.
 

@@ -100,7 +100,8 @@ def configuration(broker: InternalBroker) -> str:
 
 
 def acl(user: str) -> str:
-    """Return what clients on the address may do: read all, write nothing that only the cloud and edgecore say.
+    """Return the rights of clients on the address: they may read all topics, and write to all but those of the cloud
+    and edgecore.
 
     Args:
         user: whom they log in as; empty for clients without a name. mosquitto tells the two apart.

@@ -296,7 +296,7 @@ class CloudCore:
         return authority.pem
 
     def _add_streams(self) -> NodeStreams:
-        """Add the module of stream tunnels, if it is wanted, and return what reaches the servers of nodes."""
+        """Add the module of stream tunnels, if it is wanted, and return the access to the servers of nodes."""
         nodes = NodeStreams(self._tunnels, self._clock)
         self._streams = stream_listener(self._config, self._tunnels, nodes)
         if self._config.cloud_stream is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def tunnel_server(
     config: CloudCoreConfig, tunnels: Tunnels, clock: Clock, context: ssl.SSLContext | None
 ) -> Callable[[int], TunnelServer]:
-    """Return what makes the tunnel server, for the port that it had before; 0 for the configured one."""
+    """Return a function that makes the tunnel server, for the port that it had before; 0 for the configured one."""
     settings = config.cloud_stream
     address, configured = (settings.tunnel_address, settings.tunnel_port) if settings else ("", 0)
     return lambda port: TunnelServer(address, port or configured, config.node_limit, tunnels, clock, context)

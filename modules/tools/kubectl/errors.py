@@ -37,7 +37,7 @@ class UsageError(KubectlError):
 
 
 class UnreachableError(KubectlError):
-    """Nobody answers at the address, or the connection broke off."""
+    """No server answers at the address, or the connection broke off."""
 
 
 class TimedOutError(KubectlError):

@@ -129,7 +129,7 @@ class Schemas:
                 yield from self._nested(field, level + 1)
 
     def _described(self, schema: JsonObject) -> Iterator[str]:
-        """Yield the fields of an object with what their schemas say of them."""
+        """Yield the fields of an object with the descriptions in their schemas."""
         for name, field in self._fields(schema).items():
             yield from self._rows(schema, name, field, "  ")
             if text := text_at(field, "description"):

@@ -217,7 +217,7 @@ def _document_printer(form: str, template: str, equals: str, given: str) -> Call
 
 
 def _writing(text_of: Callable[[JsonObject], str]) -> Callable[[JsonObject], None]:
-    """Return what writes a text as it is, as kubectl does; on a terminal the prompt gets a line of its own."""
+    """Return a function that writes a text unchanged, like kubectl; on a terminal the prompt gets its own line."""
 
     def write(obj: JsonObject) -> None:
         text = printable_lines(text_of(obj))

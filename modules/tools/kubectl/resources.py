@@ -135,7 +135,7 @@ def objects_of(session: Session, listing: Listing, chunk: int = CHUNK) -> tuple[
 
     Args:
         session: the session.
-        listing: what to list.
+        listing: the list to read.
         chunk: objects of one request; 0 asks for all at once.
     """
     items: list[dict[str, Any]] = []

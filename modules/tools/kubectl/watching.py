@@ -44,7 +44,7 @@ def changes(session: Session, listing: Listing, version: str, *, ends: float | N
 
     Args:
         session: the session.
-        listing: what to watch.
+        listing: the list to watch.
         version: the list's resourceVersion; empty begins with all objects as ADDED.
         ends: time limit for the whole, in seconds of `time.monotonic`; None waits for ever.
 

@@ -63,7 +63,7 @@ class ApiNetwork:
         return share > 0 and self.world.random.random() < share
 
     def end_all(self) -> None:
-        """End the connections of a killed cloudcore; nobody is told there."""
+        """End the connections of a killed cloudcore, without telling its listeners."""
         for connection in list(self.open):
             connection.exchange.cancel()
 
@@ -125,7 +125,7 @@ class ApiConnection:
         self._world.at(self._world.now() + self._network.delay(), self._arrive)
 
     def break_off(self) -> None:
-        """Break the connection; the client hears it soon."""
+        """Break the connection; the client notices it soon."""
         self._send(lambda: self.exchange.fail(_cut("the connection was closed")))
         self._is_dead = True
 

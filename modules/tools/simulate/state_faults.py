@@ -1,5 +1,5 @@
-"""Faults of what cloudcore keeps of nodes beside the API server of a cluster: its SQL database, or NodeStates in the
-cluster (docs/cloudcore.md).
+"""Faults of the state of nodes that cloudcore keeps when it works with the API server of a cluster: its SQL database,
+or NodeStates in the cluster (docs/cloudcore.md).
 """
 
 import sqlite3

@@ -139,7 +139,7 @@ class Process(Runtime):
         world: the world of the run.
         name: name for the log.
         wall: wall clock of its machine.
-        number: number of the process on its machine; decides what it draws.
+        number: number of the process on its machine; part of the seed of its random numbers.
     """
 
     def __init__(self, world: World, name: str, wall: WallClock, number: int = 0) -> None:

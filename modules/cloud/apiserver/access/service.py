@@ -121,7 +121,7 @@ def impersonated(request: Request, user: User | None) -> User | None:
 
     Args:
         request: the request.
-        user: the authenticated user, who must be an administrator to be somebody else.
+        user: the authenticated user, who must be an administrator to impersonate another user.
 
     Raises:
         ApiStatusError: 403, the user may not impersonate; 400, the headers name no user.

@@ -35,7 +35,9 @@ def is_review(call: ApiCall) -> bool:
 
 
 def is_about_others(call: ApiCall) -> bool:
-    """Return whether the answer of a review is not in what cloudcore knows of the node: a token, or another user."""
+    """Return whether cloudcore's knowledge of the node is not enough to answer a review: it is about a token, or
+    another user.
+    """
     kind = _KINDS[call.api_version, call.plural]
     is_other = kind == "SubjectAccessReview" and _spec(call).get("user") != user_of(call.node)
     return kind == "TokenReview" or is_other

@@ -40,7 +40,7 @@ class Beginning:
         return revision, compacted
 
     def lock(self, connection: Connection) -> None:
-        """Begin a transaction of a database that nobody else can have changed."""
+        """Begin a transaction of a database that no other process can have changed."""
         if self._begins_itself:
             driver: Any = connection.connection.driver_connection
             driver.execute(BEGIN)

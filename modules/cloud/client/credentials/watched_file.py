@@ -1,4 +1,4 @@
-"""A file that somebody else renews: a projected token, a rotated certificate."""
+"""A file that another program renews: a projected token, a rotated certificate."""
 
 import os
 import stat

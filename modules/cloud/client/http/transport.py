@@ -77,7 +77,7 @@ class HttpTransport:
         self._is_fetching = False
 
     def start(self, request: "ApiRequest", listener: "ResponseListener") -> HttpExchange:
-        """Send a request as soon as there is a connection; after `close` the listener hears an error at once."""
+        """Send a request as soon as there is a connection; after `close` the listener gets an error at once."""
         exchange = HttpExchange(request, listener, self._server.text, self._source.refuse, self._on_changed)
         if not self._thread.post(lambda: self._admit(exchange)):
             exchange.fail(self._closed())

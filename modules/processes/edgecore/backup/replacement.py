@@ -38,7 +38,7 @@ class Replacement(NamedTuple):
 
 
 def replacing_database(new: Path, target: Path) -> list[Replacement]:
-    """Return what puts an SQLite file in a place, without the files beside the former one."""
+    """Return the replacements that put an SQLite file in a place, without the files beside the former one."""
     return [
         Replacement(new, target),
         *(Replacement(None, target.with_name(target.name + end)) for end in ("-wal", "-shm", "-journal")),

@@ -205,7 +205,7 @@ def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:
 
 
 def check_docker(needs: DockerNeeds) -> Iterator[CheckResult]:
-    """Check what embedded://docker needs."""
+    """Check the requirements of embedded://docker."""
     if needs.problem:
         hint = "`apt-get install docker.io` (Debian, Ubuntu), `systemctl start docker`; dockerAddress names its socket"
         yield failed("docker", needs.problem, hint)

@@ -89,7 +89,7 @@ _DONE: Final = "unpacked"
 
 
 def state_of(layer: PulledLayer) -> str:
-    """Return what happens to a layer."""
+    """Return the state of a layer."""
     if layer.size == layer.fetched == layer.unpacked:
         return _DONE
     if layer.unpacked:

@@ -33,7 +33,7 @@ class Unreachable(NamedTuple):
     """The node did not answer."""
 
     why: str
-    """One line: what is wrong, and what to do if something can be done."""
+    """One line: the problem, with advice if there is any."""
 
 
 def pods_in(answer: bytes) -> tuple[JsonObject, ...]:

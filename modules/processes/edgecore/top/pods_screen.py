@@ -292,7 +292,7 @@ class PodsScreen(Screen[None]):
         asked.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while somebody types."""
+        """Filter while the user types."""
         self._words = event.value.strip()
         self.show_again()
 
