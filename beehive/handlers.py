@@ -44,7 +44,7 @@ def handles(
         resource_type: the type token of the resource; None matches every type.
         operations: without any, every operation matches.
         source: `route.source`; None matches every source.
-        overflow: what happens to such a message when the inbox is full.
+        overflow: the treatment of such a message when the inbox is full.
     """
 
     def mark(method: Method) -> Method:

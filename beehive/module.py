@@ -94,8 +94,9 @@ class Module(Actor):
         """
 
     def is_batch_full(self) -> bool:
-        """Return whether `on_batch_end` is to be called although more messages wait; asked after each item of the
-        inbox. Override it for a group commit that grows by what the messages change, and not by their number.
+        """Return whether `on_batch_end` is to be called although more messages wait. It is called after each item of
+        the inbox. Override it for a group commit whose size depends on the changes that the messages make, not on the
+        number of messages.
         """
         return False
 

@@ -24,7 +24,7 @@ class ListenError(BeehiveError):
 
 @contextmanager
 def told_why(address: str, port: int, setting: str) -> Iterator[None]:
-    """Convert an OSError of listening on an address to a ListenError that says what to do.
+    """Convert an OSError of listening on an address to a ListenError with advice.
 
     Args:
         address: host or IP address.

@@ -89,7 +89,7 @@ class Harness:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.hive.stop()
-        self.settle()  # what waited for the modules ends
+        self.settle()  # requests that waited for the modules end
 
     def add(self, module: type[Module], *args: Any, **kwargs: Any) -> None:
         """Add the module under test (or several)."""

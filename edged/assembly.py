@@ -44,7 +44,7 @@ class Assembly:
 
     Args:
         module: edged.
-        given: what edged depends on.
+        given: the dependencies of edged.
     """
 
     def __init__(self, module: Module, given: Dependencies) -> None:

@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class Dependencies(Struct, frozen=True):
-    """What edged depends on outside of itself (kubelet's Dependencies); see `Edged` for each."""
+    """The dependencies that edged gets from outside (kubelet's Dependencies); see `Edged` for each."""
 
     settings: EdgedSettings
     connect: Callable[[], ContainerRuntime]
@@ -121,7 +121,7 @@ class Events(Struct, frozen=True):
 
 
 def make_events(base: Base) -> Events:
-    """Make the recorder of events; the reporter sends what it records."""
+    """Make the recorder of events, and the reporter that sends the recorded events."""
     settings = base.settings
     reporter = EventReporter(base.meta, base.module, settings.node_name, settings.event_rate, settings.event_burst)
     recorder = EventRecorder(base.clock, settings.node_name, base.on_thread(reporter.report))

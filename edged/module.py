@@ -50,7 +50,7 @@ class Edged(Module):
     Args:
         settings: edged's.
         connect: makes the client of the container runtime; called at each start of the module.
-        snapshots: what the local HTTP server serves.
+        snapshots: the states that the local HTTP server serves.
         version: of the agent, reported as `kubeletVersion`.
         host: the machine; the one that this process runs on unless given.
     """
@@ -180,7 +180,7 @@ class Edged(Module):
 
     @handles(ResourceType.CONNECTION, Operation.CONNECT)
     def on_connection(self, message: Message) -> None:
-        """Send what the cloud has not acknowledged, when it is connected."""
+        """Send the statuses that the cloud has not acknowledged, when it is connected."""
         if message.content_bytes() == CLOUD_CONNECTED.encode():
             self.assembly.sync_loop.handle_cloud_connected()
 

@@ -24,7 +24,7 @@ _AGAIN: Final = 1.0
 
 
 class LocalPods(NamedTuple):
-    """Finds the pods that belong to this node, and those that have left files or devices on it."""
+    """Finds the pods that belong to this node, and the ended pods that still have files or devices on it."""
 
     node_name: str
     static_pods: StaticPodManager

@@ -43,7 +43,7 @@ class SyncLoop:
         context: the module.
         channel: delivers the events of the parts below.
         events: records containers that have to wait for their restart.
-        pods: the pods and what changes them.
+        pods: the pods, and the parts that change them.
         status: the statuses.
         sources: where pods come from.
         node: the node as a whole.
@@ -162,7 +162,7 @@ class SyncLoop:
             if not record.termination_requested:
                 self._workers.update_pod(record)
 
-    # what the runtime, the probes and the workers report
+    # events of the runtime, the probes and the workers
 
     def handle_pleg_event(self, inspection: PodInspection) -> None:
         """Take the facts of a pod that the PLEG has read. While a worker has the pod most changes are the worker's own,

@@ -38,8 +38,8 @@ class MessageClass(StrEnum):
     | KEEPALIVE | `keepalive` of the node | no | |
 
     Patches of pods and nodes, and the lease, are requests: edged waits for their answers and makes new ones from the
-    state at that time, so a kept one would only deliver old states later. The kept classes are those that would
-    otherwise be lost for good.
+    state at that time, so a kept request would only deliver an old state later. Only messages that would otherwise be
+    lost for good are kept.
     """
 
     REQUEST = "request"

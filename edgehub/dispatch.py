@@ -123,7 +123,7 @@ def _unasked(message: Message) -> Decision:
 
 
 def _twin(message: Message) -> Decision:
-    """Deliver to devicetwin, except what applications and metamanager send it."""
+    """Deliver to devicetwin, except messages from applications and metamanager."""
     if message.route.source in _OWN_SOURCES and not message.parent_id:
         return Decision(Step.REJECT, Rejection.INTERNAL)
     return Decision(Step.BROADCAST, Group.TWIN)

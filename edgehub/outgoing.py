@@ -20,7 +20,7 @@ WINDOW_BYTES = 256 * 1024
 ends a session 30 s after the last one: 256 KiB leave it in time over a link of 10 kB/s."""
 
 EVENT_WINDOW_BYTES = 16 * 1024
-"""Largest number of unconfirmed bytes of events, of which a single larger one may be alone: a status that comes after
+"""Largest number of unconfirmed bytes of events; a single larger event may be sent alone. A status that comes after
 them waits for 1.6 s over a link of 10 kB/s, and not for 26 s.
 """
 

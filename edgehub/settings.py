@@ -62,7 +62,7 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     dialled."""
 
     node: str
-    """Name of this node, sent as header `node_id`, by which alone the cloud identifies the link."""
+    """Name of this node, sent as header `node_id`; the cloud identifies the link by it alone."""
 
     project: str = "e632aba927ea4ac2b575ec1603d56f10"
     """Sent as header `project_id`. The default is KubeEdge's, whose cloud ignores it."""

@@ -14,7 +14,7 @@ LONGEST_ANSWER = 16 * 1024
 """Largest head of an answer, in bytes."""
 
 WITH_TLS = "`edgecore join` this cloud, or set modules.edgeHub.websocket.server to wss://HOST:PORT"
-"""What to do about a cloud that speaks TLS."""
+"""Advice for a cloud that speaks TLS."""
 
 _TLS_ALERT = b"\x15\x03"
 """Beginning of a TLS record that says that the other side does not speak TLS."""

@@ -2,11 +2,11 @@
 
 A node may change between the two agents, in both directions and more than once. KubeEdge knows only the columns `key`,
 `type` and `value` and leaves the others empty or as they were, so that this agent would compare new states with the
-versions of old ones. KubeEdge's table `meta_v2` tells that a file has been in its hands; it only has copies of what is
-in `meta`, for KubeEdge's metaserver.
+versions of old ones. A table `meta_v2` shows that KubeEdge has used the file; it only has copies of the rows of `meta`,
+for KubeEdge's metaserver.
 
-The URLs that the cloud allows applications to ask for are a table of KubeEdge's, `target_urls`. They are copied into a
-row, which servicebus reads.
+KubeEdge's table `target_urls` has the URLs that the cloud allows applications to request. They are copied into a row,
+which servicebus reads.
 """
 
 import logging

@@ -89,7 +89,7 @@ TRIM = sa.delete(HISTORY).where(
 )
 """Deletes all but the newest `kept` changes of an object."""
 _KEPT_SIZE = sa.case((HISTORY.c.value.is_not(None), HISTORY.c.size), else_=_ZERO)
-"""Not the text's length, for which SQLite would read the whole text."""
+"""Not the text's length: SQLite would read the whole text for it."""
 WEIGHTS = (
     sa.select(HISTORY.c.id, _KEPT_SIZE)
     .order_by(HISTORY.c.id)

@@ -1,4 +1,4 @@
-"""Why a file cannot be used, with what to do about it."""
+"""The reasons why a file cannot be used, each with advice."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ _ADVICE: Final = {
 
 
 def advice(error: OSError) -> str:
-    """Return the reason for an error of the file system in words, with what to do where that is known."""
+    """Return the reason for an error of the file system in words, with advice for the known errors."""
     return _ADVICE.get(error.errno or 0, error.strerror or str(error))

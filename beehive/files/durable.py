@@ -89,7 +89,7 @@ def _write(path: Path, content: bytes, mode: int, *, durable: bool) -> None:
 
 
 def _new_file(path: Path, mode: int) -> int:
-    """Return a descriptor of a new file; what an earlier attempt has left there is removed."""
+    """Return a descriptor of a new file. A file that an earlier attempt has left there is removed."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(path, flags, mode)

@@ -63,7 +63,7 @@ class Secured(NamedTuple):
 
     context: ssl.SSLContext
     name: str
-    """Which the server's certificate must have."""
+    """The name that the server's certificate must have."""
 
 
 class HttpReply(NamedTuple):

@@ -54,7 +54,7 @@ class TraceReader:
             self.close()
             raise TraceError("cannot read the trace", str(files[0]), self.damage or _WANTED)
         self.header = first
-        """Of the first run."""
+        """The header of the first run."""
 
     def __enter__(self) -> "TraceReader":
         return self

@@ -67,7 +67,7 @@ def _is_taken(address: str, by: set[str]) -> bool:
 
 
 def used_resources(pods: Sequence[Pod]) -> Amounts:
-    """Return what pods request, with their number."""
+    """Return the resource requests of pods, with the number of pods."""
     used: Amounts = {_PODS: Fraction(len(pods))}
     for pod in pods:
         for name, amount in pod_requests(pod).items():

@@ -156,7 +156,7 @@ def _write_knob(hierarchy: Hierarchy, directory: Path, knob: Knob) -> None:
 
 
 def _made(directory: Path) -> bool:
-    """Make a cgroup; return False when that needs more than one step, and whoever takes them learns why."""
+    """Make a cgroup. Return False when one step is not enough; the caller's further steps then raise the reason."""
     try:
         directory.mkdir(mode=0o755)
     except FileExistsError:

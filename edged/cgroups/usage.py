@@ -11,8 +11,8 @@ _NO_LIMIT = 1 << 60
 
 
 class GroupUsage(NamedTuple):
-    """Usage of a control group with all below it; None for what the machine does not count. CPU in nanoseconds, memory
-    in bytes.
+    """Usage of a control group and of the groups below it; a figure that the machine does not count is None. CPU is in
+    nanoseconds, memory in bytes.
     """
 
     cpu: int | None = None

@@ -68,7 +68,7 @@ class DockerContainers(IsolatedContainers[DockerContainer]):
         return DockerContainer(container_id, self._state.containers / container_id, request, record)
 
     def _not_made(self, container: DockerContainer) -> None:
-        with suppress(RequestRefusedError):  # the next start removes what has no record
+        with suppress(RequestRefusedError):  # the next start removes containers without a record
             remove_container(self._docker, container.id)
 
     def _signal(self, container: DockerContainer, number: int) -> None:

@@ -136,7 +136,7 @@ class DockerProcesses:
         exchange = open_log_stream(self._docker, container.id, since, follow=True)
         follower = LogFollower(exchange, container.log, stream, partial(self._log_ended, container))
         container.follower = follower
-        if follower.read():  # what came with the head; the watcher waits for what comes after it
+        if follower.read():  # bytes that came with the head; the watcher waits for later ones
             self._watcher.add(follower)
         else:
             container.follower = None

@@ -64,9 +64,9 @@ class CallThreads:
         """Run a call and return its answer.
 
         Args:
-            work: the call. What it raises is raised here, if the caller is still there.
+            work: the call. Its exception is raised here, if the caller is still there.
             timeout: seconds until the caller leaves; None for no deadline.
-            on_leave: registers what makes the caller leave earlier.
+            on_leave: registers a function that makes the caller leave earlier.
 
         Raises:
             TimeoutError: the deadline has passed.

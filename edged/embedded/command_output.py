@@ -43,7 +43,8 @@ class _Stream:
 
 
 class CommandOutput:
-    """Both pipes of a command. `kept_open` closes what edgecore needs, `handed_on` what only the command needs.
+    """Both pipes of a command. `kept_open` closes the descriptors that edgecore needs, `handed_on` those that only the
+    command needs.
 
     It takes five descriptors, and the stacks close those it has opened when it cannot get the next.
     """

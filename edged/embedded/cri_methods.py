@@ -61,7 +61,7 @@ class _Watcher(Protocol):
 class EngineParts(NamedTuple, Generic[SandboxT, ContainerT]):
     """The parts of an engine that these methods need.
 
-    `watcher` learns of the ends of containers; `settle` handles all that have ended so far.
+    `watcher` observes the ends of containers; its `settle` handles every container that has ended so far.
     """
 
     registry: Registry[SandboxT, ContainerT]

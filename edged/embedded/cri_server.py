@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _GRACE_SECONDS = 1.0
 """Seconds for calls under way when the runtime stops; the next start finds their containers again."""
 _LOCAL_SECONDS = 5.0
-"""Seconds that local calls may take to end, after what they wait for was ended."""
+"""Seconds that local calls may take to end, after the processes that they wait for were ended."""
 
 _log = logging.getLogger(__name__)
 

@@ -5,8 +5,9 @@ processor time of a pod's start. A local call gets a copy of the request and ret
 and the runtime share no object, and it fails with the status that gRPC would report.
 
 Calls that only read the runtime's records run on the client's thread. Calls that may wait for something else (a CNI
-plug-in, the OCI runtime, a container, a registry) run on another thread, and the client leaves at its deadline; what an
-ExecSync or a PullImage has begun ends then, as over gRPC. So a node needs gRPC's library for clients from outside only.
+plug-in, the OCI runtime, a container, a registry) run on another thread, and the client leaves at its deadline. The
+command of an ExecSync and the download of a PullImage end then, as over gRPC. So a node needs gRPC's library for
+clients from outside only.
 """
 
 import logging
@@ -103,7 +104,7 @@ def _ending_call(method: Callable[[Any, OnEnd], Any], threads: CallThreads) -> L
 
 
 class _End:
-    """The end of a call, for those who must notice that its client has gone. Thread-safe."""
+    """The end of a call, for methods that must notice that their client has gone. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

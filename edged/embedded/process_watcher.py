@@ -68,7 +68,7 @@ class ProcessWatcher:
             self._epoll.register(link.fileno(), select.EPOLLIN)
 
     def settle(self) -> None:
-        """Handle all that has arrived so far, in the caller's thread.
+        """Handle the messages that have arrived so far, in the caller's thread.
 
         Listings call it, so that a container with an exit record is never listed as running.
         """

@@ -57,9 +57,8 @@ class Collectors(NamedTuple):
 class Evictor:
     """Evicts pods when the node runs short of a resource.
 
-    It evicts one pod at a time, and waits until it has ended: that may free enough. Before any pod it frees what costs
-    nothing, dead containers and unused images. Critical pods are never evicted. A housekeeper of its own calls it
-    periodically.
+    It evicts one pod at a time, and waits until it has ended: that may free enough. Before it evicts a pod, it removes
+    dead containers and unused images. Critical pods are never evicted. A housekeeper of its own calls it periodically.
 
     Args:
         usage: measures the node and its pods.
@@ -67,7 +66,7 @@ class Evictor:
         clock: for grace periods.
         paths: of the pods' directories.
         callbacks: list and end pods, and take the node's conditions.
-        collectors: free what dead containers and unused images take.
+        collectors: remove dead containers and unused images.
         recorder: records events.
     """
 
@@ -100,7 +99,7 @@ class Evictor:
 
         Raises:
             MachineError: the node cannot be measured.
-            CriError: the runtime does not report what pods use, or cannot remove something.
+            CriError: the runtime does not report the usage of pods, or cannot remove something.
         """
         evicting = self._is_evicting()
         usage = self._usage.node()

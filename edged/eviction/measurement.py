@@ -46,6 +46,6 @@ class UsageReader:
         """Return the pods' usage by uid. With `anew` files are counted again, and not taken from the last count.
 
         Raises:
-            CriError: the runtime does not report what pods use.
+            CriError: the runtime does not report the usage of pods.
         """
         return {usage.uid: usage for usage in self._machine_info.pods(self._runtime, anew=anew)}

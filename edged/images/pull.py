@@ -14,7 +14,7 @@ class PullPolicy(StrEnum):
 
 
 class PullDecision(Enum):
-    """What to do with an image; REFUSE is reported as ErrImageNeverPull."""
+    """Whether to pull an image, use the present one, or refuse it; REFUSE is reported as ErrImageNeverPull."""
 
     PULL = "pull"
     USE = "use"

@@ -20,7 +20,7 @@ class PostStartHooks:
 
     The sync of a pod that starts a container with such a hook ends there; the end of the hook queues the pod again.
     Until then the container counts as not started, and the containers after it wait (kubelet's startContainer blocks
-    its pod's worker all that time). Thread-safe: workers begin hooks, the edged module reads their results.
+    its pod's worker meanwhile). Thread-safe: workers begin hooks, the edged module reads their results.
 
     Args:
         actors: run the hooks.
@@ -48,7 +48,7 @@ class PostStartHooks:
         self._actors.call(lambda: self._run(hook, subject), name="hook")
 
     def keep_only(self, uid: PodUid, containers: Collection[ContainerId]) -> None:
-        """Drop the failures of containers of a pod that do not run any more; `containers` are those that run."""
+        """Drop the hook failures of a pod's containers that do not run any more; `containers` are the running ones."""
         with self._lock:
             known = self._facts.get(uid)
             if known is not None:

@@ -58,7 +58,7 @@ profile {NAME} flags=(attach_disconnected, mediate_deleted) {{
 
 
 class DefaultProfile(NamedTuple):
-    """What a container has that names no profile, for the status of the runtime."""
+    """The AppArmor profile of a container that names none, for the status of the runtime."""
 
     name: str
     """Empty for none."""

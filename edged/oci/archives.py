@@ -1,8 +1,8 @@
 """Archives of images that the node gets as files, for machines without a registry.
 
-What is in the directory is imported when edgecore starts, and when a client asks for images: a file that is new or has
-changed at once, any other when an image of it is asked for that was removed. An archive that cannot be imported is
-logged, and not tried again until it changes or edgecore starts again.
+The archives in the directory are imported when edgecore starts, and when a client asks for images. A new or changed
+archive is imported at once; an unchanged one again when a client asks for one of its images that was removed. An
+archive that cannot be imported is logged, and not tried again until it changes or edgecore starts again.
 """
 
 import logging
@@ -52,7 +52,7 @@ class ImageArchives:
         self._known = _read(self._record)
 
     def refresh(self, wanted: str = "") -> None:
-        """Import what is new or has changed, and the archive of an image that is wanted and missing."""
+        """Import the archives that are new or have changed, and the archive of a wanted image that is missing."""
         name = "" if not wanted or self._images.find(wanted) else name_of(wanted) or wanted
         with self._lock:
             paths = sorted(path for path in self._directory.glob("*") if path.name.endswith(_ENDINGS))

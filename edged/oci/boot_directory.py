@@ -1,4 +1,4 @@
-"""What is worth nothing after the next boot of the machine: on a tmpfs, as programs keep it below /run.
+"""The directory of files that are worth nothing after the next boot of the machine. It is a tmpfs, like /run.
 
 A container has a dozen such files and sockets, which edgecore, conmon and crun make at its start. On a disk each takes
 an inode, and processor time for finding one.

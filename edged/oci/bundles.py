@@ -1,4 +1,4 @@
-"""What a container needs before it can be created: its root file system, its image volumes and its config.json."""
+"""The bundle that a container needs before it can be created: root file system, image volumes and config.json."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ _LARGEST_CONFIG: Final = 64 * 1024 * 1024
 
 
 class Places(NamedTuple):
-    """Where the parts of a bundle are."""
+    """The directories that hold the parts of bundles."""
 
     roots: RootFilesystems
     mapped: MappedRoots
@@ -87,7 +87,7 @@ class Bundles:
         """Mount the root file system and write config.json; `release` undoes it.
 
         Raises:
-            RequestRefusedError: the container cannot have what it asks for.
+            RequestRefusedError: a request of the container cannot be fulfilled.
             OSError: the machine refuses something.
         """
         sandbox = self._registry.sandbox(container.sandbox_id)
@@ -113,7 +113,7 @@ class Bundles:
         return spec
 
     def started(self, container: OciContainer, spec: OciSpec) -> None:
-        """Keep what the start of a container has made for the next ones."""
+        """Keep the seccomp program that the start of a container has compiled, for later containers."""
         self._programs.learn(container.id, spec.config)
 
     def with_limits(self, container: OciContainer, wanted: cri.LinuxContainerResources) -> Json:

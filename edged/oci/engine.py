@@ -64,7 +64,7 @@ IMAGES: Final = "images"
 
 
 class OciSettings(NamedTuple):
-    """What differs between machines."""
+    """The settings that differ between machines."""
 
     programs: Programs
     network: PodNetwork
@@ -147,7 +147,7 @@ class OciEngine:
         self.metrics = MetricsCollector(self.roots, self.namespaces, clock)
 
     def _take_over(self) -> None:
-        """Find what earlier edgecores have left, and remove what none of their records accounts for."""
+        """Take over the sandboxes and containers of earlier edgecores, and remove leftovers without a record."""
         self.runtime.await_others()
         self.program.remove(but_current=True)
         settle_network_processes((self.root / _NAMESPACES).resolve())

@@ -1,4 +1,4 @@
-"""Containers that crun, runc or Docker isolates: what their records have in common."""
+"""Containers that crun, runc or Docker isolates: the common parts of their records."""
 
 from collections.abc import Sequence
 

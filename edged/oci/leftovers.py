@@ -1,4 +1,4 @@
-"""What an edgecore that was killed has left without a record: mounts of containers, processes of sandboxes."""
+"""Removes leftovers of a killed edgecore that have no record: mounts of containers, processes of sandboxes."""
 
 import logging
 import re
@@ -16,7 +16,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def unmount_unknown(containers: Path, known: set[str], mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
-    """Unmount what is mounted below directories of containers that do not exist any more.
+    """Unmount the file systems below directories of containers that do not exist any more.
 
     Args:
         containers: the directory of all containers' directories.

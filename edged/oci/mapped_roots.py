@@ -1,7 +1,7 @@
-"""Where the root of a pod with users of its own comes to its root file system.
+"""Mounts at which the root of a pod with its own users reaches its root file system.
 
-edgecore's directories are closed to all users of the machine but root: images have set-user-id programs. Such a pod's
-root is another user, so that its root file system is mounted a second time, below a directory that this user may pass.
+Only root may enter edgecore's directories, because images have set-user-id programs. The root of such a pod is another
+user of the machine. So its root file system is mounted a second time, below a directory that this user may enter.
 """
 
 import errno

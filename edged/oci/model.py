@@ -1,4 +1,4 @@
-"""Containers of the OCI runtime in memory, and their records beside those that both embedded runtimes have."""
+"""Containers of the OCI runtime in memory, and those of their records that the other embedded runtime does not have."""
 
 import contextlib
 import os
@@ -107,7 +107,7 @@ class ConmonEnd:
         return self._pidfd
 
     def read(self) -> bool:
-        """Return False: the end is all that comes."""
+        """Return False: the end of the process is the only event."""
         return False
 
     def gone(self) -> None:

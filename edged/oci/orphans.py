@@ -1,7 +1,7 @@
 """Programs that go on after the edgecore, or the conmon, that started them was killed.
 
-What such a program does must not come after what its successor finds and undoes: a container that is created after its
-deletion, or an address that is given after it was freed, would belong to nobody. So the successor waits for them.
+Such a program must not act after the next edgecore has cleaned up: a container that is created after its deletion, or
+an address that is assigned after it was freed, would belong to no pod. So the next edgecore waits for these programs.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _KILLED_MILLISECONDS: Final = 10_000
 
 
 class Orphan(NamedTuple):
-    """A process, and what tells that it has done what may not come late; None if that is its end."""
+    """A process. `done` returns whether its critical work is finished; None if only its end shows that."""
 
     pid: int
     arguments: tuple[bytes, ...]
@@ -62,7 +62,7 @@ def processes_with(variables: Iterable[str], beginning: str) -> Iterator[tuple[O
 
 
 def await_orphans(orphans: Iterable[Orphan], seconds: float = _SECONDS) -> None:
-    """Wait until processes have ended, or have done what matters; kill those that take longer."""
+    """Wait until processes have ended, or have finished their critical work; kill those that take longer."""
     for each in orphans:
         try:
             process = os.pidfd_open(each.pid)

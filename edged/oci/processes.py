@@ -152,7 +152,7 @@ class ContainerProcesses:
         self._runtime.update(container.id, resources)
 
     def release(self, container: OciContainer) -> None:
-        """Remove what a container that has ended has outside its directory. Raises RunFailedError."""
+        """Remove the mounts and states of an ended container outside its directory. Raises RunFailedError."""
         if not self._undo(container.id, container.directory):
             raise RunFailedError(
                 f"remove container {container.id}", "something of it resists", "edgecore's log says what"
@@ -168,7 +168,7 @@ class ContainerProcesses:
             self._on_ended(container)
 
     def _end_of(self, container: OciContainer) -> Exit:
-        """Return how a container without a living conmon has ended, after killing what is left of it."""
+        """Return the exit of a container without a living conmon, after killing its remaining processes."""
         ended = parents.ended(container.directory)
         if ended is None:
             if container.first_process is not None:

@@ -1,4 +1,4 @@
-"""What a sandbox has outside its directory: namespaces, its place in the pod network, and memory for /dev/shm."""
+"""The resources of a sandbox outside its directory: namespaces, its attachment to the pod network, and /dev/shm."""
 
 import logging
 
@@ -25,9 +25,9 @@ class SandboxResources:
         self._network = network
 
     def make(self, sandbox: Sandbox) -> PodAddresses:
-        """Make namespaces, network and files of a sandbox, and return its addresses; the machine's network has none.
+        """Make namespaces, network and files of a sandbox, and return its addresses; none on the machine's network.
 
-        When it fails, `release` removes what was made. Raises RequestRefusedError, OSError.
+        After a failure `release` removes the parts that were made. Raises RequestRefusedError, OSError.
         """
         config = sandbox.config
         options = config.linux.security_context.namespace_options
@@ -55,7 +55,7 @@ class SandboxResources:
         self._namespaces.unpin(sandbox.id)
 
     def collect(self, sandboxes: list[Sandbox]) -> None:
-        """Remove what belongs to no sandbox, at a start, and what those that are not ready any more still have."""
+        """Remove resources that belong to no sandbox, and those of sandboxes that are not ready; at a start."""
         for sandbox in sandboxes:
             if sandbox.record.stopped:
                 try:

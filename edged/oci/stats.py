@@ -14,12 +14,12 @@ from protos.cri.v1 import api_pb2 as cri
 
 _MOUNTINFO: Final = Path("/proc/self/mountinfo")
 _CONTROLLERS: Final = ("memory", "pids", "cpuacct", "")
-"""Hierarchies, of which the first that a process is in tells its control group; "" is v2."""
+"""Hierarchies in order: the first one that a process is in gives its control group; "" is v2."""
 
 
 class _Layers(Protocol):
     def usage(self, directory: Path) -> StorageUsage:
-        """Return what the writable layer of the container of a directory takes of the disk."""
+        """Return the disk usage of the writable layer of the container of a directory."""
 
 
 class UsageMeter:

@@ -31,7 +31,7 @@ _MESSAGE_BYTES: Final = 64 * 1024
 
 
 class ContainerStreams:
-    """What the streaming server asks of containers and sandboxes (see `StreamingBackend`)."""
+    """Runs the commands and connections of the streaming server (see `StreamingBackend`)."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _ExecProcess:
         return self._command.wait()
 
     def kill(self) -> None:
-        """Kill the command with all that it has started."""
+        """Kill the command and its child processes."""
         self._command.kill()
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ def user_mapping(config: cri.PodSandboxConfig) -> UserMapping | None:
 
 
 def mapped_root(config: cri.PodSandboxConfig, namespace: Path | None) -> MappedRoot | None:
-    """Return who is root in a sandbox, and the file of its user namespace; None for the machine's root."""
+    """Return the user that is root in a sandbox, and the file of its user namespace; None for the machine's root."""
     mapping = user_mapping(config)
     if mapping is None or namespace is None:
         return None

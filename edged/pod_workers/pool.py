@@ -26,11 +26,11 @@ _SPARE = 4
 class WorkerPool:
     """Gives the pods of the two queues to workers.
 
-    Pods that are added share a few workers: to start them is work, and more at once only makes each slower. A pod that
-    ends, or one whose containers are stopped, mostly waits for a grace period, so it gets a worker of its own for that
-    time: however many pods take their time to end, none waits for another, and none keeps an added pod waiting (a
-    kubelet has a goroutine for each pod). To remove what is left of it then is work again, for few at a time: twenty at
-    once took a third more processor time, and pods that start meanwhile longer. Lives on the edged module's thread.
+    Added pods share a few workers: a start needs the processor, and more starts at once only slow each other down. A
+    pod that ends, or whose containers are stopped, mostly waits for a grace period, so it gets a worker of its own for
+    that time: no ending pod waits for another, and none delays an added pod (a kubelet has a goroutine for each pod).
+    The removal of its remains needs the processor again, and is done for a few pods at a time: twenty at once took a
+    third more processor time, and delayed pods that started meanwhile. Lives on the edged module's thread.
 
     Args:
         clock: the current time, for delays.

@@ -1,4 +1,4 @@
-"""When a pod is synced again after a worker has finished with it."""
+"""Decides when a pod is synced again after a job."""
 
 from beehive import Clock
 from edged.pod_workers.errors import StartError
@@ -37,8 +37,8 @@ class RequeuePolicy:
         """Return the seconds until the pod is synced again; None: at once.
 
         A pod is synced again at once when the result of a job asks for a next step (an init container has ended). A
-        runtime that does not do what it answers would ask for a next step for ever: after `MAX_IMMEDIATE_SYNCS` the pod
-        gets one every relist period.
+        runtime whose answers do not match its actions would cause next steps for ever: after `MAX_IMMEDIATE_SYNCS` the
+        pod gets one every relist period.
         """
         uid = record.ref.uid
         if done.pending:

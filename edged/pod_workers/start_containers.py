@@ -45,7 +45,7 @@ class PodSandbox(NamedTuple):
 
 
 class StartContext(NamedTuple):
-    """What the containers of a pod have in common in one job."""
+    """The input that the starts of a pod's containers share in one job."""
 
     sandbox: PodSandbox
     volumes: Mapping[str, Path]

@@ -43,7 +43,7 @@ _FAILURES = (EdgedError, CallError, OSError)
 
 
 class _Progress(Struct):
-    """What a job has done so far."""
+    """The results of a job so far."""
 
     waiting_reasons: WaitingReasons = {}
     replaced: set[ContainerId] = set()
@@ -62,11 +62,12 @@ class ContainerParts(Struct, frozen=True):
 
 
 class PodSyncer:
-    """Carries out jobs, in kubelet's order: the only place where edged changes what runs.
+    """Carries out jobs, in kubelet's order: the only place where edged starts and stops containers.
 
-    A job begins by reading the pod from the runtime, so that it acts on what runs now, and ends by reading it again, so
-    that its result is reported at once; unless it had nothing to do, as most syncs, which come every minute (kubelet's
-    syncFrequency). `edged.pods` decides what to do. Used by several workers at once, by each for another pod.
+    A job begins by reading the pod from the runtime, so that it acts on the present state. It ends by reading the pod
+    again, so that its result is reported at once. The second reading is left out if the job had nothing to do, as most
+    syncs, which come every minute (kubelet's syncFrequency). `edged.pods` decides on the steps. Used by several workers
+    at once, by each for another pod.
 
     Args:
         clock: the current time.
@@ -177,7 +178,9 @@ class PodSyncer:
         self._resources.release(job.ref)
 
     def sync_terminated_pod(self, job: Job, progress: _Progress) -> None:
-        """Stop what still runs of a pod, and remove everything of it from the node, but perhaps its last containers."""
+        """Stop the running containers of a pod, and remove everything of it from the node, except perhaps its last
+        containers.
+        """
         facts = self._reader.read_pod(job.ref)
         if job.pod is not None:
             self._killer.kill_pod(job.pod, facts)
@@ -299,6 +302,8 @@ class PodSyncer:
 
 
 def _failed_hooks(job: Job, kills: tuple[ContainerKill, ...]) -> list[StartError]:
-    """Those that were killed because their postStart hook has failed (kubelet's FailedPostStartHook)."""
+    """Return the errors of containers that were killed because their postStart hook failed (kubelet's
+    FailedPostStartHook).
+    """
     dead = [kill.container for kill in kills if kill.reason is KillReason.START_HOOK]
     return [ContainerStartError(each.name, POST_START_ERROR, job.hooks.failed[each.id]) for each in dead]

@@ -1,4 +1,4 @@
-"""UserNamespaces: the users of pods with `hostUsers: false`, which are nobody else's on the machine."""
+"""UserNamespaces: the users of pods with `hostUsers: false`, which no other pod and no program of the machine has."""
 
 import threading
 from pathlib import Path
@@ -47,7 +47,7 @@ class _Runtime(Protocol):
 
 
 class UserNamespaces:
-    """Gives pods users, and remembers them in the pods' directories, with which they are given back.
+    """Gives pods users, and stores them in the pods' directories; the removal of the directory frees the users.
 
     Args:
         paths: of pods' directories.

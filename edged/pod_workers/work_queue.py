@@ -10,12 +10,12 @@ from edged.pods.state import PodState
 
 
 class Queue(Enum):
-    """The queue that a pod is in: what is done with it."""
+    """The queue that a pod is in, by the work that it needs."""
 
     ADDITION = "addition"
     DELETION = "deletion"
     REMOVAL = "removal"
-    """Of what is left of a pod when nothing of it runs any more."""
+    """The removal of a pod's files and cgroups when none of its containers runs any more."""
 
 
 def queue_of(state: PodState) -> Queue:

@@ -68,7 +68,7 @@ class PodWorkers:
         self._pool.add_after(uid, queue, seconds)
 
     def remove_orphan(self, orphan: PodRef) -> None:
-        """Queue the removal of what no pod accounts for."""
+        """Queue the removal of the sandboxes, containers and files of an orphan, which belong to no pod."""
         self._pool.add(orphan.uid, Queue.DELETION)
 
     def shorten_grace_period(self, record: PodRecord, seconds: int) -> None:

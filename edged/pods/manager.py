@@ -140,8 +140,8 @@ class PodRecord(msgspec.Struct):
         self.terminated = True
 
     def end(self) -> None:
-        """Note that only dead containers are left of a deleted pod, which may go when the disk is full: its phase, of
-        which the cloud hears nothing, is final.
+        """Note that only dead containers are left of a deleted pod, which may be removed when the disk is full: its
+        phase is final, although the cloud is not told of it.
         """
         self.pod = replace(self.pod, status=replace(self.pod.status, phase=Phase.FAILED))
 

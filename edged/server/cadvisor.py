@@ -1,6 +1,6 @@
 """`/metrics/cadvisor`: use of containers under cAdvisor's names and labels, which dashboards for kubelets ask for.
 
-Only what is in `/stats/summary` is served: nothing of a container's network, disk traffic or processor throttling.
+Only the figures of `/stats/summary` are served: no network, disk traffic or processor throttling of containers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ _NAMES = {
 
 
 def cadvisor_text(summary: Summary, pods: Iterable[Pod]) -> str:
-    """Return what is in a summary.
+    """Return the metrics of a summary.
 
     Args:
         summary: of the node.

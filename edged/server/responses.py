@@ -39,8 +39,8 @@ class Stream(NamedTuple):
     done: Callable[[], object]
     """Releases the source of the pieces; always called."""
     steps: Callable[[Callable[[], None]], Iterator[bytes | float]] | None = None
-    """The same for a client in this process, for which no thread waits. It is given what to call when there is more;
-    then, and after the seconds that it yields among the pieces, it is to go on.
+    """The same for a client in this process, for which no thread waits. Its argument is a function to call when there
+    is more. The client goes on then, and after each number of seconds that it yields among the pieces.
     """
 
 

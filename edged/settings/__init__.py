@@ -130,7 +130,7 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The node's resolver configuration (`resolvConf`)."""
 
     server_address: str = "127.0.0.1"
-    """Where `/pods` and `/healthz` are served (`address`)."""
+    """The address at which `/pods` and `/healthz` are served (`address`)."""
 
     server_port: int = 10255
     """Its port (`readOnlyPort`); 0 means no server, as a kubelet's."""

@@ -20,8 +20,8 @@ BUFFER_BYTES: Final = 64 * 1024
 class Relay:
     """A connection between a client and a server, on the thread of a selector.
 
-    What one side has sent before its end is delivered before the end is passed on. A side that has closed its
-    connection altogether, and not only its own direction, ends both.
+    Bytes that a side has sent before its end are delivered before the end is passed on. A side that closes its
+    connection altogether, and not only its own direction, ends both directions.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Relay:
         self._ended(self)
 
     def _ready(self, _: int) -> None:
-        """Copy what can be copied now. Both ways are tried: a call that cannot go on costs a microsecond."""
+        """Copy as much as possible now. Both directions are tried: a call that cannot go on costs a microsecond."""
         try:
             for way in self._ways:
                 way.copy()
@@ -92,7 +92,7 @@ class _Way:
         return bool(self._held)
 
     def copy(self) -> None:
-        """Copy what is there, at most one buffer. Raises OSError when a side is gone."""
+        """Copy the bytes that are there, at most one buffer. Raises OSError when a side is gone."""
         try:
             if self.reads:
                 self._read()

@@ -1,4 +1,4 @@
-"""A listening socket whose server starts with the first client that says something."""
+"""A listening socket whose server starts when a client first sends something."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StartedServer(Protocol):
     """A server that runs. Its methods are called on the thread that stops it, and may block."""
 
     socket: PrivateSocket
-    """Where it listens; closed by the `ActivatedServer`."""
+    """The socket at which it listens; closed by the `ActivatedServer`."""
 
     def stop(self, grace_seconds: float | None) -> None:
         """Refuse new calls, let those under way end within the time, cancel the rest, and close all connections."""
@@ -68,7 +68,7 @@ class ActivatedServer:
 
         Args:
             listening: listens on a unix socket; closed by `stop`.
-            start: makes and starts the server. May block; raises what it likes.
+            start: makes and starts the server. May block, and may raise any exception.
             clock: for the end of a server without connections, and for further attempts.
             thread: watches the sockets.
         """

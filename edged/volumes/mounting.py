@@ -20,7 +20,7 @@ _NOFOLLOW = 0x8
 class Mounts(Protocol):
     """The operations on mounts that edged uses. Each call raises VolumeError, which is retryable.
 
-    The kernel's table is the only record of the mounts: a later agent finds in it what to unmount. Everything goes
+    The kernel's table is the only record of the mounts: a later agent finds the mounts to remove in it. Everything goes
     through this class, so that a simulated or replayed node touches no machine.
     """
 

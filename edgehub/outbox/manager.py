@@ -163,7 +163,7 @@ class OutboxManager:
         self._ready()
 
     def _report_written(self) -> None:
-        """Report what the last write contains; while the store is not open, messages have no serials yet."""
+        """Report the messages of the last write; while the store is not open, messages have no serials yet."""
         written = [then for serial, then in self._when_written if serial <= self._taken]
         self._when_written = [one for one in self._when_written if one[0] > self._taken]
         for then in written:

@@ -12,7 +12,7 @@ _VERSION: Final = "meta.k8s.io/v1"
 _ALPHABET: Final = re.compile(rb"[-_A-Za-z0-9]*")
 _INVALID: Final = "continue key is not valid"
 _LONGEST: Final = 2048
-"""Characters of a token: two names of 253 bytes, and what is around them."""
+"""Characters of a token: two names of 253 bytes, and the JSON around them."""
 
 
 def write_continue(version: int, start: str) -> str:

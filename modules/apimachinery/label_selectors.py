@@ -57,7 +57,7 @@ def read_requirements(text: str) -> Iterator[Requirement]:
 
 
 class _Tokens:
-    """The tokens of a selector; `next` is the one that is read next, cut to what a message may show."""
+    """The tokens of a selector; `next` is the next token, cut to the length that a message may show."""
 
     def __init__(self, text: str) -> None:
         self._found = (match[1] for match in _TOKEN.finditer(text))

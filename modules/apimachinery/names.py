@@ -18,7 +18,7 @@ _OF_NAMES: Final = (
 
 
 def faults_of_subdomain(text: str) -> Iterator[str]:
-    """Yield what is wrong with the name of an object."""
+    """Yield the faults of an object's name."""
     if len(text) > _LONGEST_SUBDOMAIN:
         yield _too_long(_LONGEST_SUBDOMAIN)
     if not _READ_SUBDOMAIN.fullmatch(text):
@@ -28,7 +28,7 @@ def faults_of_subdomain(text: str) -> Iterator[str]:
 
 
 def faults_of_label(text: str) -> Iterator[str]:
-    """Yield what is wrong with the name of a namespace, container or volume."""
+    """Yield the faults of the name of a namespace, container or volume."""
     if len(text) > _LONGEST_NAME:
         yield _too_long(_LONGEST_NAME)
     if not _READ_LABEL.fullmatch(text):
@@ -38,7 +38,7 @@ def faults_of_label(text: str) -> Iterator[str]:
 
 
 def faults_of_label_key(key: str) -> Iterator[str]:
-    """Yield what is wrong with the key of a label: a name, perhaps with a DNS subdomain before it."""
+    """Yield the faults of a label's key: a name, perhaps with a DNS subdomain before it."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         yield f"a qualified name {_OF_NAMES} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -56,7 +56,7 @@ def faults_of_label_key(key: str) -> Iterator[str]:
 
 
 def faults_of_label_value(value: str) -> Iterator[str]:
-    """Yield what is wrong with the value of a label."""
+    """Yield the faults of a label's value."""
     if len(value) > _LONGEST_NAME:
         yield _too_long(_LONGEST_NAME)
     if value and not _READ_NAME.fullmatch(value):
@@ -66,7 +66,7 @@ def faults_of_label_value(value: str) -> Iterator[str]:
 
 
 def faults_of_data_key(key: str) -> Iterator[str]:
-    """Yield what is wrong with a key in the data of a ConfigMap or Secret."""
+    """Yield the faults of a key in the data of a ConfigMap or Secret."""
     if len(key) > _LONGEST_SUBDOMAIN:
         yield _too_long(_LONGEST_SUBDOMAIN)
     if not _READ_DATA_KEY.fullmatch(key):

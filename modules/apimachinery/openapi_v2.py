@@ -13,7 +13,7 @@ PATH: Final = ("openapi", "v2")
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 """As clients ask for it."""
 PROTOBUF_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""Of the answer: clients refuse a media type with `@`."""
+"""Media type of the answer: clients refuse one with `@`."""
 _VERSION: Final = "2.0"
 _TITLE: Final = "Kubernetes"
 _UNVERSIONED: Final = "unversioned"

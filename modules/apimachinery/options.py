@@ -80,7 +80,9 @@ def read_options(request: Request, resource: Resource) -> ReadOptions:
 
 
 def _check_initial_events(request: Request) -> None:
-    """Refuse what an API server refuses of `sendInitialEvents` and `resourceVersionMatch` (ValidateListOptions)."""
+    """Refuse the combinations of `sendInitialEvents` and `resourceVersionMatch` that an API server refuses
+    (ValidateListOptions).
+    """
     match, is_asked = request.first("resourceVersionMatch"), bool(request.first("sendInitialEvents"))
     field, why = "", ""
     if not request.flag("watch"):

@@ -46,7 +46,7 @@ class ServedSubresource(msgspec.Struct, frozen=True):
     kind: str
     verbs: tuple[str, ...]
     group: str = ""
-    """Of its kind, if that is of another group than the resource."""
+    """Group of its kind, if that is not the resource's group."""
     version: str = ""
 
 

@@ -1,7 +1,7 @@
 """Devices and DeviceModels of `v1alpha2` in the form of `v1beta1` (KubeEdge changed it in its release 1.15).
 
-The API server keeps such objects as they were applied: their definition converts nothing but `apiVersion`. What follows
-here is made of them when they are read: for nodes, and for the condition of the DeviceStatus.
+The API server keeps such objects as they were applied: their definition converts nothing but `apiVersion`. This module
+converts them when they are read: for nodes, and for the condition of the DeviceStatus.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Converted(NamedTuple):
     is_old: bool
     """Whether it had the form of v1alpha2."""
     unused: tuple[str, ...] = ()
-    """What of it has no place in v1beta1, as a person reads it."""
+    """The fields that have no place in v1beta1, as text for people."""
 
 
 def converted_device(obj: JsonObject) -> Converted:
@@ -84,7 +84,7 @@ def _model_property(old: JsonObject, unused: list[str]) -> JsonObject:
 
 
 def _protocol(old: JsonObject, unused: list[str]) -> JsonObject:
-    """Return the protocol of a Device: what a mapper needs is in `configData`."""
+    """Return the protocol of a Device, with the mapper's settings in `configData`."""
     name, config = _one_protocol(old)
     if not name:
         unused.append("spec.protocol names no protocol, or several")
@@ -106,7 +106,7 @@ def _one_protocol(old: JsonObject) -> tuple[str, JsonObject]:
 
 
 def _properties(spec: JsonObject, twins: list[JsonObject]) -> list[JsonObject]:
-    """Return the properties of a Device: those that it has in the new form, its visitors, and its desired values."""
+    """Return the properties of a Device, from its properties in the new form, its visitors and its desired values."""
     made = {_text(one.get("name")): one for one in _objects(spec.get("properties"))}
     given = frozenset(made)
     for visitor in _objects(spec.get("propertyVisitors")):

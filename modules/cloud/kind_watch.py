@@ -47,7 +47,7 @@ class KindWatch:
         self._done = done
         self._failed = failed
         self.loaded: set[str] = set()
-        """The kinds of which all objects are known."""
+        """The kinds whose objects are all known."""
 
     def start(self) -> None:
         """Begin, perhaps once more: edgecontroller tells of changes until it is restarted."""

@@ -60,7 +60,7 @@ class Cloudcores(msgspec.Struct, frozen=True):
     own: str
     """This cloudcore."""
     alive: tuple[str, ...]
-    """Those that renew their Leases, this one included."""
+    """The cloudcores that renew their Leases, this one included."""
     nodes: dict[str, str] = {}
     """The cloudcore to which each node has connected last."""
 

@@ -1,4 +1,5 @@
 """The wire of KubeEdge's stream tunnel, which edgestream and cloudstream share. Pure: bytes in, values out.
 
-`frames` is the frame of one websocket message; `connect` the JSON that opens a stream, and what of a request may pass.
+`frames` is the frame of one websocket message; `connect` the JSON that opens a stream, and the headers of a request
+that are passed on.
 """

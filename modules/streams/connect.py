@@ -1,8 +1,8 @@
 """The JSON that opens a stream: a request for the node's server, with the fields of Go's `url.URL`.
 
-Scheme and host are KubeEdge's constants and mean nothing here: a node takes path and query only, or whoever speaks for
-the cloud could reach any address that the node can. Of the headers only those pass that a stream needs; KubeEdge hands
-the caller's credentials to every node.
+Scheme and host are KubeEdge's constants and mean nothing here: a node takes path and query only, because otherwise the
+cloud's end of the tunnel could reach any address that the node can. Only the headers that a stream needs are passed on;
+KubeEdge sends the caller's credentials to every node.
 """
 
 import re
@@ -27,7 +27,7 @@ _MAX_VALUE: Final = 1024
 _HOST: Final = "127.0.0.1:10350"
 _METHODS: Final = ("GET", "POST")
 _SAFE: Final = "/:@$&+,;=-._~"
-"""What Go's `URL.EscapedPath` leaves as it is, beside letters and digits."""
+"""Characters that Go's `URL.EscapedPath` leaves as they are, beside letters and digits."""
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _TARGET: Final = re.compile(r"[!-\"$-~]*")
 """Printable ASCII without blank and `#`."""
@@ -48,7 +48,7 @@ class StreamRequest(NamedTuple):
     target: str
     """Path and query, encoded as in a request line."""
     headers: tuple[Header, ...] = ()
-    """Those that may pass; several of one name stay apart."""
+    """Headers that are passed on; several with one name stay apart."""
     method: str = "GET"
 
 

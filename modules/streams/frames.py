@@ -10,8 +10,9 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 MAX_DATA: Final = 1024 * 1024
-"""Bytes of data that a frame may have. KubeEdge's reader drops the rest without a word; a stream with a longer frame
-is removed instead."""
+"""Bytes of data that a frame may have. KubeEdge's reader drops the rest silently; a stream with a longer frame is
+removed instead.
+"""
 
 SENT_DATA: Final = 32 * 1024
 """Bytes of data in the frames that this project sends."""
@@ -47,7 +48,7 @@ CONNECTS: Final = frozenset({FrameType.LOGS, FrameType.EXEC, FrameType.METRICS, 
 
 
 class FrameError(ValueError):
-    """A message without a frame's head; the tunnel cannot go on, because nobody knows which stream it belongs to."""
+    """A message without a frame's head; the tunnel cannot go on, because the message's stream is unknown."""
 
 
 class Frame(NamedTuple):

@@ -27,7 +27,9 @@ class Connection:
         poller.add(sock.fileno(), self._read)
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send `message`, or close: a shim never waits, and all that matters is in the records."""
+        """Send `message`, or close the connection: a shim never waits, and edgecore finds the same facts in the
+        records.
+        """
         if self._sock.fileno() < 0:
             return
         try:

@@ -30,7 +30,7 @@ _MOST_ROUNDS: Final = 100
 """Looks for new descendants of a command that is being killed: stopped processes make no new ones."""
 
 START_FAILED: Final = 255
-"""What `crun exec` and `runc exec` end with when the command was not started; a command may end with it too."""
+"""Exit status of `crun exec` and `runc exec` when the command was not started; a command may end with it too."""
 
 
 class Command:
@@ -83,7 +83,7 @@ class Command:
         return START_FAILED if self._child is None else self._child.wait()
 
     def kill(self) -> None:
-        """Kill the command with all that it has started, if it has not ended, and wait for its end."""
+        """Kill the command and its child processes, if it has not ended, and wait for its end."""
         if self._child is not None and self._child.poll() is None:
             self._await_pid(self._child)
             _kill_command(self.files, self._container)
@@ -120,8 +120,8 @@ def kill_commands(directory: Path, container: str) -> None:
 
 
 def _remove(files: Path) -> None:
-    """Remove the files of a command: those that it has, and where there are others, the tree."""
-    with contextlib.suppress(OSError):  # what stays is removed with the container
+    """Remove the files of a command: its two usual files, and the whole tree if there are others."""
+    with contextlib.suppress(OSError):  # files that stay are removed with the container
         try:
             for name in (_PROCESS, _PID):
                 (files / name).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """conmon, the parent of a container: it holds the log, and takes the exit code.
 
-It outlives edgecore. It ends when its container has ended, after writing the exit code; so its end is what edgecore
-waits for. See conmon(8).
+It outlives edgecore. It ends when its container has ended, after writing the exit code; so edgecore waits for the end
+of conmon. See conmon(8).
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class Ended(NamedTuple):
 
 
 class Standard(NamedTuple):
-    """What a container's first process has as standard streams."""
+    """The standard streams of a container's first process."""
 
     terminal: bool = False
     stdin: bool = False
@@ -105,7 +105,7 @@ class Conmon:
 
 
 def _read_line(descriptor: int) -> bytes:
-    """Return conmon's answer: a line of JSON; what has come, if it ends or is late."""
+    """Return conmon's answer, a line of JSON; an incomplete line if conmon ends or is late."""
     answer = b""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -202,7 +202,7 @@ def arguments_of(pid: int) -> list[bytes]:
 
 
 def ended(directory: Path) -> Ended | None:
-    """Return what conmon has recorded of a container's end; None if it has not."""
+    """Return the end of a container that conmon has recorded; None if there is no record."""
     path = directory / PERSIST / "exit"
     try:
         code = int(path.read_bytes()[:16])

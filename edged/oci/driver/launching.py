@@ -105,7 +105,9 @@ def must_hide_unified(cgroups: Path = _CGROUPS) -> bool:
 
 
 def _without_unified(begin: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """Call `begin` in a thread whose mount namespace lacks control groups v2; what it starts inherits the namespace."""
+    """Call `begin` in a thread whose mount namespace lacks control groups v2; the started process inherits the
+    namespace.
+    """
     begun: list[subprocess.Popen[bytes]] = []
     failed: list[OSError] = []
 

@@ -64,7 +64,7 @@ class ReadOnlyProgram:
     def _mount(self, target: Path) -> None:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         if target.exists():
-            _unmount(target)  # what an edgecore that was killed has begun
+            _unmount(target)  # a mount that a killed edgecore has begun
         target.touch(mode=0o600)
         kernel.mount(str(self._program.resolve()), str(target), "none", kernel.MS_BIND)
         flags = kernel.mount_flags(str(target)) | kernel.MS_RDONLY

@@ -76,7 +76,9 @@ class RuntimeCommand:
         self._demand("start", container)
 
     def delete(self, container: str) -> None:
-        """Kill what runs of a container and delete its state; a missing one is no error. Raises CommandFailedError."""
+        """Kill the processes of a container and delete its state; a missing container is no error. Raises
+        CommandFailedError.
+        """
         self._demand("delete", "--force", container)
 
     def kill_all(self, container: str) -> None:

@@ -1,6 +1,6 @@
 """Images of the OCI runtime: references, pulls, archives, the content store and root file systems.
 
-Everything that reads what others made runs in `worker`, a short-lived process.
+All code that reads images and answers of registries runs in `worker`, a short-lived process.
 """
 
 from edged.oci.images.exporting import export_image

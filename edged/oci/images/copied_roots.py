@@ -34,7 +34,7 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLO
 def copy_layers(layers: Sequence[Path], target: Path) -> None:
     """Copy the merged files of layers, the uppermost first, to `target`, a missing or empty directory.
 
-    The copy appears as a whole; what a killed edgecore left of one is removed first. Raises OSError.
+    The copy appears as a whole. An incomplete copy of a killed edgecore is removed first. Raises OSError.
     """
     new = target.with_name(f"{target.name}{_NEW}")
     remove_tree(new)
@@ -78,7 +78,7 @@ class _Layer:
             self._copy_directory(self._waiting.pop().path)
 
     def _copy_directory(self, path: str) -> None:
-        """Copy what a directory has, and its attributes; its directories are made, and wait for their turn.
+        """Copy the entries of a directory, and its attributes. Its subdirectories are made, and are copied later.
 
         The root's attributes are those of the copy, as those of an overlay's root are the writable layer's.
         """

@@ -36,7 +36,7 @@ _BY_KIND: dict[str, type[RequestRefusedError]] = {
 
 
 def refusal(attempt: str, kind: str, reason: str, hint: str) -> RequestRefusedError:
-    """Return the error of a request from what a worker reports."""
+    """Return the error of a request from a worker's report."""
     return _BY_KIND.get(kind, RunFailedError)(attempt, reason, hint)
 
 

@@ -1,4 +1,4 @@
-"""Which container needs which image. The engine's records are what survives a restart, not this."""
+"""The images that containers need, by container. Only the engine's records survive a restart, not these."""
 
 import threading
 from collections.abc import Mapping

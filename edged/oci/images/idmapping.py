@@ -27,12 +27,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class MappedRoot(NamedTuple):
-    """Whose the files of a container are.
+    """The owner of a container's files.
 
     Args:
         namespace: file of the user namespace.
         uid: the machine's user that is root in it.
-        gid: the machine's group of that.
+        gid: the machine's group that is root's in it.
     """
 
     namespace: Path

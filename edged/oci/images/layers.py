@@ -1,4 +1,4 @@
-"""What the store has on the disk, as edgecore sees it: sizes of layers, and the removal of what nothing needs."""
+"""The layers and blobs of the store on the disk: sizes of layers, and the removal of unneeded layers and blobs."""
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -25,7 +25,7 @@ class Layers:
 
     Args:
         layout: the store's paths.
-        clock: names what is thrown away.
+        clock: its ids name the discarded directories and files in the trash.
     """
 
     def __init__(self, layout: StoreLayout, clock: Clock) -> None:
@@ -42,7 +42,7 @@ class Layers:
         return sum(self._of(chain_id).bytes for chain_id in chain)
 
     def total(self) -> StorageUsage:
-        """Return what all layers take of the disk, by their records."""
+        """Return the disk usage of all layers, by their records."""
         found = [self._of(chain_id) for chain_id in self._all()]
         return StorageUsage(sum(each.bytes for each in found), sum(each.inodes for each in found))
 
@@ -50,12 +50,12 @@ class Layers:
         """Rename layers and blobs that neither an image nor a worker needs into the trash.
 
         Args:
-            images: all that the index knows.
-            needs: what the images of running workers consist of.
-            is_idle: no worker runs, so what workers left behind goes, too.
+            images: all images of the index.
+            needs: layers and blobs of the images on which workers work.
+            is_idle: whether no worker runs; then the files that ended workers have left go, too.
 
         Raises:
-            OSError: what was not renamed stays.
+            OSError: a rename failed; the layers and blobs that were not renamed stay.
         """
         layers: set[str] = set()
         blobs: set[str] = set()
@@ -84,13 +84,13 @@ class Layers:
         path.rename(self._layout.trash / f"{path.name}.{self._clock.new_id()}")
 
     def drop_unfinished(self) -> None:
-        """Throw away what workers of an earlier edgecore left half done. Raises OSError."""
+        """Discard incomplete layers of an earlier edgecore's workers. Raises OSError."""
         for path in self._layout.layers.iterdir():
             if path.name.startswith(TEMPORARY):
                 self.throw_away(path)
 
     def _drop_old_parts(self) -> None:
-        """Throw away locks, and what interrupted pulls left for too long."""
+        """Discard locks, and old downloads of interrupted pulls."""
         before = self._clock.now() - _PARTS_SECONDS
         for path in self._layout.ingest.iterdir():
             if path.suffix == ".lock" or path.stat().st_mtime < before:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class ImageConfig(Struct, frozen=True):
-    """What an image says of running it (the image spec's `config`)."""
+    """The settings of an image for its containers (the image spec's `config`)."""
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class PullSettings(Struct, frozen=True):
     """How pulls wait for registries."""
 
     attempts: int = 5
-    """Of one request, while the server may still answer."""
+    """Attempts of one request, while the server may still answer."""
     first_delay: float = 0.5
     """Seconds before the second attempt; doubles."""
     stall_seconds: float = 60.0
@@ -67,7 +67,7 @@ class PullSettings(Struct, frozen=True):
     """Layers that one pull fetches at a time."""
 
     def waiting(self) -> dict[str, float]:
-        """Return what a worker needs of it."""
+        """Return the settings that a worker needs."""
         return {
             "attempts": self.attempts,
             "first_delay": self.first_delay,
@@ -76,14 +76,14 @@ class PullSettings(Struct, frozen=True):
 
 
 class LayerUsage(Struct, frozen=True):
-    """What one layer takes of the disk."""
+    """The disk usage of one layer."""
 
     bytes: int
     inodes: int
 
 
 class StorageUsage(NamedTuple):
-    """What something takes of the disk."""
+    """The disk usage of an image or a container's writable layer."""
 
     bytes: int = 0
     inodes: int = 0

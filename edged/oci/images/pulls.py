@@ -9,7 +9,7 @@ from typing import Final
 from edged.oci.images.worker_process import LayerProgress
 
 _LETTERS: Final = 12
-"""Of a layer's digest, as other tools show it."""
+"""Letters of a layer's digest that are shown, as by other tools."""
 _MOST: Final = 100
 """Pulls that are described."""
 

@@ -121,7 +121,7 @@ class RootFilesystems:
             raise RunFailedError(f'remove "{directory}"', error.strerror or str(error)) from error
 
     def usage(self, directory: Path) -> StorageUsage:
-        """Return what the writable layer, or the copy, takes of the disk; nothing if there is none. Walks it.
+        """Return the disk usage of the writable layer, or of the copy; zero if there is none. Walks the tree.
 
         Blocks that a copy shares with the image count too.
         """

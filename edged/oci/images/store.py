@@ -36,8 +36,8 @@ def never(_: Callable[[], None]) -> None:
 class ImageStore:
     """The images of the node. Thread-safe.
 
-    What fetches, unpacks or removes many files runs in a short-lived process of its own. What an image consists of is
-    protected from collection from the moment when it is known until the image is in the index.
+    Work that fetches, unpacks or removes many files runs in a short-lived process of its own. The layers and blobs of
+    an image are protected from collection from the moment when they are known until the image is in the index.
 
     Args:
         root: directory of the store, on a file system that overlayfs can use.
@@ -97,7 +97,7 @@ class ImageStore:
         on_cancel: OnCancel = never,
         progress: Callable[[LayerProgress], None] | None = None,
     ) -> cri.PullImageResponse:
-        """PullImage: what the store has of the image is not fetched again.
+        """PullImage: layers that the store already has are not fetched again.
 
         Args:
             request: name and credentials.
@@ -144,7 +144,7 @@ class ImageStore:
         return cri.RemoveImageResponse()
 
     def file_system(self, _: cri.ImageFsInfoRequest, writable: StorageUsage | None = None) -> cri.ImageFsInfoResponse:
-        """ImageFsInfo: what images take, and what containers' writable layers do (`writable`)."""
+        """ImageFsInfo: the disk usage of images, and of containers' writable layers (`writable`)."""
         with self._lock:
             layers = self._layers.total()
             documents = [size for image in self._index.all_images() for size in image.blobs.values()]
@@ -195,12 +195,14 @@ class ImageStore:
             self.collect()
 
     def keep_only(self, holders: Mapping[str, str]) -> None:
-        """At the start: set the holds of all containers that exist, and let go what earlier ones held."""
+        """At the start: set the holds of all present containers, and release those of earlier containers."""
         self._holds.set(holders)
         self.collect()
 
     def collect(self) -> None:
-        """Remove what no image and no container needs: mark from both, then sweep. A failure is logged."""
+        """Remove the layers and blobs that no image and no container needs: mark from both, then sweep. A failure is
+        logged.
+        """
         try:
             with self._lock:
                 self._drop_released()
@@ -236,7 +238,7 @@ class ImageStore:
 
     @contextmanager
     def _collecting_after_failure(self) -> Iterator[None]:
-        """Remove what a worker that failed, or was killed, has unpacked in vain."""
+        """Remove the layers that a failed or killed worker has unpacked in vain."""
         try:
             yield
         except RequestRefusedError:
@@ -262,7 +264,7 @@ class ImageStore:
 
     @contextmanager
     def _working_on(self) -> Iterator[str]:
-        """Count a worker, and drop what it protects at its end."""
+        """Count a worker, and at its end drop the layers and blobs that it protects."""
         token = self._clock.new_id()
         with self._lock:
             self._working += 1

@@ -22,7 +22,7 @@ _PROGRAM: Final = Path(_package).with_name("__main__.py")
 
 
 class Needs(Struct, frozen=True):
-    """What an image consists of."""
+    """The layers and blobs of an image."""
 
     layers: tuple[str, ...]
     blobs: tuple[str, ...]
@@ -59,8 +59,8 @@ class WorkerProcess:
     """One worker, from its request to its result. Any thread may cancel it.
 
     Args:
-        attempt: what it does, as a phrase for errors.
-        protect: keeps what an image consists of from being collected.
+        attempt: its task, as a phrase for errors.
+        protect: protects the layers and blobs of an image from collection.
         progress: told how far a layer of a pull is.
     """
 

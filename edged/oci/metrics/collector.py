@@ -84,7 +84,7 @@ class MetricsCollector:
 
 
 def _interface(line: str) -> Iterator[Sample]:
-    """Yield what a line of /proc/net/dev says."""
+    """Yield the figures of a line of /proc/net/dev."""
     name, _, rest = line.partition(":")
     columns, label = rest.split(), (name.strip(),)
     if label == ("lo",) or len(columns) < _TRANSMIT_AT + len(_RECEIVE):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from protos.cri.v1 import api_pb2 as cri
 
 LABELS: Final = ("container", "id", "image", "name", "namespace", "pod")
-"""Of every metric, in this order; a metric's own come after them."""
+"""Labels of every metric, in this order; a metric's own labels come after them."""
 
 _COUNTER: Final = cri.COUNTER
 _GAUGE: Final = cri.GAUGE

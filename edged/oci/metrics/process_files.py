@@ -14,7 +14,7 @@ _OPEN_FILES: Final = "Max open files"
 
 
 def process_samples(processes: Sequence[int]) -> Iterator[Sample]:
-    """Yield the metrics of processes; those that have ended meanwhile count nothing."""
+    """Yield the metrics of processes; a process that has ended meanwhile has no descriptors and sockets."""
     descriptors, sockets = _descriptors(processes[:_MOST_PROCESSES])
     yield Sample("container_processes", len(processes))
     yield Sample("container_file_descriptors", descriptors)

@@ -1,4 +1,4 @@
-"""A sandbox's attachment to a network, kept in the sandbox's directory: what must be said to detach it.
+"""A sandbox's attachment to a network, stored in the sandbox's directory: the plug-ins need it to detach the sandbox.
 
 It is written before the plug-ins run, and again with their result, so that a crash at any moment leaves enough to
 detach the sandbox, also when the machine's configuration has changed since.
@@ -19,7 +19,7 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """What the plug-ins of a network are told about a sandbox."""
+    """The facts about a sandbox that the plug-ins of a network get."""
 
     network: NetworkConfiguration
     container_id: str
@@ -28,7 +28,7 @@ class Attachment(msgspec.Struct, frozen=True):
     capabilities: dict[str, Any]
     """Values of capabilities, before they are shared out among the plug-ins."""
     result: dict[str, Any] | None = None
-    """Of the last plug-in; None while they run."""
+    """Result of the last plug-in; None while the plug-ins run."""
 
 
 def write_attachment(directory: Path, attachment: Attachment) -> None:
@@ -45,7 +45,7 @@ def read_attachment(directory: Path) -> Attachment | None:
     """Return the attachment of a sandbox; None if it has none.
 
     Raises:
-        ValueError: what is there is damaged.
+        ValueError: the file is damaged.
         OSError: it cannot be read.
     """
     try:

@@ -1,4 +1,4 @@
-"""What a pod asks of its network, for the plug-ins that declare that they can provide it (CNI conventions)."""
+"""A pod's requests to its network, for the plug-ins that declare the capability (CNI conventions)."""
 
 import re
 from collections.abc import Mapping, Sequence

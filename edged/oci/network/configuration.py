@@ -16,7 +16,7 @@ VERSIONS: Final[tuple[str, ...]] = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0",
 """Versions of the CNI specification that are spoken, the oldest first."""
 
 MOST_BYTES: Final = 256 * 1024
-"""Of a configuration file."""
+"""Largest size of a configuration file."""
 
 _ENDINGS: Final = (".conflist", ".conf", ".json")
 _MOST_PLUGINS: Final = 32
@@ -86,7 +86,7 @@ def parse_configuration(text: bytes) -> NetworkConfiguration:
 
 
 def check_configuration(network: NetworkConfiguration) -> None:
-    """Check what programs are started for and files named by. Raises ValueError."""
+    """Check the names that become names of programs and files. Raises ValueError."""
     if network.cni_version not in VERSIONS:
         raise ValueError(f'cniVersion "{network.cni_version}" is not known; these are: {", ".join(VERSIONS)}')
     if not _NAME.fullmatch(network.name):

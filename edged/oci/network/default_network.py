@@ -21,12 +21,12 @@ from edged.oci.network.errors import PodNetworkError
 from edged.oci.network.kernel import set_interface_up
 
 NAME: Final = "edgecore"
-"""Of the network."""
+"""Name of the network."""
 BRIDGE: Final = "edgecore0"
 POD_CIDR: Final = "10.86.0.0/16"
 """Addresses of pods where none are configured; nothing outside of the node sees them."""
 LEASES: Final = Path("/run/edgecore/cni")
-"""Where host-local keeps the addresses in use."""
+"""The directory in which host-local keeps the addresses in use."""
 
 
 _CHECK_SECONDS: Final = 60.0
@@ -67,7 +67,7 @@ class DefaultNetwork:
             self._checked = now
 
     def remove(self) -> None:
-        """Remove the bridge and the rule; for a machine that runs no pods any more. What is not there is no error."""
+        """Remove the bridge and the rules, on a machine that runs no pods any more. They may be missing."""
         for rule in map(_rule, self._ranges):
             with self._lock, suppress(PodNetworkError):
                 while _iptables("-D", rule):

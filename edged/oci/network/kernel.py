@@ -33,7 +33,7 @@ _INTERFACE_NAME: Final = 16
 
 
 def on_own_thread(function: Callable[[], T]) -> T:
-    """Call a function on a thread of its own; return what it returns, raise what it raises.
+    """Call a function on a thread of its own; return its result, or raise its exception.
 
     Raises OSError when there can be no more threads.
     """

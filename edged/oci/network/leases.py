@@ -26,7 +26,7 @@ class AddressLease(NamedTuple):
 
 
 def leases_of(network: NetworkConfiguration) -> Iterator[AddressLease]:
-    """Yield the leases of a network, as far as host-local has given them; what cannot be read is none."""
+    """Yield the leases of a network that host-local has given. A file that cannot be read is no lease."""
     for plugin in network.plugins:
         ipam = plugin.get("ipam")
         if isinstance(ipam, dict) and ipam.get("type") == "host-local":

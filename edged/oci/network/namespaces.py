@@ -65,7 +65,7 @@ class PodNamespaces:
     """
 
     def __init__(self, directory: Path) -> None:
-        """Take over what an earlier edgecore has pinned.
+        """Take over the namespaces that an earlier edgecore has pinned.
 
         Args:
             directory: made if it is missing, and becomes a mount of its own.
@@ -191,7 +191,7 @@ class PodNamespaces:
         return path
 
     def remove(self) -> None:
-        """Remove what all sandboxes have, and the mount that holds it. Raises OSError."""
+        """Remove the namespaces of all sandboxes, and the mount that holds them. Raises OSError."""
         for each in list(self._directory.iterdir()):
             _discard(each)
         unmount(self._directory)
@@ -246,7 +246,9 @@ def _is_bound(path: Path, device: int) -> bool:
 
 
 def _discard(directory: Path) -> None:
-    """Unmount what is in the directory of a sandbox, and remove it; a part that resists is logged and stays."""
+    """Unmount the namespaces in a sandbox's directory, and remove it. A part that cannot be removed is logged and
+    stays.
+    """
     end_pod_init(directory)
     for name in (*_KINDS, USER, pod_init.NAMESPACE, _SHM):
         path = directory / name

@@ -1,7 +1,7 @@
 """Runs a CNI plug-in: a program that gets its task in the environment and on its input, and answers in JSON.
 
-What it writes, and how long it takes, is bounded: it is killed with its children. Its output is read until it ends, not
-until its pipes do, which a child that it leaves behind may hold.
+Its output and its time are bounded: beyond them it is killed with its children. The output is read until the plug-in
+ends, and not until its pipes close, because a child that it leaves behind may hold them.
 """
 
 import os
@@ -79,7 +79,9 @@ class PluginRunner:
         self._closed = False
 
     def close(self) -> None:
-        """Kill the plug-ins that run, and refuse others, as edgecore stops. The next start detaches what they left."""
+        """Kill the running plug-ins, and refuse others, as edgecore stops. The next start detaches sandboxes half
+        attached.
+        """
         with self._lock:
             self._closed = True
             for process in self._running:
@@ -152,7 +154,7 @@ class PluginRunner:
             raise _ClosedError
 
     def _read(self, ended: int, output: IO[bytes], complaint: IO[bytes]) -> tuple[bytes, bytes]:
-        """Return what the process writes until it ends. Raises TimeoutError, OverflowError."""
+        """Return the output of the process until its end. Raises TimeoutError, OverflowError."""
         texts = {output.fileno(): bytearray(), complaint.fileno(): bytearray()}
         deadline = self._clock.monotonic() + self._seconds
         poll = select.poll()
@@ -176,7 +178,7 @@ class PluginRunner:
 
 
 def _take(descriptor: int, text: bytearray) -> bool:
-    """Append what can be read; return False at the end."""
+    """Append the bytes that can be read; return False at the end."""
     try:
         data = os.read(descriptor, _READ_BYTES)
     except BlockingIOError:

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 _RESULT_IN_ADD: Final = "0.3.0"
 _RESULT_IN_DEL: Final = "0.4.0"
-"""First versions of CNI in which a plug-in is told the result of those before it."""
+"""First versions of CNI whose plug-ins get the result of earlier plug-ins, at ADD and at DEL."""
 
 
 class PluginChain:
@@ -84,7 +84,7 @@ def _needed(attachment: Attachment) -> list[Plugin]:
 
 
 def _input(attachment: Attachment, plugin: Plugin, before: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what a plug-in reads: its configuration, the network's name, and what it can provide for the pod."""
+    """Return a plug-in's input: its configuration, the network's name, and the pod's requests that it can fulfil."""
     network = attachment.network
     found = {name: value for name, value in plugin.items() if name != "capabilities"}
     found |= {"name": network.name, "cniVersion": network.cni_version}

@@ -30,7 +30,7 @@ _NUMBER: Final = "init"
 _COMMAND: Final = ("env", "--ignore-signal=CHLD", "sleep", "infinity")
 _IN_BACKGROUND: Final = f"{' '.join(_COMMAND)} </dev/null >/dev/null 2>&1 & echo $!"
 _SECONDS: Final = 30.0
-"""In which nsenter, unshare and a shell start the first process."""
+"""Seconds in which nsenter, unshare and a shell must start the first process."""
 _DEFAULT_SIGNALS: Final = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _OOM_SCORE: Final = "-998"
 """As of the kubelet's pause containers."""

@@ -83,7 +83,7 @@ class PodNetwork:
         self._runner.close()
 
     def status(self) -> NetworkStatus:
-        """Return whether pods can be attached now, and what to do if not."""
+        """Return whether pods can be attached now, with advice if not."""
         try:
             network = self._configurations.current()
         except NetworkConfigurationError as error:
@@ -100,7 +100,7 @@ class PodNetwork:
 
         Args:
             sandbox_id: of the sandbox.
-            directory: of the sandbox; what is needed to detach it is kept there.
+            directory: of the sandbox; its attachment is stored there.
             netns: its network namespace.
             config: its host ports, bandwidth, DNS and sysctls of its interface.
 
@@ -128,7 +128,7 @@ class PodNetwork:
             return addresses
 
     def detach(self, sandbox_id: str, directory: Path, netns: Path | None) -> None:
-        """Detach a sandbox by what was kept of its attachment; nothing is done if it has none.
+        """Detach a sandbox by its stored attachment; does nothing if it has none.
 
         Args:
             sandbox_id: of the sandbox.
@@ -149,8 +149,8 @@ class PodNetwork:
     def collect(self, alive: set[str]) -> None:
         """Free addresses of sandboxes that do not exist any more, at a start.
 
-        In a network that other runtimes may use, only those that are older than the machine's last start: nothing that
-        was attached then is alive. What fails is logged and tried again at the next start.
+        In a network that other runtimes may use, only addresses older than the machine's last start are freed: nothing
+        that was attached then is alive. A failure is logged, and the next start tries again.
 
         Args:
             alive: ids of the sandboxes that exist, also of those that are not ready.

@@ -9,14 +9,16 @@ from protos.cri.v1 import api_pb2 as cri
 
 MACHINE: Final = Path("/etc/resolv.conf")
 UPSTREAM: Final = Path("/run/systemd/resolve/resolv.conf")
-"""Where systemd-resolved keeps the servers behind its own address, which only the machine's network reaches."""
+"""The file in which systemd-resolved lists the servers behind its own address, which only the machine's network
+reaches.
+"""
 
 _STUB: Final = "127.0.0.53"
 _MOST_BYTES: Final = 64 * 1024
 
 
 def resolv_conf(config: cri.DNSConfig | None, machine: Path = MACHINE, upstream: Path = UPSTREAM) -> str:
-    """Return the file's text: what CRI says, or else what the machine has.
+    """Return the file's text: CRI's configuration of DNS, or else that of the machine.
 
     Args:
         config: the pod's servers, search domains and options; None or empty for those of the machine.

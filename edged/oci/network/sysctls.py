@@ -15,7 +15,7 @@ INTERFACE: Final = "eth0"
 """Name of a pod's interface. Its own parameters (`net.ipv4.conf.eth0.…`) exist when the pod has a network."""
 
 _DEFAULTS: Final = {"net.ipv4.ip_unprivileged_port_start": "0", "net.ipv4.ping_group_range": "0 2147483647"}
-"""Of pods with a network of their own that do not set them: port 80 and ping need no capability (containerd 2)."""
+"""Values for pods with a network of their own that set none: port 80 and ping need no capability (containerd 2)."""
 
 _ROOT: Final = Path("/proc/sys")
 

@@ -12,7 +12,7 @@ MOST_CHAINS: Final = 4
 class Turns:
     """Lets at most `MOST_CHAINS` sandboxes be served at one time, and each by one thread.
 
-    While some wait to be attached, one at most is detached: pods that start do not wait for those that end.
+    While sandboxes wait to be attached, at most one is detached: starting pods do not wait for ending ones.
     """
 
     def __init__(self) -> None:

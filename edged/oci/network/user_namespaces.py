@@ -18,7 +18,7 @@ USER: Final = "user"
 """File of the namespace, in the directory of the sandbox."""
 
 _OPTIONS: Final = {USER: "--user", "net": "--net", "ipc": "--ipc", "uts": "--uts"}
-"""Of unshare(1)."""
+"""Options of unshare(1)."""
 _WAIT: Final = ("sh", "-c", "echo; read -r line")
 """Tells that the namespaces are there, and keeps them until its input ends."""
 _MILLISECONDS: Final = 30_000

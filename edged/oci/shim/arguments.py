@@ -21,7 +21,7 @@ _LOG_DRIVER = "k8s-file:"
 
 
 class Arguments(NamedTuple):
-    """What the process is asked for; see conmon(8)."""
+    """The arguments of the process; see conmon(8)."""
 
     container: str = ""
     runtime: str = ""
@@ -37,7 +37,7 @@ class Arguments(NamedTuple):
 
 
 def parse(arguments: list[str]) -> Arguments:
-    """Return what a command line asks for; options of no consequence here are left out."""
+    """Return the arguments of a command line; options that have no effect here are left out."""
     found: dict[str, object] = {}
     options = []
     left = iter(arguments)

@@ -21,7 +21,7 @@ _ATTACH, _CONTROL, _CONSOLE = "attach", "ctl", "console"
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LONGEST_MESSAGE = 64 * 1024
 _DRAINED = 256
-"""Reads of what a container that has ended leaves in its pipes: more comes from one that has not."""
+"""Most reads of an ended container's remaining output: more output comes from a process that has not ended."""
 _CGROUPS = "/sys/fs/cgroup"
 
 
@@ -44,7 +44,7 @@ class ContainerShim:
     """The process of one container, with one thread and one poll.
 
     Args:
-        arguments: what edgecore asks for.
+        arguments: edgecore's request.
         answers: the pipe that gets one line: the first process, or why there is none.
     """
 
@@ -64,7 +64,7 @@ class ContainerShim:
         self._outputs: dict[int, Output] = {}
         self._input: Input | None = None
         self._awaited = -1
-        """The input that does not take what is kept for it."""
+        """Descriptor of the input that does not take its pending bytes."""
         self._terminal = -1
         self._init = 0
         self._poll = select.poll()
@@ -117,7 +117,9 @@ class ContainerShim:
         return ["--bundle", asked.bundle, "--pid-file", asked.pid_file, *console, asked.container]
 
     def _streams(self) -> tuple[list[int], int]:
-        """Return what crun, and so the container, gets as standard streams, and where crun's errors are read."""
+        """Return the standard streams of crun, and so of the container, and the descriptor from which crun's errors are
+        read.
+        """
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         errors, error_end = os.pipe2(os.O_CLOEXEC)
         if self._asked.terminal:
@@ -199,7 +201,7 @@ class ContainerShim:
         self._wait_for_input()
 
     def _wait_for_input(self) -> None:
-        """Wait for the container to take what is kept, and for clients only while nothing is."""
+        """Wait until the container takes its pending input; wait for clients' input only while none is pending."""
         if self._input is None:
             return
         is_behind = bool(self._input.pending)

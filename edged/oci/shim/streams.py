@@ -1,4 +1,4 @@
-"""The streams of a container: its output into the log and to those that are attached, their input to it."""
+"""The streams of a container: its output goes to the log and the attached clients, their input to the container."""
 
 import os
 import socket
@@ -46,7 +46,7 @@ class Output:
 
 
 class Clients:
-    """Those that are attached, at a unix socket of packets."""
+    """The attached clients, at a unix socket of packets."""
 
     def __init__(self, address: str) -> None:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -55,7 +55,7 @@ class Clients:
         self.listener.settimeout(0)
         self.connected: dict[int, socket.socket] = {}
         self.silent: set[int] = set()
-        """Those whose input has ended."""
+        """Clients whose input has ended."""
 
     def accept(self) -> int | None:
         """Accept a client; return its descriptor."""
@@ -68,7 +68,7 @@ class Clients:
         return client.fileno()
 
     def send(self, packet: bytes) -> list[int]:
-        """Send a packet to all; return those that are left because they take nothing."""
+        """Send a packet to all clients; return the descriptors of those that take nothing, to be dropped."""
         left = []
         for descriptor, client in list(self.connected.items()):
             try:
@@ -93,7 +93,7 @@ class Clients:
 
 
 class Input:
-    """The standard input of a container, or its terminal; what it does not take yet is kept."""
+    """The standard input of a container, or its terminal. Input that the container does not take yet is kept."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -107,7 +107,7 @@ class Input:
         self.flush()
 
     def flush(self) -> None:
-        """Give the container what it takes."""
+        """Write as much pending input as the container takes."""
         with suppress(BlockingIOError):
             try:
                 while self.pending:
@@ -119,7 +119,7 @@ class Input:
             self.descriptor = -1
 
     def end(self) -> None:
-        """Let it end after what is kept."""
+        """End the input after the pending bytes."""
         self._ends = True
         if self.descriptor >= 0:
             self.flush()

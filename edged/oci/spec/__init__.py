@@ -1,7 +1,7 @@
-"""From CRI to the OCI runtime specification: a container's config.json, and all checks that can be made before it runs.
+"""Translates CRI to the OCI runtime specification: a container's config.json, and the checks before it runs.
 
-Nothing runs here. `Machine` is what this machine can do; `check_sandbox` and `check_container` refuse what is known to
-fail; `container_spec` translates a container whose root file system is mounted.
+Nothing runs here. `Machine` has the features of this machine; `check_sandbox` and `check_container` refuse requests
+that would fail; `container_spec` translates a container whose root file system is mounted.
 """
 
 from edged.oci.spec.checks import check_container, check_sandbox

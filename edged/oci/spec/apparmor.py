@@ -9,7 +9,7 @@ from edged.oci.spec.machine import Machine
 from protos.cri.v1 import api_pb2 as cri
 
 DEFAULT_PROFILES: Final = ("edgecore-default", "cri-containerd.apparmor.d", "docker-default")
-"""What RuntimeDefault means: the first of these that is loaded."""
+"""Profiles for RuntimeDefault: the first one that is loaded."""
 _LARGEST: Final = 4 << 20
 _NAME: Final = re.compile(r"[^\s\0]{1,255}")
 

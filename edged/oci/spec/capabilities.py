@@ -16,14 +16,14 @@ _IN_ORDER: Final = (
     "MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE"
 )
 NAMES: Final = tuple(_IN_ORDER.split())
-"""By the kernel's numbers (include/uapi/linux/capability.h)."""
+"""Names of capabilities, in the order of the kernel's numbers (include/uapi/linux/capability.h)."""
 
 _USUAL: Final = (
     "CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL "
     "AUDIT_WRITE"
 )
 DEFAULT: Final = frozenset(_USUAL.split())
-"""What containers have that ask for nothing: Docker's and containerd's set."""
+"""The capabilities of containers that ask for none: Docker's and containerd's set."""
 
 _ALL: Final = "ALL"
 
@@ -34,7 +34,7 @@ def names_in(mask: int) -> Iterator[str]:
 
 
 def check_capabilities(attempt: str, asked: cri.Capability, machine: "Machine") -> None:
-    """Refuse names that the runtimes would drop without a word, and capabilities that cannot be given.
+    """Refuse names that the runtimes would drop silently, and capabilities that cannot be given.
 
     Raises:
         BadRequestError: a name that is none.

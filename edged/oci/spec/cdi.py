@@ -1,7 +1,7 @@
 """Devices by name (`vendor.com/class=name`), as the Container Device Interface describes them in files of the node.
 
-Vendors write the files, in JSON or YAML, with what a container needs for each of their devices. The directories belong
-to root; what is in them is as trusted as the vendor's driver.
+Vendors write the files, in JSON or YAML. They list the changes of a container for each device. The directories belong
+to root, and their files are as trusted as the vendor's driver.
 """
 
 import errno
@@ -28,7 +28,7 @@ _ENDINGS: Final = (".json", ".yaml")
 
 
 class CdiDeviceNode(Struct, frozen=True, rename="camel"):
-    """A device node; what is left out is that of the machine's node."""
+    """A device node; fields that are left out are those of the machine's node."""
 
     path: str
     host_path: str = ""
@@ -78,7 +78,7 @@ class CdiEntry(Struct, frozen=True, rename="camel"):
 
 
 class CdiFile(Struct, frozen=True, rename="camel"):
-    """A file: its devices, and changes for whoever uses any of them."""
+    """A file: its devices, and the changes for every container that uses any of them."""
 
     kind: str
     devices: list[CdiEntry] = []
@@ -88,10 +88,10 @@ class CdiFile(Struct, frozen=True, rename="camel"):
 def cdi_edits(attempt: str, names: Sequence[str], directories: Sequence[Path]) -> list[CdiEdits]:
     """Return the changes for these devices, in their order; a file's common changes come before those of its first.
 
-    Of a device in several directories the last counts.
+    For a device in several directories, the last directory counts.
 
     Raises:
-        BadRequestError: what is no name of a device.
+        BadRequestError: a name is no name of a device.
         WrongStateError: no file has the device, or two of one directory have it.
     """
     if len(names) > _MOST_NAMES:

@@ -24,7 +24,7 @@ from edged.oci.spec.users import resolve_linux_user
 from protos.cri.v1 import api_pb2 as cri
 
 OCI_VERSION: Final = "1.0.2"
-"""What all releases of crun and runc take; crun 1.8 refuses anything after 1.1.0."""
+"""A version that all releases of crun and runc take; crun 1.8 refuses anything after 1.1.0."""
 
 _NO_VOLUMES: Final[Mapping[str, ImageVolume]] = MappingProxyType({})
 
@@ -44,7 +44,7 @@ def container_spec(
 
     Args:
         request: CRI's.
-        image: what the image says of its process.
+        image: the image's settings for its process.
         rootfs: the container's root file system, mounted.
         namespaces: those of the sandbox.
         files: those of the sandbox.
@@ -146,7 +146,7 @@ def _linux(
 
 
 def _annotations(request: cri.CreateContainerRequest) -> dict[str, str]:
-    """Return what hooks and debuggers look for, under containerd's names."""
+    """Return the annotations that hooks and debuggers look for, under containerd's names."""
     sandbox = request.sandbox_config.metadata
     named = {
         "container-type": "container",

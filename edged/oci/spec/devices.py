@@ -1,4 +1,4 @@
-"""Devices of a container: those that CRI lists, or all of the machine for a privileged one."""
+"""Devices of a container: the devices that CRI lists, or all devices of the machine for a privileged container."""
 
 import os
 import stat
@@ -88,7 +88,7 @@ def _devices_at(attempt: str, host: str, inside: str) -> list[Json]:
 
 
 def _devices_below(top: Path, inside: str) -> Iterator[Json]:
-    """Yield the devices of a directory, links not followed. What vanishes meanwhile is passed over."""
+    """Yield the devices of a directory, links not followed. A device that vanishes meanwhile is left out."""
     looked_at = 0
     for directory, names, files in os.walk(top):
         looked_at += 1 + len(files)

@@ -1,4 +1,4 @@
-"""What this machine offers to containers: kernel, capabilities, control groups, security modules."""
+"""The features of this machine for containers: kernel, capabilities, control groups, security modules."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _ID_MAPPED_OVERLAYS: Final = (5, 19)
 
 
 class CgroupLayout(StrEnum):
-    """Which versions of control groups are mounted. In hybrid, containers use version 1 alone."""
+    """The mounted versions of control groups. In hybrid, containers use version 1 alone."""
 
     UNIFIED = "unified"
     LEGACY = "legacy"
@@ -30,7 +30,7 @@ class CgroupLayout(StrEnum):
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """Facts about this machine, read once; what may change later is given as the file to read it from."""
+    """Facts about this machine, read once. A fact that may change later is given as the file that has it."""
 
     capabilities: frozenset[str]
     """Capabilities that edgecore can give to containers (its bounding set), without the prefix `CAP_`."""
@@ -43,7 +43,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     """Whether swap can be limited."""
     kernel: tuple[int, int]
     architecture: str
-    """As `uname -m` says: x86_64, aarch64, …"""
+    """Name in `uname -m`: x86_64, aarch64, …"""
     hostname: str
     oom_score_adj: int
     """edgecore's own: without CAP_SYS_RESOURCE no container can have a lower one."""
@@ -63,7 +63,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     mountinfo: Path = Path("/proc/self/mountinfo")
     devices: Path = Path("/dev")
     cdi_directories: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
-    """Where vendors describe devices (CDI); of a device in both the last counts."""
+    """Directories in which vendors describe devices (CDI); for a device in both, the last counts."""
 
     @classmethod
     def read(cls, *, systemd_cgroups: bool = False, native_seccomp: bool = False) -> "Machine":

@@ -1,4 +1,4 @@
-"""What the translation of a container needs from the other parts of the runtime, and what it returns."""
+"""The input that the translation of a container needs from the other parts of the runtime, and its result."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +41,7 @@ class ImageDefaults(Protocol):
 
 
 class NamespacePaths(Struct, frozen=True):
-    """Files of the sandbox's namespaces. What is None is made new, or is the machine's, as CRI's options say."""
+    """Files of the sandbox's namespaces. A namespace that is None is a new one, or the machine's, by CRI's options."""
 
     network: Path | None = None
     ipc: Path | None = None
@@ -67,7 +67,7 @@ class ImageVolume(Struct, frozen=True):
     """An image that a container mounts as a volume."""
 
     root: Path
-    """Where its layers are mounted, read-only."""
+    """Path at which its layers are mounted, read-only."""
     image_id: str
     """Reported in the container's status."""
 

@@ -31,8 +31,8 @@ def container_mounts(
 ) -> list[Json]:
     """Return OCI's `mounts`: the kernel's file systems, then the sandbox's files and CRI's mounts, outer ones first.
 
-    A mount of CRI replaces what would be at or below the same path among the kernel's, and the same file of the
-    sandbox's. A host path that is missing is made here, as a directory; one that is a link is followed.
+    A mount of CRI replaces the kernel's file systems at or below its path, and the sandbox's file with the same path. A
+    host path that is missing is made here, as a directory; one that is a link is followed.
 
     Raises:
         WrongStateError: a host path cannot be made, or an image is not mounted.

@@ -9,7 +9,7 @@ _LONGEST: Final = 4095
 """Bytes (PATH_MAX)."""
 _LONGEST_NAME: Final = 255
 _DEEPEST: Final = 64
-"""Components of a path: what is done with one grows with their number squared."""
+"""Most components of a path: the work on a path grows with the square of their number."""
 
 
 def checked_path(attempt: str, path: str, what: str) -> str:

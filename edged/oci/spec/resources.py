@@ -11,7 +11,7 @@ from edged.oci.spec.paths import checked_path
 from protos.cri.v1 import api_pb2 as cri
 
 _PREFIX: Final = "edgecore"
-"""Of a container's scope among systemd's units, and the parent of containers without a pod's group."""
+"""Prefix of a container's scope among systemd's units, and the parent of containers without a pod's group."""
 _SLICE: Final = re.compile(r"[A-Za-z0-9_:.\\-]+\.slice")
 _HUGE_PAGE: Final = re.compile(r"[1-9][0-9]{0,8}[KMG]B")
 _PROCESSORS: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
@@ -106,8 +106,8 @@ def _cpu(resources: cri.LinuxContainerResources) -> Json:
 
 
 def updated_resources(spec_config: Json, resources: cri.LinuxContainerResources, machine: Machine) -> Json:
-    """Return `linux.resources` after a change, without devices: the file of `crun update -r`, and, with the devices
-    as they are, part of the container's stored configuration. What the change leaves out stays.
+    """Return `linux.resources` after a change, without devices: the file of `crun update -r`, and, with the devices as
+    they are, part of the container's stored configuration. Limits that the change leaves out stay.
 
     Raises:
         BadRequestError: the limits together are wrong.

@@ -1,4 +1,4 @@
-"""Which system calls a container may use: CRI's seccomp profiles as OCI's `linux.seccomp`."""
+"""The system calls that a container may use: CRI's seccomp profiles as OCI's `linux.seccomp`."""
 
 from functools import lru_cache
 from typing import Final

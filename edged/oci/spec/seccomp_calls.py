@@ -1,7 +1,7 @@
 """The system calls that the profile RuntimeDefault allows: the set of Docker, podman and containerd.
 
-Denied stay those that no container needs or that have led out of one: io_uring, keyrings, userfaultfd, kexec, modules,
-mounts, pivot_root. Names that the installed libseccomp does not know are passed over by crun and runc.
+System calls that no container needs, or that containers have escaped with, stay denied: io_uring, keyrings,
+userfaultfd, kexec, modules, mounts, pivot_root. crun and runc skip names that the installed libseccomp does not know.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Seccomp profiles of the type Localhost: files of the node, in OCI's form or in Docker's.
 
-Docker's form has conditions (`includes`, `excludes`, `archMap`) that the container engine decides; what remains is
-OCI's form. The file is the administrator's, but a container's author chooses its name.
+Docker's form has conditions (`includes`, `excludes`, `archMap`) that the container engine decides; the rest is OCI's
+form. The file is the administrator's, but a container's author chooses its name.
 """
 
 import errno
@@ -25,7 +25,7 @@ _LARGEST: Final = 1 << 20
 _MOST_NAMES: Final = 20_000
 """System calls named in a profile, over all rules."""
 _MOST_CONDITIONS: Final = 64
-"""Of one rule."""
+"""Most conditions of one rule."""
 _LARGEST_ERRNO: Final = 4095
 _FLAGS: Final = ("SECCOMP_FILTER_FLAG_TSYNC", "SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_SPEC_ALLOW")
 _OTHERS: Final = "LOONGARCH64 MIPS MIPS64 MIPS64N32 MIPSEL MIPSEL64 MIPSEL64N32 PPC PPC64 PARISC PARISC64"
@@ -64,7 +64,7 @@ class SeccompArgument(Struct, frozen=True, kw_only=True):
 
 
 class SeccompCondition(Struct, frozen=True):
-    """Docker's condition of a rule: all that it names must hold."""
+    """Docker's condition of a rule: each of its fields must hold."""
 
     caps: list[str] | None = None
     arches: list[str] | None = None

@@ -22,11 +22,11 @@ class SelinuxLabels(NamedTuple):
 
     process: str = ""
     files: str = ""
-    """Of its root file system and of what is mounted in memory; volumes keep theirs."""
+    """Label of its root file system and of file systems in memory; volumes keep their labels."""
 
 
 def check_selinux(attempt: str, options: cri.SELinuxOption) -> None:
-    """Refuse what is no label, also where the kernel has no SELinux. Raises BadRequestError."""
+    """Refuse invalid labels, also where the kernel has no SELinux. Raises BadRequestError."""
     for name, value, form in (
         ("user", options.user, _PART),
         ("role", options.role, _PART),
@@ -38,7 +38,7 @@ def check_selinux(attempt: str, options: cri.SELinuxOption) -> None:
 
 
 def selinux_labels(security: cri.LinuxContainerSecurityContext, machine: Machine) -> SelinuxLabels:
-    """Return the labels that a container asks for; what it leaves out is container-selinux's usual."""
+    """Return the labels that a container asks for; parts that it leaves out are container-selinux's defaults."""
     options = security.selinux_options
     if not machine.selinux or not (options.user or options.role or options.type or options.level):
         return SelinuxLabels()

@@ -17,7 +17,7 @@ _ATTEMPT: Final = "choose the container's user"
 
 
 def check_user(attempt: str, security: cri.LinuxContainerSecurityContext) -> None:
-    """Refuse what is known to be wrong without the image's files: CRI forbids a group without a user."""
+    """Refuse users that are wrong whatever the image's files say: CRI forbids a group without a user."""
     has_user = security.HasField("run_as_user") or bool(security.run_as_username)
     if security.HasField("run_as_group") and not has_user:
         raise BadRequestError(attempt, "runAsGroup without runAsUser", "give both")

@@ -1,4 +1,4 @@
-"""What the streaming server asks of the runtime: commands with their streams, and ports of sandboxes."""
+"""The methods of the runtime that the streaming server uses: commands with their streams, and ports of sandboxes."""
 
 import socket
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ class StreamProcess(Protocol):
     stdin: int | None
     """Descriptor of its input; None for none."""
     stdout: int | None
-    """Descriptor of its output; with a terminal the same as `stdin`, of which EIO is the end."""
+    """Descriptor of its output; with a terminal the same as `stdin`, and EIO is its end."""
     stderr: int | None
     """Descriptor of its errors; None with a terminal, or with `packets`."""
     packets: bool
@@ -45,7 +45,7 @@ class StreamingBackend(Protocol):
         """Run a command in a running container."""
 
     def attach(self, container_id: str, *, tty: bool, stdin: bool) -> StreamProcess:
-        """Attach to the main process of a running container; what it wrote before is not repeated."""
+        """Attach to the main process of a running container; earlier output is not repeated."""
 
     def port_forward(self, sandbox_id: str, port: int) -> socket.socket:
         """Return a connection to a port of a sandbox, as `connect_in_namespace` makes it."""

@@ -55,16 +55,16 @@ ChannelEvent = ChannelData | ChannelEnd
 
 
 class CommandChannels(Protocol):
-    """The channels of one command. `link` sends what they write."""
+    """The channels of one command. `link` sends their messages."""
 
     link: ByteLink
 
     @property
     def complete(self) -> bool:
-        """Whether the client has opened all that the request has."""
+        """Whether the client has opened all streams of the request."""
 
     def receive(self) -> list[ChannelEvent] | None:
-        """Return what has come; None when the client has gone. Raises ValueError for what is not understood."""
+        """Return the received events; None when the client has gone. Raises ValueError for an invalid message."""
 
     def write(self, channel: StreamChannel, data: bytes) -> None:
         """Send output; nothing on a channel that the client has not asked for."""

@@ -24,13 +24,13 @@ from edged.oci.streaming.statuses import exit_status, failure
 _log = logging.getLogger(__name__)
 
 OPEN_SECONDS: Final = 30.0
-"""In which a client must open its streams."""
+"""Seconds in which a client must open its streams."""
 IDLE_SECONDS: Final = 4 * 3600.0
 """Without any data, after which a session ends."""
 MOST_BEHIND: Final = 1 << 20
 """Bytes of output that are held for a client."""
 STALL_SECONDS: Final = 5.0
-"""For which a client of an attached container may be behind by `MOST_BEHIND`."""
+"""Seconds for which a client of an attached container may be behind by `MOST_BEHIND`."""
 
 _MOST_INPUT: Final = 256 * 1024
 """Bytes of input that are held for a command."""
@@ -38,7 +38,7 @@ _READ_BYTES: Final = 32 * 1024
 _PIECE: Final = 8 * 1024
 """Bytes of input in one write, a packet of conmon's."""
 _MOST_AT_THE_END: Final = 1 << 20
-"""Bytes that are read of what a command leaves; its children may write for ever."""
+"""Most bytes that are read after a command's end; its children may write for ever."""
 _SIZE: Final = re.compile(rb'\s*\{\s*"Width"\s*:\s*(\d{1,5})\s*,\s*"Height"\s*:\s*(\d{1,5})\s*')
 _LONGEST_SIZE: Final = 256
 _PACKET_CHANNELS: Final = {2: StreamChannel.STDOUT, 3: StreamChannel.STDERR}
@@ -49,7 +49,7 @@ class CommandSession:
 
     Args:
         channels: to the client.
-        request: what the client may have.
+        request: the command and the streams that the client may have.
         backend: runs the command.
         clock: for deadlines.
     """
@@ -85,7 +85,7 @@ class CommandSession:
         return self._backend.attach(request.target, tty=request.tty, stdin=request.stdin)
 
     def _await_streams(self) -> bool:
-        """Wait until the client has opened its streams; keep what it sends on them."""
+        """Wait until the client has opened its streams; keep its input meanwhile."""
         deadline = self._clock.monotonic() + OPEN_SECONDS
         poll = select.poll()
         poll.register(self._link, select.POLLIN)
@@ -140,7 +140,7 @@ class _ProcessStreams:
             self._channels.finish(exit_status(self._process.wait()))
 
     def _step(self) -> bool:
-        """Wait once, and move what can be moved; return False when the client has gone or is given up."""
+        """Wait once, and copy the bytes that can be copied; return False when the client has gone or is given up."""
         self._link.send()
         left = self._seconds_left()
         if left <= 0:
@@ -252,7 +252,7 @@ class _ProcessStreams:
         return len(data)
 
     def _read_the_rest(self) -> None:
-        """Read what an ended command has left."""
+        """Read the remaining output of an ended command."""
         left = _MOST_AT_THE_END
         for descriptor in list(self._outputs):
             while left > 0 and (count := self._read_output(descriptor)) > 0:

@@ -14,7 +14,7 @@ from edged.oci.streaming.requests import StreamRequest, WaitingRequests
 from edged.oci.streaming.upgrade import UpgradeError, check_upgrade, upgrade
 
 HEAD_SECONDS: Final = 10.0
-"""In which a client must send its request."""
+"""Seconds in which a client must send its request."""
 
 _MOST_HEAD: Final = 16 * 1024
 _READ_BYTES: Final = 16 * 1024

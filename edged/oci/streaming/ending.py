@@ -9,13 +9,15 @@ from edged.oci.streaming.link import ByteLink
 MOST_ANSWERS: Final = 2 << 20
 """Bytes that wait to be sent to a client that is still read: above that it sends pings and takes no answers."""
 FLUSH_SECONDS: Final = 30.0
-"""In which a client must take the last of a stream."""
+"""Seconds in which a client must take the last bytes of a stream."""
 LINGER_SECONDS: Final = 5.0
-"""In which a client must end its side; what it still sends is read, or the kernel would discard what we have sent."""
+"""Seconds in which a client must end its side. Its late bytes are read, because otherwise the kernel would discard our
+unsent ones.
+"""
 
 
 def linger(link: ByteLink, clock: Clock) -> None:
-    """Send what is unsent, end our side, and wait a while for the end of the other."""
+    """Send the unsent bytes, end our side, and wait a while for the end of the other."""
     poll = select.poll()
     poll.register(link, select.POLLIN | select.POLLOUT)
     deadline = clock.monotonic() + FLUSH_SECONDS

@@ -19,13 +19,13 @@ class ByteLink(Protocol):
 
     @property
     def has_received(self) -> bool:
-        """Whether `receive` has something that came before, of which `poll` knows nothing."""
+        """Whether `receive` has bytes that came earlier, which `poll` does not report."""
 
     def fileno(self) -> int:
         """Return the connection's descriptor."""
 
     def receive(self) -> bytes | None:
-        """Return what has come, nothing as b""; None at the end. Raises ValueError for what is not understood."""
+        """Return the received bytes, b"" for none, None at the end. Raises ValueError for an invalid message."""
 
     def queue(self, data: bytes) -> None:
         """Have bytes sent."""

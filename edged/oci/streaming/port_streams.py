@@ -20,7 +20,7 @@ MOST_CONNECTIONS: Final = 256
 """Forwarded at one time for one client."""
 
 _MOST_EARLY: Final = 32
-"""Frames that are held for a connection of which the stream of errors is missing."""
+"""Most frames that are held for a connection whose stream of errors is missing."""
 _PORT: Final = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 
@@ -49,7 +49,7 @@ PortEvent = PortOpened | PortData | PortEnd
 
 
 class PortStreams(Protocol):
-    """The connections of one client. `link` sends what they write."""
+    """The connections of one client. `link` sends their messages."""
 
     link: ByteLink
     can_end: bool
@@ -60,7 +60,7 @@ class PortStreams(Protocol):
         """Whether the client can have no more connections."""
 
     def receive(self) -> list[PortEvent] | None:
-        """Return what has come; None when the client has gone. Raises ValueError for what is not understood."""
+        """Return the received events; None when the client has gone. Raises ValueError for an invalid message."""
 
     def write(self, number: int, data: bytes) -> None:
         """Send bytes of a connection."""
@@ -79,7 +79,7 @@ class _Pair:
         self.port = port
         self.data = self.error = 0
         self.early: list[StreamData | StreamEnd] = []
-        """What has come on the stream of data before the stream of errors."""
+        """Frames that came on the stream of data before the stream of errors was opened."""
         self.sends = True
         """Whether we have not ended our side of the data."""
 
@@ -93,7 +93,7 @@ class SpdyPorts:
         self.link = link
         self._spdy = SpdyLink(link)
         self._waiting: dict[str, _Pair] = {}
-        """Of which one stream is missing, by the client's name of the connection."""
+        """Pairs with one missing stream, by the client's name of the connection."""
         self._pairs: dict[int, _Pair] = {}
 
     @property

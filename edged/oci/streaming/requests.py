@@ -11,14 +11,14 @@ from edged.embedded.errors import BadRequestError, TooManyError
 from protos.cri.v1 import api_pb2 as cri
 
 VALID_SECONDS: Final = 60.0
-"""In which the client must come."""
+"""Seconds in which the client must connect."""
 MOST_WAITING: Final = 1000
 _MOST_PORTS: Final = 32
 _TOKEN_BITS: Final = 256
 
 
 class StreamRequest(msgspec.Struct, frozen=True):
-    """What a connection with the right address gets: exec, attach, or ports of a sandbox."""
+    """The request that an address stands for: exec, attach, or ports of a sandbox."""
 
     kind: str
     """First part of the address's path: `exec`, `attach` or `portforward`."""

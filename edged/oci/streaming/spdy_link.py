@@ -10,7 +10,7 @@ EventT = TypeVar("EventT")
 
 
 class SpdyLink:
-    """The server's side of a SPDY connection. What it has to send is queued on the link.
+    """The server's side of a SPDY connection. Its frames are queued on the link.
 
     Args:
         link: the connection.
@@ -21,10 +21,10 @@ class SpdyLink:
         self._spdy = SpdyConnection(is_server=True)
 
     def receive(self, understand: Callable[[SpdyEvent], list[EventT]]) -> list[EventT] | None:
-        """Return what the received events mean; None when the client has gone.
+        """Return the meanings of the received events; None when the client has gone.
 
         Raises:
-            ValueError: what has come is not understood.
+            ValueError: a frame is invalid.
         """
         data = self._link.receive()
         if data is None:

@@ -20,7 +20,7 @@ class WebSocketLink:
 
     Args:
         link: the connection.
-        subprotocol: what its messages mean.
+        subprotocol: the protocol of its messages.
     """
 
     def __init__(self, link: SocketLink, subprotocol: str) -> None:

@@ -22,7 +22,7 @@ class DeviceMount(Struct, frozen=True):
 
 
 class DeviceRunContainerOptions(Struct, frozen=True):
-    """All that a container needs to use its devices: a plug-in's answer to `Allocate`."""
+    """The options that a container needs to use its devices: a plug-in's answer to `Allocate`."""
 
     envs: Mapping[str, str] = {}
     mounts: tuple[DeviceMount, ...] = ()

@@ -38,7 +38,7 @@ class CsiNodeInfo(NamedTuple):
 
 
 class NodeVolumeRequest(NamedTuple):
-    """A volume with all that its driver needs to stage or publish it."""
+    """A volume with the data that its driver needs to stage or publish it."""
 
     volume: CsiVolume
     capabilities: frozenset[NodeCapability]

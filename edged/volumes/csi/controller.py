@@ -24,7 +24,7 @@ SECONDS = 55.0
 class _Call(NamedTuple):
     method: str
     capability: str
-    """Of the driver's controller; a driver without it is not called, and the answer is empty (KubeEdge)."""
+    """Capability of the driver's controller; a driver without it is not called, and the answer is empty (KubeEdge)."""
 
 
 _CALLS: Mapping[str, _Call] = {

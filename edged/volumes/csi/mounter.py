@@ -57,7 +57,7 @@ class CsiSources(Protocol):
 
 
 class _Task(NamedTuple):
-    """One volume to be published to one pod, with all that it takes."""
+    """One volume to be published to one pod, with the data that the driver needs."""
 
     uid: PodUid
     volume: CsiVolume
@@ -73,9 +73,9 @@ class CsiMounter:
     """Stages and publishes the volumes of storage drivers. Thread-safe.
 
     A volume is staged once for all its pods and published to each. A record of each call is written beforehand, beside
-    the volume, so that an agent that was killed in between finds what to undo: a driver's calls may be repeated. A
-    volume is unstaged with its last pod; only then the record in that pod is removed. Two operations on one volume
-    never run at the same time: the second fails, and its pod tries again (kubelet's operation executor).
+    the volume, so that the agent after a killed one finds the calls to undo: a driver's calls may be repeated. A volume
+    is unstaged with its last pod; only then the record in that pod is removed. Two operations on one volume never run
+    at the same time: the second fails, and its pod tries again (kubelet's operation executor).
 
     Args:
         paths: of pods and plug-ins.

@@ -26,7 +26,7 @@ _LONGEST_NUMBER: Final = 10
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SKIPPED: Final = {_FIXED64: 8, _FIXED32: 4}
 _EXPLICIT: Final = ("storageClassName",)
-"""Texts of which an empty one is not an absent one."""
+"""Text fields in which an empty text differs from an absent one."""
 
 
 class ProtobufError(ValueError):

@@ -236,8 +236,8 @@ def _with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObj
 
 
 def _check_uid_of_patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> None:
-    """Check the uid in a patch before the admission, as kube-apiserver does: a node may report a pod of which another
-    node has the successor.
+    """Check the uid in a patch before the admission, as kube-apiserver does: a node may report a pod that was replaced
+    by a pod with the same name on another node.
     """
     live, metadata = cluster.find(key), request.body.get("metadata") if isinstance(request.body, dict) else None
     if live is not None and isinstance(metadata, dict) and metadata.get("uid"):
@@ -282,7 +282,7 @@ def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject | 
 
 
 def _empty(cluster: Cluster, namespace: str) -> None:
-    """Delete what is in a namespace, as an API server's controller does."""
+    """Delete the objects in a namespace, as the namespace controller of Kubernetes does."""
     for key in cluster.storage:
         if key.namespace == namespace and cluster.find(key) is not None:
             cluster.delete(key)

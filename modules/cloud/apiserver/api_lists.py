@@ -27,7 +27,7 @@ _EXPIRED: Final = (
 
 
 class _Place(NamedTuple):
-    """Where a part of a list begins: after an object; and the version of the list."""
+    """The place at which a part of a list begins: the object before it, and the version of the list."""
 
     version: int
     namespace: str
@@ -81,7 +81,7 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
 
 
 def exact_version(options: JsonObject, present: int) -> int:
-    """Return the version of which a list is wanted, 0 for the present one.
+    """Return the version of the wanted list, 0 for the present one.
 
     Raises:
         InvalidError: `resourceVersionMatch` does not fit the other options, or is unknown.

@@ -290,8 +290,8 @@ class Cluster:
         return self._shown(self.storage.get(key))
 
     def to_change(self, key: ObjectKey) -> JsonObject:
-        """Returns an object that the requester may change at all: whether a patch or a condition fits an object would
-        tell anybody else what is in it.
+        """Returns an object that the requester may change. Any other requester could learn the object's content from
+        whether a patch or a condition fits it.
 
         Raises:
             NotFoundError: no such object.

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions in the embedded API server: what their changes do to the objects, and to each other."""
+"""CustomResourceDefinitions in the embedded API server: the effects of their changes on objects, and on each other."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -51,7 +51,7 @@ def is_deletion_complete(pod: JsonObject) -> bool:
 
 
 def finalizers_of(obj: JsonObject) -> list[str]:
-    """Return the names of those who have to clean up before the object may go."""
+    """Return the object's finalizers: the names of the controllers that must clean up before it is removed."""
     found = obj["metadata"].get("finalizers")
     return [str(name) for name in found] if isinstance(found, list) else []
 

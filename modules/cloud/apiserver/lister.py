@@ -6,7 +6,7 @@ from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
 
 
 class Revision(NamedTuple):
-    """Which object has a name, and in which state."""
+    """The uid and the resourceVersion of the object that has a name."""
 
     uid: str
     version: str

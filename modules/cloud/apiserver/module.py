@@ -79,9 +79,9 @@ class ApiServer(Module):
         self._access_control = AccessControl(self._graph, refusals)
         self._transactions = Transactions(cluster.storage, database, self._changed, _ignore, self._rolled_back)
         self._history: WatchHistory | None = None
-        """Begins with what was loaded: of what was deleted before that, it knows nothing."""
+        """Begins with the loaded objects: it has no earlier deletions."""
         self._noted: list[ObjectChanged] = []
-        """Committed changes of which watches are not told yet."""
+        """Committed changes that watches have not been told yet."""
         self._may_place = True
         """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
         self._may_lack_accounts = True
@@ -170,7 +170,7 @@ class ApiServer(Module):
             refuse(self._failures.refusal_of(message, error).status())
 
     def _load(self) -> None:
-        """Take over what the transaction has loaded, and apply definitions and manifests."""
+        """Take over the objects that the transaction has loaded, and apply definitions and manifests."""
         for kind in (_POD, _VOLUME):
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
@@ -212,8 +212,8 @@ class ApiServer(Module):
             self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
 
     def _place(self) -> None:
-        """Place pods that wait for a node, after a change that may have made room for them. What another cloudcore has
-        changed, it has looked at itself.
+        """Place pods that wait for a node, after a change that may have made room for them. After its own changes,
+        another cloudcore does this itself.
         """
         if self._may_place:
             self._may_place = False
@@ -221,7 +221,7 @@ class ApiServer(Module):
                 self._transactions.attempt(self._cluster.place_waiting_pods)
 
     def _make_accounts(self) -> None:
-        """Make the service accounts that namespaces lack, as `_place` does for what this cloudcore has changed."""
+        """Make the missing service accounts of namespaces. Like `_place`, it acts on changes of this cloudcore only."""
         if self._may_lack_accounts:
             self._may_lack_accounts = False
             self._transactions.attempt(partial(make_default_accounts, self._cluster))

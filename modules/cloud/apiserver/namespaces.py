@@ -1,7 +1,7 @@
-"""Namespaces: their defaults, and what goes with them when they are deleted.
+"""Namespaces: their defaults, and the deletion of their objects with them.
 
-Objects may be in a namespace that was never created, so a deleted one ends at once, and what is in it ends by itself:
-pods in their grace periods.
+Objects may be in a namespace that was never created, so a deleted namespace ends at once. Its objects end by
+themselves: pods in their grace periods.
 """
 
 from typing import Final

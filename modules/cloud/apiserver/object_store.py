@@ -1,4 +1,4 @@
-"""The objects of which transactions are made: the embedded API server's `Storage`, and edgecontroller's mirror."""
+"""The objects that transactions read and change: the embedded API server's `Storage`, and edgecontroller's mirror."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -28,7 +28,7 @@ class ObjectStore(Lister, Protocol):
         """Undo the changes since the savepoint, and return them, newest first."""
 
     def adopt(self, found: Iterable[tuple[ObjectKey, JsonObject | None]], version: int, *, complete: bool) -> None:
-        """Apply what other cloudcores have written to the database.
+        """Apply the changes that other cloudcores have written to the database.
 
         Args:
             found: the changed objects; None for a deleted one.

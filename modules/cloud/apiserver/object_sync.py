@@ -14,12 +14,12 @@ class ObjectSync(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """What the ObjectSyncs of a node belong to."""
+    """The Node object and the epoch to which the ObjectSyncs of a node belong."""
 
     uid: str = ""
-    """Of the Node object; "" while there is none, and in a database of an earlier cloudcore."""
+    """Uid of the Node object; "" while there is none, and in a database of an earlier cloudcore."""
     epoch: int = 0
-    """In which the acknowledged versions were given."""
+    """The epoch in which the acknowledged versions were given."""
 
 
 class Epoch(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ _NOTHING: Final[Mapping[ObjectKey, JsonObject | None]] = MappingProxyType({})
 
 
 class ForgottenError(Exception):
-    """A state is older than what is kept, or nobody here has known it."""
+    """A state is older than the kept changes, or this cloudcore has never known it."""
 
 
 class _Change(NamedTuple):
@@ -29,7 +29,7 @@ class PastStates:
     """The latest changes of each kind, which lead back from the present state to earlier ones.
 
     Args:
-        version: the first version; what was before it is forgotten.
+        version: the first version; earlier states are not known.
     """
 
     def __init__(self, version: int) -> None:

@@ -1,4 +1,4 @@
-"""What a pod that waits for a node says of it: the condition PodScheduled, and an Event."""
+"""The reports about a pod that waits for a node: the condition PodScheduled, and an Event."""
 
 from typing import Final
 

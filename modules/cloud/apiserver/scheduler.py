@@ -1,8 +1,8 @@
 """A small scheduler: the node of a pod that names none.
 
-A node fits whose labels, taints, resources and ports fit the pod, by the kubelet's own predicates, so that the node
-admits what is placed there. Of those that fit, ready nodes go first, then the one with the fewest pods, then the first
-by name: the same objects give the same node. Preferences (preferred affinity, topology spread, affinity between pods,
+A node fits if its labels, taints, resources and ports fit the pod, by the kubelet's own predicates, so that the node
+admits the pod. Among fitting nodes, ready ones are preferred, then the one with the fewest pods, then the first by
+name: the same objects give the same node. Preferences (preferred affinity, topology spread, affinity between pods,
 priority, preemption) are not read. A node that is not ready is taken when no ready one fits: an edge node may be
 offline for long, and gets the pod when it connects.
 """
@@ -34,7 +34,7 @@ _NO_NODE: Final = "no nodes available to schedule pods"
 
 
 class Placement(NamedTuple):
-    """Where a pod goes."""
+    """The node that is chosen for a pod."""
 
     node: str
     """Empty: nowhere yet."""
@@ -57,7 +57,7 @@ class Placer:
             if not _has_ended(pod):
                 self._on_node[str((pod.get("spec") or {}).get("nodeName") or "")].append(pod)
         self._rooms: dict[str, _Room | None] = {}
-        """What has been read of the nodes; None for a node that reports nonsense."""
+        """The nodes that were read, with their pods; None for a node with an invalid status."""
         self._refused: dict[bytes, Placement] = {}
         """The placement of pods that fit nowhere, by their spec: later ones find less room, not more."""
 
@@ -137,7 +137,7 @@ class _Room(NamedTuple):
     allocatable: dict[str, Fraction]
     pods: list[Pod]
     used: dict[str, Fraction]
-    """What the pods request."""
+    """The requests of the pods."""
 
 
 def _room_of(obj: JsonObject, others: Sequence[JsonObject]) -> _Room:

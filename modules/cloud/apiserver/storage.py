@@ -183,7 +183,7 @@ class Storage:
             kind: the kind.
             namespace: None is all namespaces.
             place: namespace and name.
-            version: of the state of which they are; None is the present one.
+            version: of the wanted state; None is the present one.
 
         Raises:
             ForgottenError: that state is not known any more.

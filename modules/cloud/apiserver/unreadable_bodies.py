@@ -24,8 +24,8 @@ def unrecognized(body: bytes, why: str, kind: str = "") -> BadRequestError:
 
     Args:
         body: the body.
-        why: what `encoding/json` says of it.
-        kind: what is wanted; empty: it is not known.
+        why: the error of `encoding/json`.
+        kind: the expected kind; empty if it is not known.
     """
     begin = body[:_SHOWN]
     told = begin.decode("utf-8", "replace") if body.startswith(b"{") else begin.hex()

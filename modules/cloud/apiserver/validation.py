@@ -58,7 +58,7 @@ def validate_metadata(obj: Any, kind: Kind | None = None) -> JsonObject:
 
 
 def validate_object(obj: JsonObject) -> None:
-    """Check an object by the schema and the rules of its kind; all that is wrong is named.
+    """Check an object by the schema and the rules of its kind; the error names all faults.
 
     Raises:
         BadRequestError: it does not have its kind's schema.

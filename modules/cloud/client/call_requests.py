@@ -30,7 +30,7 @@ _UNRESERVED: Final = re.compile("[A-Za-z0-9_.~-]+").fullmatch
 _WITH_CALL: Final = ("get", "list", "create", "update", "updatestatus", "patch", "delete")
 """Verbs of calls that need no text within a process."""
 _ABOUT_USERS: Final = ("authentication.k8s.io", "authorization.k8s.io")
-"""Groups that have no objects: who asks, and what that user may do, is found out where the text is read."""
+"""Groups that have no objects: a server finds the user and its rights only when it reads the request's text."""
 
 
 class CallError(ValueError):
@@ -38,8 +38,8 @@ class CallError(ValueError):
 
 
 def request_of(call: ApiCall) -> ApiRequest:
-    """Return the HTTP request of a call. What concerns a collection has no name; a call for one object needs one, as it
-    would become a call for the whole collection.
+    """Return the HTTP request of a call. A call for a collection has no name. A call for one object needs a name,
+    because without it it would be a call for the whole collection.
 
     Raises:
         CallError: the verb is unknown, a name is missing or cannot be part of a path, or the body is no JSON.
@@ -66,8 +66,8 @@ def request_of(call: ApiCall) -> ApiRequest:
 
 
 def _without_text(call: ApiCall) -> ApiCall | None:
-    """Return what a server reads in the request of a call, in the client's own name; None for a call that only text
-    says.
+    """Return the call for a server in the same process, in the client's own name; None if it has to read the request's
+    text.
     """
     if call.verb not in _WITH_CALL or call.api_version.partition("/")[0] in _ABOUT_USERS:
         return None

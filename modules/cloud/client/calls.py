@@ -52,4 +52,4 @@ class ApiResult(msgspec.Struct, frozen=True):
     created: bool = False
     """Whether the request has created the object (201 instead of 200)."""
     warnings: tuple[str, ...] = ()
-    """For the person who made the request."""
+    """Warnings for the person who made the request."""

@@ -25,7 +25,7 @@ class InProcessExchange:
     It keeps the bounds of the request: deadline, silence and length.
 
     Args:
-        request: what is asked.
+        request: the request.
         listener: takes the response.
         runtime: its clock sets the deadlines.
         server: the server's name, for errors.
@@ -34,7 +34,7 @@ class InProcessExchange:
     def __init__(self, request: ApiRequest, listener: ResponseListener, runtime: Runtime, server: str) -> None:
         self.request = request
         self.is_done = False
-        """Whether the listener hears nothing more."""
+        """Whether the listener gets no more calls."""
         self.is_sent = False
         """Whether the server may have the request."""
         self.ended: Callable[[], None] = lambda: None
@@ -46,7 +46,7 @@ class InProcessExchange:
         self._server = server
         self._lock = threading.RLock()
         self._paused: deque[Callable[[], None]] | None = None
-        """What has come since `pause`; None while the response is read."""
+        """The listener's calls since `pause`; None while the response is read."""
         self._received = 0
         self._heard_at = 0.0
         self._timer: Timer = runtime.clock.after(request.timeout, self._late)

@@ -116,7 +116,7 @@ class KubeClient:
             watch.take(lambda reflector, now: [*reflector.stop(), *reflector.start(now)])
 
     def close(self) -> None:
-        """End all that is under way; nothing is called afterwards."""
+        """End all watches and requests; no function is called afterwards."""
         self._is_closed = True
         self._then.clear()
         for watch in self._watches:
@@ -145,7 +145,7 @@ class KubeClient:
                         then(effect)
 
     def _listener(self, number: int) -> ResponseCollector:
-        """Return what hands the end of a call from the transport's thread to the module's."""
+        """Return a function that passes the end of a call from the transport's thread to the module's."""
         return ResponseCollector(lambda end: self._thread.call_soon(lambda: self._ended(number, end)))
 
     def _ended(self, number: int, end: ApiResponse | Exception) -> None:

@@ -1,4 +1,4 @@
-"""Calls of an API server, the lanes in which they wait, and what becomes of them."""
+"""Calls of an API server, the lanes in which they wait, and their outcomes."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -18,7 +18,7 @@ class RequestLane(IntEnum):
     | LEASE | leases of nodes | a node whose lease is late loses its pods |
     | NODE | nodes and their statuses | |
     | POD_STATUS | statuses and deletions of pods | |
-    | QUERY | what a node asks for | somebody waits, and asks again |
+    | QUERY | requests of nodes | the requester waits, and asks again |
     | EVENT | Kubernetes events | they are many, and report the past |
     """
 
@@ -35,7 +35,9 @@ class LaneLimits(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     """Calls of the lane that are in flight at once, at most."""
     with_lower: int
-    """Calls of the lane and of those below it that are in flight at once, at most: what is left is the upper lanes'."""
+    """Most calls of the lane and of lower lanes that are in flight at once: the remaining places are for the upper
+    lanes.
+    """
     waiting: int
     """Calls that wait, at most; those in flight may come back for a retry in addition."""
     waiting_bytes: int
@@ -73,7 +75,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     lane: RequestLane
     request: ApiRequest
     key: str = ""
-    """Of the object: calls of a lane with one key are sent one after the other, in order. "" for a call on its own."""
+    """Key of the object: calls of a lane with one key are sent in turn, in order. "" for a call on its own."""
     idempotent: bool = False
     """Whether it may be sent again when it is not known whether the server has carried it out."""
 

@@ -9,11 +9,11 @@ from modules.cloud.client.lane_calls import Call, LaneLimits
 from modules.cloud.client.retry import RetryDelays
 
 CallKey = str | int
-"""Of an object, or the number of a call on its own."""
+"""Key of an object, or the number of a call on its own."""
 
 
 class WaitingCall:
-    """A call, and what was done for it.
+    """A call, and its attempts so far.
 
     Args:
         call: the call.

@@ -1,4 +1,4 @@
-"""Which request is sent next to an API server, and which again. Without threads, sockets and clocks."""
+"""Decides which request is sent next to an API server, and which is repeated. Without threads, sockets and clocks."""
 
 import random
 from collections import deque
@@ -35,10 +35,10 @@ _TOO_MANY_REQUESTS: Final = 429
 class RequestLanes:
     """The calls that wait and those in flight.
 
-    Each method takes what has happened, with the time where it matters, and returns what is to be done, in order. A
-    call ends with `CallAnswered`, `CallFailed`, `CallSuperseded` or `LaneFull`, exactly one of them, unless it is
-    cancelled. The first lane with a call that may be sent is served first; limits keep places for the upper lanes, so
-    that no number of events keeps a lease waiting.
+    Each method takes an event, with the time where it matters, and returns the resulting actions, in order. A call ends
+    with `CallAnswered`, `CallFailed`, `CallSuperseded` or `LaneFull`, exactly one of them, unless it is cancelled. The
+    first lane with a call that may be sent is served first; limits keep places for the upper lanes, so that no number
+    of events keeps a lease waiting.
 
     After a 429 its lane waits, and the call is sent again: the server has not carried it out. After other errors of the
     server or the connection an idempotent call is sent again, up to `MAX_ATTEMPTS` times; later calls with its key
@@ -52,9 +52,9 @@ class RequestLanes:
     def __init__(self, source: random.Random, limits: Mapping[RequestLane, LaneLimits] = DEFAULT_LIMITS) -> None:
         self._queues = {lane: LaneQueue(limits[lane], source) for lane in RequestLane}
         self._calls: dict[int, WaitingCall] = {}
-        """By number, those that wait and those in flight."""
+        """Waiting calls and calls in flight, by number."""
         self._deadlines: dict[RequestLane, deque[tuple[float, int]]] = {lane: deque() for lane in RequestLane}
-        """Of the lane's calls, also of some that have ended, by time."""
+        """Deadlines of the lane's calls, also of some that have ended, by time."""
         self._wake_at: float | None = None
 
     def waiting(self, lane: RequestLane) -> int:
@@ -77,7 +77,7 @@ class RequestLanes:
         return [*self._superseded(replaced), *self._proceed(now)]
 
     def cancel(self, number: int, now: float) -> list[LaneEffect]:
-        """Forget a call in whose end nobody is interested any more."""
+        """Forget a call whose end is not needed any more."""
         waiting = self._calls.pop(number, None)
         if waiting is None:
             return []

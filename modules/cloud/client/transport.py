@@ -1,4 +1,4 @@
-"""The contract between what asks an API server and what carries its requests over a connection."""
+"""The contract between clients of an API server and transports, which carry requests over a connection."""
 
 from typing import Protocol
 
@@ -23,7 +23,7 @@ class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
     silence: float = 0.0
     """Seconds without a byte after which a stream counts as broken; 0: never."""
     call: ApiCall | None = None
-    """What it asks, for an API server in the same process, which needs no text; None: only the text says it."""
+    """The call, for an API server in the same process; None if the server must read the text."""
 
 
 class ResponseHead(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class Exchange(Protocol):
     """A request that was started."""
 
     def cancel(self) -> None:
-        """Ends it; the listener hears nothing more, once a call that is under way has ended."""
+        """Ends it; the listener gets no more calls, once a call that is under way has ended."""
 
     def pause(self) -> None:
         """Stops reading the response: the server waits when its buffers are full."""
@@ -83,4 +83,4 @@ class KubeTransport(Protocol):
         """Sends a request as soon as there is a connection."""
 
     def close(self) -> None:
-        """Ends all exchanges; listeners that still wait hear an error."""
+        """Ends all exchanges; listeners that still wait get an error."""

@@ -6,7 +6,7 @@ KubeTransportError
 ├── KubeCredentialsError    the credentials for the request could not be had
 ├── KubeDeadlineError       the response did not come, or did not end, in time
 ├── KubeCutError            the connection ended before the response did
-├── KubeTooLargeError       the response is longer than what is read
+├── KubeTooLargeError       the response exceeds the limit
 └── KubeProtocolError       the request cannot be sent, or the response is not HTTP/1.1
 
 Each names the server and says what to do; none contains a secret.
@@ -62,8 +62,8 @@ class KubeCutError(KubeTransportError):
 
 
 class KubeTooLargeError(KubeTransportError):
-    """The head or the body of the response is longer than what is read."""
+    """The head or the body of the response exceeds its limit."""
 
 
 class KubeProtocolError(KubeTransportError):
-    """The request cannot be sent as HTTP, or what came is not HTTP/1.1."""
+    """The request cannot be sent as HTTP, or the response is not HTTP/1.1."""

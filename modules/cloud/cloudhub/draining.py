@@ -26,7 +26,7 @@ class Draining:
         self._deadline = now + seconds
 
     def due(self, connected: Iterable[str], now: float, is_answered: Callable[[str], bool]) -> list[str]:
-        """Return the nodes whose connections are to be ended; those that have connected since are among them.
+        """Return the nodes whose connections are to be ended, also of nodes that have connected since the drain began.
 
         Args:
             connected: the nodes that are connected.

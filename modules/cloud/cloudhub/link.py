@@ -16,7 +16,7 @@ class Link(Protocol):
 
     @property
     def is_held_back(self) -> bool:
-        """Whether what the node has sent waits, here or in a socket that is not read."""
+        """Whether messages of the node wait, here or in a socket that is not read."""
 
     def send(self, frame: bytes) -> None:
         """Queues one message; never blocks.
@@ -37,7 +37,7 @@ class EndingLink(Protocol):
     """A link over a protocol that can tell the node why it is closed."""
 
     def end(self) -> None:
-        """Closes the connection after what waits was sent; never blocks, never raises, may be called again."""
+        """Closes the connection after sending the waiting messages; never blocks, never raises, may be called again."""
 
 
 def close_now(link: Link) -> None:

@@ -1,4 +1,4 @@
-"""What cloudhub knows of a node's present connection."""
+"""The state of a node's present connection in cloudhub."""
 
 import msgspec
 

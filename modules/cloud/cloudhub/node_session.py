@@ -248,7 +248,7 @@ _OBJECT: Final = json_decoder(_Object)
 
 
 def _uid_in(message: Message) -> str:
-    """Returns the uid of the object in a message, of which nothing else is decoded if it is JSON; "" for none."""
+    """Returns the uid of the object in a message, "" for none. It decodes nothing else of JSON content."""
     if isinstance(message.content, msgspec.Raw):
         try:
             return _OBJECT.decode(message.content).metadata.uid

@@ -1,4 +1,4 @@
-"""Finds nodes of which two machines have the name: each of them ends the other's connection."""
+"""Finds node names that two machines use: each machine ends the other's connection."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def destination_of(message: Message) -> Destination:
 
 def _is_failed_call(message: Message) -> bool:
     """Return whether KubeEdge's servicebus says with this message that a call has failed: it writes no operation, so
-    KubeEdge's cloud passes it to nobody, and the caller waits until the time is over.
+    KubeEdge's cloud passes it to no module, and the caller waits until the time is over.
     """
     route = message.route
     is_answer = route.source == ModuleName.SERVICEBUS and bool(message.parent_id)

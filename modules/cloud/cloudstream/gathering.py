@@ -1,4 +1,4 @@
-"""The same question to many nodes over their tunnels, such as for their statistics; one thread hears all answers."""
+"""The same question to many nodes over their tunnels, such as for their statistics; one thread reads all answers."""
 
 import logging
 import select
@@ -26,7 +26,7 @@ ANSWER_BYTES: Final = 1024 * 1024
 
 
 class _Answer:
-    """What a node has said so far."""
+    """The part of a node's answer that has come so far."""
 
     def __init__(self, node: str, stream: TunnelStream, deadline: float) -> None:
         self.node = node
@@ -36,7 +36,7 @@ class _Answer:
         self._size = 0
 
     def read(self, now: float) -> bool:
-        """Take what has come, and return whether there may be more of use."""
+        """Take the received bytes, and return whether to wait for more."""
         while data := self.stream.take(now):
             self._parts.append(data)
             self._size += len(data)
@@ -72,7 +72,7 @@ class Gathering:
         self._late: list[str] = []
 
     def run(self, nodes: Iterable[str]) -> list[str]:
-        """Ask these nodes, and return those that did not answer in time; one without a tunnel here is left out."""
+        """Ask these nodes, and return those that did not answer in time; nodes without a tunnel here are left out."""
         waiting = deque(node for node in nodes if self._tunnels.has(node))
         end = self._clock.monotonic() + ALL_SECONDS
         try:

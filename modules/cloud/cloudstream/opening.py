@@ -22,12 +22,12 @@ from modules.streams.frames import FrameType
 _log = logging.getLogger(__name__)
 
 FIRST_SECONDS: Final = 2.0
-"""For a node's first word on a log, after which the response begins: a log that is followed may be silent for long."""
+"""Seconds to wait for a log's first bytes before the response begins: a followed log may be silent for long."""
 ERROR_SECONDS: Final = 0.1
 """For the end of a stream that has begun with a short text: it may be an error's."""
 _LONGEST_ERROR: Final = 4096
 _STATUS: Final = re.compile(r"\bstatus ([45][0-9]{2})$")
-"""In the reason with which our nodes end a stream that their server has refused."""
+"""The status in the reason with which our nodes end a stream that their server has refused."""
 _WAIT_SECONDS: Final = 3600.0
 _KINDS: Final = {
     "containerLogs": FrameType.LOGS,
@@ -37,7 +37,7 @@ _KINDS: Final = {
     "metrics": FrameType.METRICS,
     "stats": FrameType.METRICS,
 }
-"""By the first part of the path. KubeEdge has no type for port forwarding; the node takes the path."""
+"""Types of frames, by the first part of the path. KubeEdge has no type for port forwarding; the node takes the path."""
 _UPGRADES: Final = (FrameType.EXEC, FrameType.ATTACH)
 _LOG: Final = "text/plain; charset=utf-8"
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -61,12 +61,12 @@ class NodeStreams:
 
         Args:
             node: its name.
-            target: path and query for its server: a kubelet's.
+            target: path and query for its server, as a kubelet has them.
             request: of the client.
 
         Raises:
-            ApiStatusError: 400, the request cannot be sent, or is no upgrade; 503, the node has no tunnel here; 429,
-                it has too many streams; else what its server has refused with, or 502.
+            ApiStatusError: 400, the request cannot be sent, or is no upgrade; 503, the node has no tunnel here; 429, it
+                has too many streams; else the status with which its server has refused, or 502.
         """
         path = target.partition("?")[0].strip("/").partition("/")[0]
         kind = _KINDS[path]
@@ -137,8 +137,8 @@ class NodeStreams:
 
 
 def _check_upgrade(request: Request) -> None:
-    """Raise ApiStatusError for what is no upgrade, or is that of a page in a browser, which shows its reader's
-    certificate. Libraries of websockets send an Origin, too: that of the server.
+    """Raise ApiStatusError if a request is no upgrade, or comes from a web page in a browser, which presents its
+    reader's certificate. Libraries of websockets send an Origin, too: that of the server.
     """
     if not request.header("upgrade"):
         raise ApiStatusError(400, "Upgrade request required")

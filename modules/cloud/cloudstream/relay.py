@@ -19,7 +19,7 @@ IDLE_SECONDS: Final = 4 * 3600.0
 """Without a byte, after which a connection is closed (kubelet's `streamingConnectionIdleTimeout`)."""
 _READ_BYTES: Final = 32 * 1024
 _LINGER_SECONDS: Final = 2.0
-"""For which a client may read the rest after the stream's end."""
+"""Seconds for which a client may read the rest after the stream's end."""
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -43,7 +43,7 @@ class ClientSocket:
         return bool(self._held)
 
     def read(self) -> bytes | None:
-        """Return what the client has sent, b"" at its end, None for nothing yet. Raise OSError."""
+        """Return bytes from the client, b"" at its end, None for nothing yet. Raise OSError."""
         try:
             return self._socket.recv(_READ_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -63,7 +63,7 @@ class ClientSocket:
         return sent > 0
 
     def wait(self, stream: TunnelStream, seconds: float) -> bool:
-        """Wait for what the client or the stream does next; return False if nothing has happened."""
+        """Wait for the next event of the client or the stream; return False if there was none."""
         poll = select.poll()
         wanted = select.POLLIN if stream.has_room else 0
         poll.register(self._socket, wanted | (select.POLLOUT if self._held else 0))
@@ -126,5 +126,5 @@ def relay(connection: socket.socket, stream: TunnelStream, first: bytes, clock: 
 
 
 def _to_client(client: ClientSocket, stream: TunnelStream, now: float) -> bool:
-    """Write what waits for the client, or what the stream has next; return whether anything has moved."""
+    """Write the bytes that wait for the client, or the stream's next bytes; return whether any were written."""
     return client.write() if client.writes else client.write(stream.take(now))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 QUEUE_BYTES: Final = 256 * 1024
 """Received bytes that wait for a client. Further ones hold up the whole tunnel, which has no flow control."""
 _FRAME_BYTES: Final = 128
-"""What a waiting frame counts beside its data: a node may send one byte in each."""
+"""Bytes that a waiting frame counts in addition to its data: a node may send one byte in each."""
 _TAKEN_BYTES: Final = 64 * 1024
 """Bytes that a client is given at a time, unless one frame has more."""
 PATIENCE: Final = 1.0
@@ -35,7 +35,7 @@ class TunnelStream:
         self._queue: deque[tuple[bytes, int]] = deque()
         """Data, and the bytes that the tunnel counts as unhandled until it is taken."""
         self._bytes = 0
-        """Of the queue, frames included."""
+        """Bytes of the queue, frames included."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._is_closed = False
         self._is_ended = False
@@ -95,7 +95,7 @@ class TunnelStream:
         self._tunnel.send(self.number, data)
 
     def close(self) -> None:
-        """End the stream, if the node has not: the node is told once, and what it still sends is ignored."""
+        """End the stream, if the node has not: the node is told once, and its later frames are ignored."""
         with self._tunnel.lock:
             if self._is_closed:
                 return
@@ -110,7 +110,7 @@ class TunnelStream:
 
         Args:
             data: of the frame.
-            size: bytes of the frame, of which the tunnel hears when the client is to get more.
+            size: bytes of the frame; the tunnel is told of them when the client takes more.
             now: monotonic seconds.
         """
         if not data:

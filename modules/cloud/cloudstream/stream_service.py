@@ -1,4 +1,5 @@
-"""What a cluster's API server finds in place of the kubelets of nodes: logs, commands, port forwarding, metrics.
+"""The service that a cluster's API server reaches in place of nodes' kubelets: logs, commands, port forwarding,
+metrics.
 
 KubeEdge's stream server serves everybody who reaches it. This one serves the API server only: the client certificate is
 verified by the TLS context, and its name is one of those that are configured.
@@ -60,7 +61,7 @@ class StreamService:
             raise RequestError(403, "the client certificate is not that of the API server", hint=hint)
 
     def serve(self, request: Request) -> Reply:
-        """Return the reply; errors are text, of which the API server makes its own."""
+        """Return the reply; an error is text, from which the API server makes its own error."""
         try:
             return self._nodes.reply(self._node(request), request.target, request)
         except ApiStatusError as error:
@@ -139,7 +140,7 @@ class StreamListener:
 
     @property
     def url(self) -> str:
-        """Where it listens, when started."""
+        """The URL at which it listens, when started."""
         host = f"[{self._address}]" if ":" in self._address else self._address
         return f"https://{host}:{self.port}"
 

@@ -22,7 +22,7 @@ _UNSENT_BYTES: Final = 256 * 1024
 _UNSENT_FRAMES: Final = 128
 """The same in frames, far below the limit at which the link refuses more: each client may just be adding one."""
 _MOST_REASON: Final = 500
-"""Characters of what a node says on a stream's end."""
+"""Characters of a node's reason for a stream's end."""
 _WITH_METHOD: Final = (FrameType.EXEC, FrameType.ATTACH)
 
 
@@ -61,7 +61,7 @@ class Tunnel:
 
         Args:
             number: of the stream, never used before.
-            kind: what it is.
+            kind: its kind: logs, exec, attach or metrics.
             request: for the node's server.
 
         Raises:

@@ -25,20 +25,20 @@ SILENT_SECONDS: Final = 30.0
 MOST_MESSAGE: Final = 4 * MAX_FRAME
 """Bytes of a message; a longer one ends the tunnel, one longer than a frame only its stream."""
 _WRITE_SECONDS: Final = 30.0
-"""For which a node may read nothing."""
+"""Seconds for which a node may read nothing."""
 
 
 class TunnelServer(WebsocketServer):
     """Serves the nodes' tunnels on one thread, as cloudhub's server does its websockets.
 
-    Pings are answered. A tunnel without a byte for `SILENT_SECONDS` is closed, because a node that vanishes without a
-    word leaves a connection behind that looks alive.
+    Pings are answered. A tunnel without a byte for `SILENT_SECONDS` is closed, because a node that loses its network
+    leaves a connection behind that looks alive.
 
     Args:
         address: IP address.
         port: 0 takes a free one.
         node_limit: maximum of nodes with a tunnel.
-        tunnels: what is opened, received and closed.
+        tunnels: takes opened and closed tunnels, and received messages.
         clock: for deadlines.
         ssl_context: demands client certificates; None for plain TCP.
 

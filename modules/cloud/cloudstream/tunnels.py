@@ -82,7 +82,7 @@ class Tunnels:
         tunnel.end("the node's tunnel has ended")
 
     def receive(self, node: str, link: WebsocketLink, payload: bytes) -> None:
-        """Take a message of a node; what comes over an older tunnel is ignored."""
+        """Take a message of a node; a message over an older tunnel is ignored."""
         tunnel = self._by_node.get(node)
         if tunnel is None or tunnel.link is not link:
             link.handled(len(payload))

@@ -1,3 +1,1 @@
-"""Several cloudcores: each keeps a Lease, and the duties that belong to no node's session are divided among those that
-are alive.
-"""
+"""Several cloudcores: each keeps a Lease, and the live cloudcores share the duties that belong to no node's session."""

@@ -1,4 +1,4 @@
-"""The cloudcores that are alive, for those who only look."""
+"""The live cloudcores, for code that only reads them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -27,7 +27,7 @@ class KnownCloudcores:
 
     @property
     def present(self) -> tuple[str, ...]:
-        """Those that are alive; this one while none is known."""
+        """The live cloudcores; this one while none is known."""
         return self.alive or (self.own,)
 
     def owns(self, key: str) -> bool:

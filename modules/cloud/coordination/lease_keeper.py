@@ -39,7 +39,7 @@ class LeaseThread(Protocol):
 
 
 class LeaseListener(Protocol):
-    """Is told of the Leases of cloudcores, and knows what follows from them."""
+    """Is told of the Leases of cloudcores, and answers which duties are this cloudcore's."""
 
     def owns(self, key: str, /) -> bool:
         """Return whether a duty is this cloudcore's."""
@@ -88,7 +88,7 @@ class LeaseKeeper:
         self._membership = Membership()
         self._others: frozenset[str] = frozenset()
         self.routers: Mapping[str, str] = {}
-        """Where the routers of the others that are alive are reached, by their identities."""
+        """Addresses of the routers of the other live cloudcores, by their identities."""
         self._is_synced = False
         self._lease: JsonObject | None = None
         """This cloudcore's, as the API server has answered last."""
@@ -137,7 +137,7 @@ class LeaseKeeper:
         return self._thread.clock.monotonic()
 
     def _look(self) -> None:
-        """Find out who is alive, and look again when the next Lease expires."""
+        """Determine the live cloudcores, and do so again when the next Lease expires."""
         now = self._now()
         others, before = self._membership.alive(now), self._others
         routers, former = self._membership.routers(now), self.routers

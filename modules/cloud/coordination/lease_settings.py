@@ -14,10 +14,10 @@ _LABEL_VALUE: Final = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 
 
 class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The Lease of a cloudcore, and by what it finds the others'."""
+    """The Lease of a cloudcore, and the namespace and labels by which it finds the others' Leases."""
 
     namespace: Annotated[str, msgspec.Meta(pattern=_NAME, max_length=63)] = NAMESPACE
-    """In which all Leases of these cloudcores are."""
+    """The namespace of the Leases of all these cloudcores."""
     name: Annotated[str, msgspec.Meta(pattern=f"^$|{_NAME}", max_length=LONGEST_NAME)] = ""
     """"" for the identity of the process, with which it is unique."""
     labels: Annotated[

@@ -1,4 +1,4 @@
-"""The Lease of a cloudcore: what is written, and what is read of those of others."""
+"""The Lease of a cloudcore: the fields that it writes, and those that it reads in the Leases of others."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -17,7 +17,7 @@ _LONGEST: Final = 300
 
 
 class ObservedLease(msgspec.Struct, frozen=True):
-    """What is known of another cloudcore's Lease."""
+    """The known state of another cloudcore's Lease."""
 
     name: str
     version: str
@@ -28,7 +28,7 @@ class ObservedLease(msgspec.Struct, frozen=True):
     renewal: str
     """Differs from one renewal to the next; the clock that it is of is not this machine's, so it is only compared."""
     router: str = ""
-    """Where the router of this cloudcore is reached; "" if others cannot reach it."""
+    """Address of the router of this cloudcore; "" if others cannot reach it."""
 
 
 def lease_name(settings: LeaseSettings, identity: str) -> str:
@@ -76,7 +76,7 @@ def lease_of(
 
 
 def observed(obj: JsonObject) -> ObservedLease | None:
-    """Return what a Lease says; None when nobody holds it, or it does not have its form."""
+    """Return the state of a Lease; None when nobody holds it, or its form is wrong."""
     metadata, spec = obj.get("metadata"), obj.get("spec")
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         return None

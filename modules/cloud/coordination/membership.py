@@ -1,4 +1,4 @@
-"""Which cloudcores are alive, by their Leases."""
+"""Decides from their Leases which cloudcores are alive."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ class Membership:
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
-        """By the name of the Lease."""
+        """The observed Leases, by name."""
 
     def observe(self, lease: ObservedLease, now: float, *, is_new: bool) -> None:
         """Note a Lease as it is now.
@@ -58,7 +58,7 @@ class Membership:
         return frozenset(seen.lease.holder for seen in self._seen.values() if seen.until > now)
 
     def routers(self, now: float) -> dict[str, str]:
-        """Return where the routers of those that are alive are reached, by their identities."""
+        """Return the addresses of the live cloudcores' routers, by the cloudcores' identities."""
         alive = (seen.lease for seen in self._seen.values() if seen.until > now)
         return {lease.holder: lease.router for lease in alive if lease.router}
 
@@ -67,5 +67,5 @@ class Membership:
         return min((seen.until for seen in self._seen.values() if seen.until > now), default=None)
 
     def silent_for(self, seconds: float, now: float) -> list[ObservedLease]:
-        """Return the Leases of which no renewal was noticed for so long, and that have expired."""
+        """Return the expired Leases without a noticed renewal for so many seconds."""
         return [seen.lease for seen in self._seen.values() if seen.until <= now and seen.since + seconds <= now]

@@ -1,1 +1,1 @@
-"""The module devicecontroller: Devices, their membership on nodes, and what nodes report of them."""
+"""The module devicecontroller: Devices, their membership on nodes, and the nodes' reports about them."""

@@ -1,7 +1,8 @@
 """The CustomResourceDefinitions of devices, with the fields of KubeEdge's v1beta1, and conditions.
 
 Devices and DeviceModels are served as v1alpha2, too, and stored with all fields of either version: with KubeEdge's own
-definitions, an API server drops what only the other version has. `deploy/devices.yaml` has them for clusters.
+definitions, an API server drops the fields that only the other version has. `deploy/devices.yaml` has them for
+clusters.
 """
 
 from collections.abc import Sequence

@@ -28,7 +28,7 @@ class DevicesByKey:
         self._users: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
 
     def others_than(self, seen: set[ObjectKey]) -> list[ObjectKey]:
-        """Return what is known and not among these: the Devices first, then the DeviceModels."""
+        """Return the known objects that are not among these: the Devices first, then the DeviceModels."""
         return [key for key in (*self.devices, *self._models) if key not in seen]
 
     def on_node(self, node: str) -> list[ObjectKey]:

@@ -1,9 +1,9 @@
-"""Values of a report that lie before those that are stored, by their times.
+"""Reported values whose times lie before those of the stored values.
 
-A node's times grow although its clock is set back, as long as it has its database. Without it, and with a clock that is
-behind, all that it reports would be taken for old, until the clock has caught up. So it is told the stored times: it
-reports again what it has with later ones. A report that is old indeed comes over a connection that has ended, and
-nobody hears the answer. Pure.
+A node's times grow even when its clock is set back, as long as it has its database. A node without its database and
+with a clock that is behind would have all its reports taken for old, until the clock has caught up. So the answer has
+the stored times, and the node reports its values again with later times. A report that really is old came over a
+connection that has ended, so its answer is lost. Pure.
 """
 
 from collections.abc import Iterator, Sequence

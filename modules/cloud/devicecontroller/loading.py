@@ -36,11 +36,11 @@ class Loading:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of which all objects are known."""
+        """The kinds whose objects are all known."""
         return self._watch.loaded
 
     def start(self) -> None:
-        """Begin, perhaps once more: what edgecontroller tells ends with a restart of it."""
+        """Begin, perhaps once more: a restart of edgecontroller ends its watches."""
         self.seen.clear()
         self._watch.start()
 

@@ -39,13 +39,13 @@ _READERS: dict[str, Callable[[Message], Report]] = {_TWINS: read_twins, _STATE: 
 
 
 class DeviceController(Module):
-    """Tells nodes which devices they have, and writes what nodes report of these into DeviceStatuses.
+    """Tells nodes which devices they have, and writes the nodes' reports into DeviceStatuses.
 
     It works by API calls and watches, which edgecontroller serves. edgecontroller also sends a node the Devices and
     DeviceModels, in this module's name, because it sends them again until they are acknowledged, and after a restart.
 
-    Of several cloudcores, the one to which a node is connected writes the statuses of its devices; one more looks after
-    their conditions, which is the same for a device of no connected node. Both write the same, or one of them again.
+    Of several cloudcores, the one to which a node is connected writes the statuses of its devices. One other cloudcore
+    maintains the conditions, also for devices whose node is not connected. If both write, they write the same values.
 
     Args:
         refusals: counts refused messages of nodes.
@@ -72,7 +72,7 @@ class DeviceController(Module):
         self._writer = StatusWriter(self, self._status, lambda key: key in self._known.devices, self._answer)
         self._review = StatusReview(self, self._status, lambda: list(self._known.devices), self._refresh)
         self._restarts = 0
-        """Of edgecontroller, at the last look."""
+        """Number of edgecontroller's restarts, at the last look."""
         self._reviewed: tuple[str, ...] = ()
         """The cloudcores that were alive at the last review."""
 
@@ -177,7 +177,7 @@ class DeviceController(Module):
 
     def _device_changed(self, change: DeviceChange) -> None:
         if change.old == change.new or not self._is_loaded:
-            return  # what is there at the beginning is reviewed then, and nodes are told of all their devices
+            return  # the objects of the first list are reviewed later, and nodes are told of all their devices
         self._refresh(change.key)
         old, new = (each.node if each is not None else "" for each in (change.old, change.new))
         if old and old != new:
@@ -202,8 +202,9 @@ class DeviceController(Module):
             self._writer.refresh(key)
 
     def _look_around(self) -> None:
-        """Begins to watch once more after a restart of edgecontroller, which does not know what it has not told.
-        Reviews all DeviceStatuses when cloudcores have come or gone: a change may have been theirs to write.
+        """Starts the watches again after a restart of edgecontroller, which does not know which changes it has not
+        passed on. Reviews all DeviceStatuses when cloudcores have started or ended: a status may be without the
+        cloudcore that had to write it.
         """
         restarts = self.hive.restarts().get(ModuleName.EDGECONTROLLER, 0)
         if self._is_loaded and restarts != self._restarts:
@@ -229,7 +230,7 @@ class DeviceController(Module):
 
 
 def _named(key: ObjectKey) -> JsonObject:
-    """Return an object of which nothing but the name is known."""
+    """Return an object with only its kind and name."""
     kind, metadata = key.kind.partition(".")[0], {"name": key.name, "namespace": key.namespace}
     return {"kind": kind, "apiVersion": API_VERSION, "metadata": metadata}
 

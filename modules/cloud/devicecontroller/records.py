@@ -1,4 +1,4 @@
-"""What devicecontroller remembers of Devices and DeviceModels: what it decides by, and not the objects."""
+"""The fields of Devices and DeviceModels that devicecontroller remembers in place of the objects."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ class ModelRecord(msgspec.Struct, frozen=True):
 
 
 def device_record(given: JsonObject) -> DeviceRecord:
-    """Return what is remembered of a Device; a member of an unexpected type counts as absent."""
+    """Return the record of a Device; a field of an unexpected type counts as absent."""
     obj, is_old, unused = converted_device(given)
     spec, labels = _object(obj.get("spec")), _object(obj["metadata"].get("labels"))
     properties = tuple(
@@ -78,7 +78,7 @@ def device_record(given: JsonObject) -> DeviceRecord:
 
 
 def model_record(given: JsonObject) -> ModelRecord:
-    """Return what is remembered of a DeviceModel."""
+    """Return the record of a DeviceModel."""
     obj, is_old, unused = converted_model(given)
     rules = {
         _text(each.get("name")): PropertyRule(

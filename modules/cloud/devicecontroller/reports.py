@@ -1,4 +1,4 @@
-"""What a node reports of a device: the content of `twin/edge_updated` and `state/update`."""
+"""A node's reports about a device: the content of `twin/edge_updated` and `state/update`."""
 
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from beehive.message import Message
 from modules.cloud.apiserver.kinds import JsonObject
 
 VALUE_CHARACTERS: Final = 64 * 1024
-"""Of one value."""
+"""Most characters of one value."""
 _NAME_CHARACTERS: Final = 256
 _MOST_TWINS: Final = 1000
 """In one report; more are refused."""
@@ -18,11 +18,11 @@ _SHORT: Final = 128
 
 
 class ReportError(Exception):
-    """A report that cannot be taken, for good.
+    """A report that can never be stored.
 
     Args:
         code: as of HTTP.
-        reason: what is wrong.
+        reason: the fault.
     """
 
     def __init__(self, code: int, reason: str) -> None:
@@ -46,7 +46,7 @@ class ReportedValue(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What is not written yet of a device; a later report is merged into it."""
+    """The reported values of a device that are not written yet; a later report is merged into it."""
 
     reported: dict[str, ReportedValue] = {}
     observed: dict[str, ReportedValue] = {}
@@ -128,7 +128,7 @@ def _side(given: Any, kind: str) -> ReportedValue | None:
 
 
 def milliseconds(given: Any) -> int:
-    """Return a time, 0 for what is none; KubeEdge writes a number into messages and a text into a DeviceStatus."""
+    """Return a time, 0 if it is invalid; KubeEdge writes a number into messages and a text into a DeviceStatus."""
     if isinstance(given, str) and len(given) < 19 and given.isascii() and given.isdigit():
         given = int(given)
     return given if type(given) is int and 0 < given < 2**63 else 0

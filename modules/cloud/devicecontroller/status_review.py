@@ -1,4 +1,4 @@
-"""The look at all DeviceStatuses, for those that are not as they should be."""
+"""The review of all DeviceStatuses, to find those that must be corrected."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -46,7 +46,7 @@ class StatusReview:
         self._devices = devices
         self._refresh = refresh
         self._number = 0
-        """Of the last review; one that was begun before it is given up."""
+        """Number of the last review; an earlier one that still runs is given up."""
 
     def start(self) -> None:
         """Begin a review."""

@@ -65,14 +65,14 @@ class _Device(msgspec.Struct):
 
 
 class StatusWriter:
-    """Writes what was reported since the last write, with a fresh read of the object: nothing that others have
-    written to it is lost, and an update of a changed object is refused.
+    """Writes the values that were reported since the last write. It reads the object first, so that changes by others
+    are kept, and an update of an object that has changed meanwhile is refused.
 
     Args:
         module: devicecontroller.
         make: makes the object.
         exists: whether there is such a Device.
-        answer: answers the nodes' messages when what they report is stored.
+        answer: answers the nodes' messages when their values are stored.
     """
 
     def __init__(self, module: Module, make: Make, exists: Callable[[ObjectKey], bool], answer: Answer) -> None:
@@ -82,7 +82,7 @@ class StatusWriter:
         self._answer = answer
         self._devices: dict[ObjectKey, _Device] = {}
         self._ready: deque[tuple[ObjectKey, _Device]] = deque()
-        """Those whose write is due, in order."""
+        """Devices whose write is due, in order."""
         self._at_work = 0
         """Writes that are under way."""
 
@@ -155,7 +155,7 @@ class StatusWriter:
         result: ApiResult,
         made: JsonObject | None = None,
     ) -> None:
-        """Answer the messages after a write; what has failed for now is written again later."""
+        """Answer the messages after a write; after a temporary failure it is written again later."""
         code, reason = code_of(result), str((result.refusal or {}).get("message", ""))[:300]
         device.is_busy = False
         self._at_work -= 1
@@ -178,7 +178,7 @@ class StatusWriter:
         self._begin_next()
 
     def _answer_all(self, waiting: list[_Waiting], code: int, reason: str, made: JsonObject | None) -> None:
-        """Answer messages whose report is written, or refused for good."""
+        """Answer messages whose report is written, or permanently refused."""
         is_stored = not code and made is not None
         later = later_values(made or {}, [each.report for each in waiting]) if is_stored else [{} for _ in waiting]
         for each, times in zip(waiting, later, strict=True):

@@ -14,12 +14,12 @@ _AHEAD: Final = 60_000
 
 
 def is_of(status: JsonObject, device: DeviceRecord) -> bool:
-    """Return whether a DeviceStatus is a Device's, and not that of an earlier one of its name."""
+    """Return whether a DeviceStatus belongs to a Device, and not to an earlier Device with its name."""
     return any(each.get("uid") == device.uid for each in _owners(status))
 
 
 def is_of_a_device(status: JsonObject) -> bool:
-    """Return whether a DeviceStatus is that of a Device, which there may be no more; a person may have made one."""
+    """Return whether a DeviceStatus belongs to a Device, which may be gone. People may make others by hand."""
     return any(each.get("kind") == DEVICE.name for each in _owners(status))
 
 
@@ -37,15 +37,15 @@ def with_report(
     now: int,
     at: str,
 ) -> JsonObject:
-    """Return the DeviceStatus with a report in it. Values with a later time stay, and those of properties that the
-    Device does not have any more go.
+    """Return the DeviceStatus with a report in it. Values with a later time stay; values of properties that the Device
+    does not have any more are dropped.
 
     Args:
         live: the present one, or None.
         key: of the Device.
         device: the Device.
-        report: what its node has reported.
-        conditions: whether it fits its model, and what of it was not understood.
+        report: the report of its node.
+        conditions: whether the Device fits its model, and which of its fields were not understood.
         now: milliseconds since 1970.
         at: the same as RFC 3339.
     """

@@ -1,5 +1,5 @@
-"""The conditions of a DeviceStatus: whether the Device fits its DeviceModel (`Valid`), and what became of an object
-that was applied in the form of v1alpha2 (`Converted`).
+"""The conditions of a DeviceStatus: whether the Device fits its DeviceModel (`Valid`), and the result of the conversion
+of an object in the form of v1alpha2 (`Converted`).
 """
 
 import re

@@ -39,7 +39,7 @@ def device_id(key: ObjectKey) -> str:
 
 def answer(code: int, reason: str, later: Times | None = None) -> Any:
     """Return the answer to a report: `OK`, or an error with a code as of HTTP. KubeEdge's edge takes either as the end
-    of the report. As `ErrStatus` is in it, nobody acknowledges it.
+    of the report. Because `ErrStatus` is in it, no edge acknowledges it.
 
     Args:
         code: of the answer.

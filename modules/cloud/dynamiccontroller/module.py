@@ -76,7 +76,7 @@ class DynamicController(Module):
         self.request(ModuleName.EDGECONTROLLER, request, SECONDS, then)
 
     def _take_watches(self, message: Message, node: str) -> None:
-        """Replaces the watches of a node by those that it says it has, and answers with the failed ones."""
+        """Replaces the watches of a node by those in its message, and answers with the failed ones."""
         try:
             watches = message.content_as(dict[str, Application])
         except ContentError as error:

@@ -17,7 +17,7 @@ class ApiCallers:
     Args:
         api: carries it out.
         access_control: checks the calls of nodes.
-        graph: for reviews of what a node may do.
+        graph: for reviews of a node's rights.
         downstream: has the watches of nodes.
     """
 
@@ -40,8 +40,8 @@ class ApiCallers:
         self._api.perform(call, call.node, answered)
 
     def call_of_node(self, call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
-        """Make a call of a node's metaserver. A review of its rights is answered by what decides on its calls, and
-        documents of discovery may be read by everybody.
+        """Make a call of a node's metaserver. The node authorizer, which decides on its calls, also answers reviews of
+        its rights. Every node may read the documents of discovery.
 
         Raises:
             ForbiddenError: the node may not make it.

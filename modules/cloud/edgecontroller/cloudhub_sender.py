@@ -17,11 +17,13 @@ from modules.cloud.edgecontroller.responses import UpstreamResponse
 from modules.cloud.messages import SessionTakenOver
 
 _SENT_AS_STORED = frozenset({"Pod", "ConfigMap", "Secret"})
-"""Kinds of most of what nodes get; devices of old versions, for one, are sent in another form than theirs."""
+"""Kinds of most of the objects that nodes get. Other kinds may be sent in another form than the stored one, such as
+devices of old versions.
+"""
 
 
 class CloudHubSender:
-    """Sends what nodes get, and ends of connections, after the transaction.
+    """Sends messages for nodes, and orders to close connections, after the transaction.
 
     Args:
         module: edgecontroller.
@@ -48,8 +50,8 @@ class CloudHubSender:
         self._send(self._module.message(down.resource, down.operation, content, group=Group.RESOURCE, **fields))
 
     def _content_of(self, down: DownstreamMessage) -> object:
-        """Return the mirror's own JSON of an object that is sent as it is stored, if the mirror has it: what waits for
-        a crowd of nodes takes no memory beside it, and is not encoded for each node.
+        """Return the mirror's own JSON of an object that is sent as it is stored, if the mirror has it. Then messages
+        that wait for many nodes take no memory beside it, and the object is not encoded for each node.
         """
         is_stored = down.key.kind in _SENT_AS_STORED and down.operation != Operation.DELETE
         body = self._mirror.body_of(down.key, down.version) if is_stored else None

@@ -61,7 +61,7 @@ class RemoteCluster(msgspec.Struct, frozen=True):
     connect: Callable[[Runtime], KubeTransport]
     """Returns a transport to the API server, at each start of edgecontroller."""
     keeps_state: bool = False
-    """Whether what nodes have acknowledged is kept in it."""
+    """Whether the versions that nodes have acknowledged are stored in the cluster."""
     knows_all: Callable[[], bool] = _true
     """Returns whether an object that it does not have was deleted. An embedded API server with a new database may have
     lost it with an old one.
@@ -79,7 +79,7 @@ class ClusterApi:
         loaded: called when all objects are there; again when they were listed again after a restore of etcd.
         mirror: of the cluster's objects; empty.
         end_turn: ends the turn soon: news of the API server come outside the batches of messages.
-        downstream: sends nodes their objects; told what the mirror knows beyond the objects.
+        downstream: sends nodes their objects; told of deletions and restarts of watches.
         connections: take over KubeEdge's ObjectSyncs, and end with an epoch.
     """
 
@@ -119,9 +119,9 @@ class ClusterApi:
         self._is_loaded = False
         """Whether all objects were there once, and the state or KubeEdge's ObjectSyncs were read if there was need."""
         self._claiming: dict[str, list[Callable[[], None]]] = {}
-        """By node that is being claimed, its lists, which wait."""
+        """The waiting lists of each node that is being claimed."""
         self._following: dict[str, list[Callable[[], None]]] = {}
-        """By object that is read before a write to it: the writes that came after, and must not overtake it."""
+        """By object that is read before a write to it, the later writes, which must not overtake that write."""
 
     @property
     def knows_all(self) -> bool:
@@ -155,8 +155,8 @@ class ClusterApi:
     def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
         """Make a call: a read of a mirrored object from the mirror, all others by requests.
 
-        A node's list waits for its claim: of what is deleted after that, this cloudcore tells the node. The cloudcore
-        to which it was connected before may have sent something without having noted it.
+        A node's list waits for the claim of the node: this cloudcore tells the node of deletions after the claim. The
+        cloudcore to which the node was connected before may have sent objects without having noted them.
         """
         if call.verb == "list" and node in self._claiming:
             self._claiming[node].append(partial(self.perform, call, node, answered))
@@ -216,7 +216,7 @@ class ClusterApi:
         return self._devices.take_noted()
 
     def _kind_of(self, call: ApiCall) -> Kind | None:
-        """Return the kind of a call's resource, None for one of which edgecontroller knows nothing."""
+        """Return the kind of a call's resource, None for a resource that edgecontroller does not know."""
         try:
             return self._kinds.at(call.api_version, call.plural)
         except UnknownKindError:
@@ -228,8 +228,8 @@ class ClusterApi:
         return self._mirror.find(key_for(kind, call.namespace, call.name))
 
     def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
-        """Take the answer to a node's read. A list of its pods is newer than what a late watch has told: a pod that is
-        missing there must not be sent to the node again.
+        """Take the answer to a node's read. A list of its pods may be newer than the mirror, whose watch is late: a pod
+        that the list lacks must not be sent to the node again.
         """
         known = (self._mirror.find(key) for key in self._downstream.pods_of(node))
         for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
@@ -239,9 +239,9 @@ class ClusterApi:
         answered(shown(call, node, result))
 
     def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
-        """Return what takes the answer to a node's write: a deletion's without the object, as in KubeEdge. The end of a
-        pod is noted as what the watch is still to tell, for which the node waits, also when the mirror never had the
-        pod.
+        """Return a function that takes the answer to a node's write. The answer to a deletion has no object, as in
+        KubeEdge. The end of a pod is noted until the watch reports it, because the node waits for it, also when the
+        mirror never had the pod.
         """
         if call.verb != "delete":
             return answered

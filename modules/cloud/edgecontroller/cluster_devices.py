@@ -16,7 +16,7 @@ _KINDS: Final = {kind.key_name: kind for kind in (DEVICE_MODEL, DEVICE)}
 
 
 class ClusterDevices:
-    """Serves devicecontroller's watches from the mirror. Nobody else watches a cluster through cloudcore.
+    """Serves devicecontroller's watches from the mirror. No other module watches a cluster through cloudcore.
 
     Args:
         mirror: has the objects.
@@ -29,7 +29,7 @@ class ClusterDevices:
         self._reflectors = reflectors
         self._transactions = transactions
         self._noted: list[ObjectChanged] = []
-        """Committed changes of which devicecontroller is not told yet."""
+        """Committed changes that devicecontroller has not been told yet."""
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the present objects. A refusal has 404 or 403 when the API server refuses the kind, 503 when its list

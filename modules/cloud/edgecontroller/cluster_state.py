@@ -1,4 +1,4 @@
-"""What nodes have acknowledged, kept in the cluster: one NodeState for each node."""
+"""The versions that nodes have acknowledged, stored in the cluster: one NodeState for each node."""
 
 import logging
 from collections.abc import Callable
@@ -27,18 +27,18 @@ _STALE: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 
 
 class ClusterState:
-    """Reads the NodeStates at the start, and writes those that have changed.
+    """Reads the NodeStates at the start, and writes the changed ones.
 
     The working copy is the database, in memory. A write that is lost costs bytes: objects are sent again. A deletion
     that a node has not acknowledged is an object of its state that the cluster does not have any more.
 
-    A node that connects is claimed with a write, which needs the resourceVersion that was read last. So the state that
-    it is served with is the newest, and the next write of the cloudcore to which it was connected before is refused;
-    that one then ends its connection.
+    When a node connects, cloudcore claims it with a write, which needs the resourceVersion that was read last. So the
+    node is served with the newest state. The next write of the cloudcore to which the node was connected before is
+    refused, and that cloudcore ends its connection.
 
     Args:
         send: makes an API call; the answer comes in a turn of the module.
-        connections: of nodes, and what they have acknowledged. All its methods need a transaction.
+        connections: of nodes, and the versions that they have acknowledged. All its methods need a transaction.
         begin: begins a transaction, unless one has begun.
     """
 
@@ -49,12 +49,12 @@ class ClusterState:
         self._connections = connections
         self._begin = begin
         self._written_specs: dict[str, int] = {}
-        """By node, a hash of what its NodeState says, to write only what has changed."""
+        """By node, a hash of its NodeState, so that only changed ones are written."""
         self._epoch = Epoch()
         self._versions: dict[str, str] = {}
         """By node, the resourceVersion of its NodeState; only of those that are there."""
         self._busy: set[str] = set()
-        """Nodes of which a write is under way."""
+        """Nodes whose NodeState is being written."""
         self._changed: set[str] = set()
         self._owned: set[str] = set()
         """Nodes that were claimed here, and not elsewhere since: no others are written."""
@@ -67,7 +67,9 @@ class ClusterState:
         self._ask_page("", done)
 
     def claim(self, node: str, then: Callable[[], None]) -> None:
-        """Write that a node is this cloudcore's, and read what others have written. `then` is called in any case."""
+        """Write that a node belongs to this cloudcore, and read the state that others have written. `then` is called in
+        any case.
+        """
         self._begin()
         self._owned.add(node)
         if self._is_off or (node not in self._versions and self._body_of(node) is None):
@@ -211,6 +213,6 @@ def _code(result: ApiResult) -> int:
 
 
 def _hash(obj: JsonObject) -> int:
-    """Return a hash of what a NodeState says of its node, without the cloudcore."""
+    """Return a hash of the fields of a NodeState about its node, without the cloudcore."""
     spec = obj.get("spec")
     return hash(tuple(str(spec.get(name, "")) for name in _COMPARED) if isinstance(spec, dict) else ())

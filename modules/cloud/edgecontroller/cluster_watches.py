@@ -19,7 +19,7 @@ _REVIEWS: Final = "authorization.k8s.io/v1", "selfsubjectaccessreviews"
 
 class ClusterWatches:
     """Begins a node's watch when the cluster's RBAC lets the node watch, by a review in the node's name. All nodes that
-    watch a kind share one reflector, of which each gets what its watch selects.
+    watch a kind share one reflector; each gets the objects that its watch selects.
 
     Args:
         send: makes a call for a node.

@@ -14,13 +14,13 @@ from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 
 
 class DeviceObjects:
-    """Sends a node its Devices, and the models of these: a model before its first device, and the deletion of a device
-    before that of its model. An object that the node was sent before comes as an update: KubeEdge's mappers ignore an
-    insert of a device that they know.
+    """Sends a node its Devices and their DeviceModels: a model before its first device, and the deletion of a device
+    before the deletion of its model. An object that was sent before is sent as an update, because KubeEdge's mappers
+    ignore an insert of a device that they know.
 
     Args:
         lister: the objects.
-        object_syncs: what the connected nodes were sent.
+        object_syncs: the objects that connected nodes were sent.
         send: sends a message to a connected node, and records the object.
     """
 
@@ -46,16 +46,20 @@ class DeviceObjects:
             self._placements.put(event.key, event.old)
 
     def reconcile(self, node: str) -> None:
-        """Send a connected node what it lacks, and the deletions of what it does not need any more."""
+        """Send a connected node the Devices and models that it has not acknowledged, and deletions of those that it
+        does not need any more.
+        """
         self.delete_unneeded(node)
         self.send_needed(node)
 
     def send_needed(self, node: str) -> None:
-        """Send a connected node what it lacks."""
+        """Send a connected node the Devices and models that it has not acknowledged."""
         self._send_needed(node, self._placements.on_node(node))
 
     def delete_unneeded(self, node: str) -> None:
-        """Send a connected node the deletions of what it does not need any more; all objects must be known."""
+        """Send a connected node the deletions of Devices and models that it does not need any more; all objects must be
+        known.
+        """
         found = self._object_syncs.of(node).items()
         had = sorted((sync.key, uid) for uid, sync in found if is_sent_to_nodes(sync.key))
         for key, uid in had:  # in this order, devices come before models
@@ -81,7 +85,7 @@ class DeviceObjects:
                 self._send(object_message(node, Operation.DELETE, key, obj))
 
     def _forget_model(self, node: str, model: ObjectKey) -> None:
-        """Delete a model on a node of which it was the last device's."""
+        """Delete a model on a node when none of its Devices is on the node any more."""
         live = self._lister.revision_of(model)
         if live and live.uid in self._object_syncs.of(node) and not self._placements.is_needed(node, model):
             self._send(deletion_of_unknown(node, model, live.uid))
@@ -98,7 +102,7 @@ class DeviceObjects:
         return live is not None and live.uid == uid
 
     def _send_needed(self, node: str, keys: Iterable[ObjectKey]) -> None:
-        """Send the objects whose present version a node has not acknowledged."""
+        """Send a node the objects whose present version it has not acknowledged."""
         for key in keys if self._object_syncs.is_connected(node) else ():
             live = self._lister.revision_of(key)
             if live is None or not self._object_syncs.is_needed(node, live.uid, int(live.version)):

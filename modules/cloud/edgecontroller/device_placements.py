@@ -9,12 +9,12 @@ from modules.cloud.devices import DEVICE, DEVICE_MODEL
 
 
 class DevicePlacement(NamedTuple):
-    """Where a Device belongs."""
+    """The node and the model of a Device."""
 
     node: str
-    """Empty: nowhere yet."""
+    """Empty if it has no node yet."""
     model: ObjectKey | None
-    """None: it names none."""
+    """None if the Device names no model."""
 
 
 def placement_of(device: JsonObject) -> DevicePlacement:
@@ -62,7 +62,7 @@ class DevicePlacements:
         return list(dict.fromkeys(node for user in self._users.get(model, ()) if (node := self._of[user].node)))
 
     def on_node(self, node: str) -> list[ObjectKey]:
-        """Return what a node needs: the models before the Devices."""
+        """Return the objects that a node needs: the models before the Devices."""
         devices = list(self._on_node.get(node, ()))
         models = dict.fromkeys(model for key in devices if (model := self._of[key].model) is not None)
         return [*models, *devices]

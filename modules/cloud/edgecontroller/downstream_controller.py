@@ -91,8 +91,8 @@ class DownstreamController:
             self._locations.add(key, node)
 
     def watch(self, call: ApiCall, kind: Kind | None = None) -> None:
-        """Makes a node a holder of all that its watch selects, now and later. An object that the watch no longer
-        selects is still sent: the metaserver tells its client. `kind` as for `NodeWatches.add`.
+        """Makes a node a holder of the objects that its watch selects, now and later. An object that the watch no
+        longer selects is still sent: the metaserver tells its client. `kind` as for `NodeWatches.add`.
 
         Raises:
             UnknownKindError: there is no such kind.
@@ -109,8 +109,8 @@ class DownstreamController:
         self._watches.forget(node)
 
     def node_restarted(self, node: str) -> None:
-        """Resets the acknowledged versions of a node whose process has started. Those of objects that the watch has
-        still to tell are remembered: without a version such an object would count as deleted.
+        """Resets the acknowledged versions of a node whose process has started. The versions of objects that the watch
+        has not reported yet are kept: without a version such an object would count as deleted.
         """
         for uid, sync in self._object_syncs.of(node).items():
             if sync.version and self._live(sync.key, uid) is None and self._newest.is_ahead(uid, sync):
@@ -188,7 +188,7 @@ class DownstreamController:
                 self._learn(event.key, event.old)
 
     def node_connected(self, node: str) -> None:
-        """Sends a connected node all that it needs and has not acknowledged."""
+        """Sends a connected node the objects that it needs and has not acknowledged."""
         self._unacknowledged.pop(node, None)
         for sync in self._object_syncs.of(node).values():
             if sync.key.kind not in (_POD.name, _NODE.name) and not is_sent_to_nodes(sync.key):
@@ -201,7 +201,9 @@ class DownstreamController:
         self._reconcile_devices(node)
 
     def send_deletions(self, kind: str) -> None:
-        """Sends connected nodes the deletions of what they have of a kind, and was not there at its first listing."""
+        """Sends connected nodes the deletions of objects of a kind that they have and the first list of the kind
+        lacked.
+        """
         self.edge_mesh.send_lists()
         for node in self._object_syncs.nodes():
             for uid, sync in self._unacknowledged_of(node).items():
@@ -279,7 +281,9 @@ class DownstreamController:
         return self._object_syncs.is_needed(node, uid, int(live.version))
 
     def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
-        """Sends unacknowledged and wanted objects to a node, pods last, so that it need not query what they need."""
+        """Sends unacknowledged and wanted objects to a node, pods last, so that the node need not query the objects of
+        its pods.
+        """
         unacknowledged = {uid: sync for uid, sync in unacknowledged.items() if not is_sent_to_nodes(sync.key)}
         for uid, sync in unacknowledged.items():
             if self._live(sync.key, uid) is None:

@@ -1,14 +1,14 @@
-"""The duties that no node's session has, among several cloudcores.
+"""Several cloudcores share the duties that belong to no node's session.
 
 | duty | key | done by |
 |---|---|---|
 | the state of a node that was deleted is forgotten (database) | `node/NODE` | its owner, each ten minutes |
 | Leases of cloudcores that were killed are deleted | `lease/NAME` | its owner, an hour later |
 
-The others need no owner. What a node is owed, deletions too, is sent by the cloudcore to which it connects. Deletions
-are compacted by the cloudcore that gives each thousandth revision, and an epoch is counted by the first to notice it:
-both are rows of the database, under its lock. KubeEdge's ObjectSyncs are read by a cloudcore that finds no state of any
-node when it starts, before it can know of others, and taken over if there is none then, either.
+Other duties need no owner. The cloudcore to which a node connects sends the node its objects and deletions. The
+cloudcore that gives each thousandth revision compacts the deletions, and the first one to notice a new epoch counts it:
+both are rows of the database, under its lock. A cloudcore that finds no state of any node when it starts reads
+KubeEdge's ObjectSyncs, before it can know of other cloudcores, and takes them over if there is still no state then.
 """
 
 from collections.abc import Callable

@@ -28,14 +28,14 @@ _LISTS: Final = {
 class EdgeMeshServices:
     """Sends nodes of 2019 all Services and Endpoints, and the pods behind each Service: their EdgeMesh asks for none.
 
-    A node of 2019 is one that reports its status as `nodestatus`. When it reports that it is ready, for the first time
-    over a connection or after it was not, it gets three kinds of lists, as from KubeEdge's cloudcore; later each
-    change, as any object. What a list has carried counts as acknowledged when the list is, so that the node is told of
-    deletions that it has missed.
+    A node of 2019 is one that reports its status as `nodestatus`. When it becomes ready, or reports so for the first
+    time over a connection, it gets three kinds of lists, as from KubeEdge's cloudcore; later it gets each change, as
+    for any object. The objects of a list count as acknowledged when the list is, so that the node is told of deletions
+    that it has missed.
 
     Args:
         lister: the objects.
-        object_syncs: what the connected nodes were sent.
+        object_syncs: the objects that connected nodes were sent.
         locations: told which nodes hold which Services and Endpoints.
         send: sends a message without a record of its object.
         mirrors: whether the lister has all objects of a kind; if not, it will have them soon.
@@ -154,7 +154,7 @@ def _is_ready(report: JsonObject) -> bool:
 
 
 def _address_of(pod: JsonObject) -> JsonObject:
-    """Return what a proxy has to know of a pod. KubeEdge sends all of it, also to nodes that may not read the pod."""
+    """Return the fields of a pod that a proxy needs. KubeEdge sends the whole pod, to any node."""
     metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
     containers = [
         {name: each[name] for name in ("name", "ports") if name in each} for each in spec.get("containers") or []

@@ -13,11 +13,11 @@ _MOST: Final = 10_000
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _OTHER_UID: Final = "UID in precondition"
-"""What kube-apiserver says of a deletion when another object has the name (`storage.Preconditions.Check`)."""
+"""kube-apiserver's text about a deletion when another object has the name (`storage.Preconditions.Check`)."""
 
 
 class EndedPods:
-    """Uids of pods that the API server has deleted for their nodes: what a late watch tells of them is old."""
+    """Uids of pods that the API server has deleted for their nodes: a late watch may still report old states."""
 
     def __init__(self) -> None:
         self._uids: OrderedDict[str, None] = OrderedDict()

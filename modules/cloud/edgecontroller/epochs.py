@@ -6,7 +6,7 @@ from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.object_sync import Epoch
 
 _DIGITS = 19
-"""Of the least number that a 64-bit column does not hold."""
+"""Digits of the least number that a 64-bit column does not hold."""
 
 
 class Epochs:

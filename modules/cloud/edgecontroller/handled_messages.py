@@ -25,7 +25,7 @@ class HandledMessages:
         self._counts[Resource.parse(message.route.resource, Side.CLOUD).node] += 1
 
     def report(self) -> None:
-        """Report what was handled since the last call."""
+        """Report the number of messages that were handled since the last call."""
         if self._counts:
             handled, self._counts = dict(self._counts), Counter()
             self._module.send(ModuleName.CLOUDHUB, self._module.message(HANDLED_RESOURCE, HANDLED, handled))

@@ -13,7 +13,7 @@ from modules.cloud.edgecontroller.device_placements import placement_of
 from modules.cloud.edgecontroller.mirror import Mirror, compact
 
 _SECONDS: Final = 2.0
-"""For which a Device waits; with KubeEdge it is ten, in which no other device is sent."""
+"""Seconds for which a Device waits; in KubeEdge ten, and no other device is sent meanwhile."""
 _MOST: Final = 1000
 """Devices that wait; the others are sent without their models."""
 

@@ -20,7 +20,7 @@ class LocationCache:
         self._keys: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         """The objects by node."""
         self._references = ReferenceIndex()
-        """Of all pods."""
+        """References of all pods."""
 
     def add_or_update_pod(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
         """Records that a pod's node needs the pod's references, and returns them."""
@@ -31,7 +31,7 @@ class LocationCache:
         return references
 
     def remove_pod(self, key: ObjectKey) -> None:
-        """Removes a pod; its node stays with what it referred to."""
+        """Removes a pod; its node stays a holder of the objects to which the pod referred."""
         self._references.remove(key)
 
     def add_references(self, pod: ObjectKey, node: str) -> None:

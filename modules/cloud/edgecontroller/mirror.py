@@ -38,10 +38,10 @@ class Mirror:
         self._objects: defaultdict[str, dict[ObjectKey, _Mirrored]] = defaultdict(dict)
         """By kind."""
         self._decoded: dict[ObjectKey, JsonObject] = {}
-        """Those that were used last."""
+        """The decoded objects that were used last."""
         self._events: list[ObjectEvent] = []
         self._since: list[tuple[ObjectEvent, _Mirrored | None]] = []
-        """The changes since the savepoint, in order, and what was there before."""
+        """The changes since the savepoint, in order, each with the earlier object."""
         self._saved_version = self._version
 
     @property
@@ -76,8 +76,8 @@ class Mirror:
         return mirrored.body if mirrored is not None and mirrored.version == version else None
 
     def observe(self, kind: Kind, observed: ObservedObject) -> None:
-        """Take over an object that exists. An equal state is no change; what cannot be read is dropped, with a line in
-        the log.
+        """Take over an object that exists. An equal state is no change. An object that cannot be read is dropped, with
+        a line in the log.
         """
         read = compact(kind, observed.body)
         if read is None:
@@ -160,7 +160,7 @@ class Mirror:
 
 
 def compact(kind: Kind, body: bytes) -> tuple[JsonObject, bytes] | None:
-    """Return an object without its `managedFields`, decoded and as JSON; None for what is no object."""
+    """Return an object without its `managedFields`, decoded and as JSON; None if it is not an object."""
     try:
         if _MANAGED in body:
             body = _without_managed_fields(body)

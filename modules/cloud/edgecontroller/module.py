@@ -116,7 +116,7 @@ class EdgeController(Module):
             self.clock, self._api, access_control, self._downstream, sender, self._handled, self._handle
         )
         self._waiting: deque[Callable[[], None]] = deque()
-        """What came before the objects were loaded, and after that before it was done."""
+        """Work that came before the objects were loaded, or while earlier such work still waited."""
         self._ends_turn = False
         """Whether the end of the present turn is in the inbox."""
 
@@ -306,7 +306,7 @@ class EdgeController(Module):
             self.announce_not_ready("the objects of the cluster are not listed yet")
 
     def _loaded(self) -> None:
-        """Takes up the nodes that are connected, and what has come meanwhile."""
+        """Begins to serve the connected nodes, and handles the messages that have come meanwhile."""
         if self.slot.readiness.state is State.NOT_READY:
             self.announce_ready()
         self._transactions.begin()
@@ -332,7 +332,7 @@ class EdgeController(Module):
             self.call_soon(self._do_waiting)
 
     def _end_turn_soon(self) -> None:
-        """Ends the turn after what is in the inbox: continuations are in no batch of messages."""
+        """Ends the turn after the messages in the inbox, because continuations are in no batch of messages."""
         if not self._ends_turn:
             self._ends_turn = True
             self.call_soon(self._end_turn)

@@ -1,4 +1,4 @@
-"""What the API server has answered, and its watches have not told yet."""
+"""The versions that the API server has answered with and its watches have not reported yet."""
 
 from collections import OrderedDict
 from typing import Final

@@ -53,15 +53,15 @@ class NodeConnections:
         self._registered_before: set[str] = set()
         """Nodes that have registered while they were being claimed."""
         self.epochs = Epochs(database, self.close_all)
-        """Of the API server's versions."""
+        """The epochs of the API server's versions."""
         self._suspects: set[str] | None = None
         """Nodes that had state and no Node object at the last collection; None before the objects are known."""
         self._ended: dict[str, str] = {}
         """By node, a connection whose end was handled before its beginning."""
 
     def restore(self) -> list[str]:
-        """Claims again the nodes whose claims were rolled back, and returns the connected nodes, of which each must be
-        restored before any message about it is handled; for the start of the module.
+        """Claims again the nodes whose claims were rolled back, and returns the connected nodes. Each node must be
+        restored before a message about it is handled. For the start of the module.
         """
         for node in sorted(self._database.unclaimed & self._database.connected.keys()):
             self._claim(node, self._database.connected[node])
@@ -81,7 +81,7 @@ class NodeConnections:
         return bool(self._database.node_states())
 
     def take_over(self, found: Imported) -> None:
-        """Takes over what nodes have acknowledged to KubeEdge's cloudcore."""
+        """Takes over the versions that nodes have acknowledged to KubeEdge's cloudcore."""
         for node, syncs in found.items():
             for uid, sync in syncs.items():
                 self._database.put_object_sync(node, uid, sync)
@@ -202,10 +202,10 @@ class NodeConnections:
             self._database.forget_node(node)
 
     def collect(self) -> None:
-        """Deletes the state of nodes whose Node is gone, as one that was deleted while no cloudcore ran.
+        """Deletes the state of nodes whose Node object is gone, such as one that was deleted while no cloudcore ran.
 
-        Each time, it deletes that of Nodes that were missing the last time already: what this cloudcore knows of the
-        cluster may be behind what another one knows. Of several cloudcores, one does it for a node.
+        It deletes a state only if the Node was missing the last time already, because this cloudcore's mirror may be
+        behind that of another one. Of several cloudcores, one does it for a node.
         """
         if self._suspects is None:
             return

@@ -17,7 +17,7 @@ PLURAL: Final = "nodestates"
 KIND: Final = "NodeState"
 NAMESPACE: Final = "kubeedge"
 MAX_BYTES: Final = 900_000
-"""Of the packed objects; etcd takes objects of up to 1.5 MB, and the API server's own limit is near."""
+"""Largest size of the packed objects; etcd takes objects of up to 1.5 MB, and the API server's own limit is near."""
 _MAX_UNPACKED: Final = 16 * 1024 * 1024
 _TOO_LARGE: Final = 1 << 63
 _Row = tuple[str, str, str, str, int]
@@ -36,7 +36,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class StoredState(msgspec.Struct, frozen=True):
-    """What is read from a NodeState."""
+    """The content of a NodeState."""
 
     cloudcore: str
     state: NodeState
@@ -57,7 +57,9 @@ def object_of(node: str, state: NodeState, syncs: dict[str, ObjectSync], cloudco
 
 
 def read(obj: JsonObject) -> StoredState | None:
-    """Return what a NodeState says; None for one that cannot be read, as it is only a record of what was sent."""
+    """Return the content of a NodeState; None if it cannot be read, which does no harm: it is only a record of sent
+    objects.
+    """
     try:
         spec = convert(obj.get("spec"), Spec)
         return StoredState(spec.cloudcore, NodeState(spec.node_uid, spec.epoch), _unpacked(spec.objects))

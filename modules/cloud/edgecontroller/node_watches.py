@@ -14,8 +14,8 @@ from modules.cloud.client.calls import MOST_WATCHES, ApiCall
 from modules.cloud.devices import KEY_NAMES as DEVICES
 
 SENT_BY_WATCH: Final = ("Service", "Endpoints", "EndpointSlice")
-"""Kinds that a node gets only when it watches them, and so it is with a cluster's other kinds. It gets its pods, its
-Node, CSIDrivers, devices, and what its pods refer to in any case.
+"""Kinds that a node gets only when it watches them, and so it is with a cluster's other kinds. Without a watch it gets
+its pods, its Node, CSIDrivers, devices, and the objects to which its pods refer.
 """
 
 
@@ -25,12 +25,12 @@ def is_sent_by_watch(kind: str) -> bool:
 
 
 def is_other(kind: str) -> bool:
-    """Return whether a kind is another than those that edgecontroller knows from the start, and no device."""
+    """Return whether a kind is neither a device nor one of the kinds that edgecontroller knows from the start."""
     return "." in kind and kind not in DEVICES
 
 
 class NodeWatch(msgspec.Struct, frozen=True):
-    """What a watch selects."""
+    """The kind, namespace and selector of a watch."""
 
     of: Kind
     namespace: str
@@ -49,7 +49,7 @@ class NodeWatch(msgspec.Struct, frozen=True):
 
 
 def _watch_of(kind: Kind, call: ApiCall) -> NodeWatch:
-    """Return what a watch selects.
+    """Return the watch of a call.
 
     Raises:
         BadRequestError: a selector cannot be read.
@@ -68,7 +68,7 @@ class NodeWatches:
     def __init__(self) -> None:
         self._kinds = ServedKinds({})
         self._of: dict[str, dict[tuple[str, str, str, str], NodeWatch]] = {}
-        """By node, and by what says whether two watches are equal."""
+        """Watches by node, and by the fields that make two watches equal."""
 
     def add(self, call: ApiCall, kind: Kind | None = None) -> NodeWatch | None:
         """Add a node's watch, and return it; None for a kind that is sent to nodes without a watch.
@@ -100,8 +100,8 @@ class NodeWatches:
         return list(self._of.get(node, {}).values())
 
     def may_have(self, node: str, key: ObjectKey) -> bool:
-        """Return whether a node watches the kind of an object, there; the selector does not matter, as the metaserver
-        has to be told of what it does not select any more.
+        """Return whether a node watches the kind of an object in its namespace. The selector does not matter, because
+        the metaserver must also be told of objects that its watch does not select any more.
         """
         return any(one.kind == key.kind and one.namespace in ("", key.namespace) for one in self.of(node))
 
@@ -110,7 +110,7 @@ class NodeWatches:
         self._of.pop(node, None)
 
     def nodes_that_watch(self, kind: str, obj: JsonObject) -> list[str]:
-        """Return the nodes of which a watch selects an object."""
+        """Return the nodes with a watch that selects an object."""
         if not is_sent_by_watch(kind):
             return []
         return [

@@ -68,8 +68,8 @@ def admitted(
 
 
 def _check_uid(kind: Kind, call: ApiCall, live: JsonObject) -> None:
-    """Check the uid that a write names, before the admission as kube-apiserver does: a node may report a pod of which
-    another node has the successor.
+    """Check the uid that a write names, before the admission as kube-apiserver does: a node may report a pod that was
+    replaced by a pod with the same name on another node.
 
     Raises:
         ConflictError, InvalidError: it is not the object's.

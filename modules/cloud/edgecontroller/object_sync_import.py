@@ -20,7 +20,7 @@ _MAX_PAGES: Final = 1000
 _ATTEMPTS: Final = 3
 _DIGITS: Final = 19
 _KINDS: Final = ("Node", "Pod", "ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment")
-"""Those that KubeEdge's cloudcore sends, of the kinds that this one sends."""
+"""The kinds that both KubeEdge's cloudcore and this one send."""
 _DEVICES: Final = {(kind.api_group, kind.name): kind for kind in (DEVICE_MODEL, DEVICE)}
 """The same, custom kinds. They count as sent and not as acknowledged: KubeEdge's edge acknowledges a device also when
 it tells neither its devicetwin nor a mapper of it.
@@ -37,7 +37,7 @@ class ObjectSyncImport:
     Args:
         call: makes an API call.
         find: returns an object of the cluster by its key.
-        done: takes what nodes have acknowledged; called once.
+        done: takes the versions that nodes have acknowledged; called once.
     """
 
     def __init__(

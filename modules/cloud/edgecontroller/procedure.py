@@ -22,7 +22,8 @@ class Procedure(Generic[T]):
     Args:
         steps: the procedure.
         perform: makes a call.
-        finished: called with the result. What the steps or this raise is raised to who called `start`, or to `later`.
+        finished: called with the result. Exceptions of the steps or of this function go to the caller of `start`, or to
+            `later`.
         later: called with the rest of the procedure when an answer comes after `perform` has returned.
     """
 

@@ -34,7 +34,7 @@ _FOR_WATCHES: Final = frozenset(SENT_BY_WATCH)
 _LATER: Final = _FOR_WATCHES | KEY_NAMES
 """Kinds without which nodes are served: those, and devices, which many clusters do not have."""
 _MOST_OTHERS: Final = 12
-"""Other kinds that are mirrored for the watches of nodes; each takes a connection, of which a client has 32."""
+"""Other kinds that are mirrored for the watches of nodes; each takes one of a client's 32 connections."""
 _WATCH_SECONDS: Final = 2.0
 """Seconds in which the watch of pods tells a deletion that the API server has answered, unless something is wrong."""
 _POD: Final = "Pod"
@@ -42,14 +42,14 @@ _ASSIGNED: Final = "spec.nodeName!="
 
 
 class Reflectors:
-    """One reflector for each mirrored kind, and what follows from their news.
+    """One reflector for each mirrored kind, and the handling of the changes that they report.
 
     Args:
         mirror: of the objects; empty.
         module: edgecontroller.
         transactions: of edgecontroller.
         end_turn: ends the turn soon: news of the API server come outside the batches of messages.
-        downstream: sends nodes their objects; told what the mirror knows beyond the objects.
+        downstream: sends nodes their objects; told of deletions and restarts of watches.
         connections: have the epochs.
         all_listed: called when all objects are there; again when they were listed again after a restore of etcd.
     """
@@ -75,13 +75,13 @@ class Reflectors:
         self._ended_pods = EndedPods()
         self._held = HeldDevices(mirror, module, self._observe_device)
         self._missing = set(MIRRORED)
-        """Kinds of which no list is complete yet, and without which no node is served."""
+        """Kinds whose first list is not complete yet. No node is served without them."""
         self._later: dict[str, bool] = {}
         """The kinds of `_LATER` that are mirrored, and whether their lists are complete."""
         self._refused: dict[str, int] = {}
         """The kinds that the API server refuses, with its status."""
         self._ever_listed: set[str] = set()
-        """Those of them that were listed once: from then on the reflector tells what is deleted."""
+        """Those of them that were listed once: from then on the reflector reports deletions."""
 
     @property
     def are_complete(self) -> bool:
@@ -116,8 +116,8 @@ class Reflectors:
         return self._refused.get(kind, 0)
 
     def note_deletion(self, key: ObjectKey, uid: str, node: str) -> None:
-        """Take over that the API server has deleted a pod for its node. If the mirror has the pod, its watch is given
-        time to tell it first, with what else has happened to the pod.
+        """Take the deletion of a pod by the API server for its node. If the mirror has the pod, its watch is given time
+        to report the deletion first, after other changes of the pod.
         """
         if self._mirrors_pod(key, uid):
             self._module.after(_WATCH_SECONDS, partial(self._note_late, key, uid, node))
@@ -191,7 +191,9 @@ class Reflectors:
         self._end_turn()
 
     def _log_refusal(self, kind: Kind, refused: Refused) -> None:
-        """Log that a kind is refused; once that there are no devices, of which the API server is asked for ever."""
+        """Log that the API server refuses a kind. That it has no devices is logged once, because cloudcore asks for
+        them for ever.
+        """
         is_new = self._refused.get(kind.key_name) != refused.status
         if kind.key_name not in KEY_NAMES and (is_new or not kind.is_custom):
             _log.warning("cannot watch %s: %d: %s", kind.plural, refused.status, refused.message)

@@ -16,10 +16,10 @@ _PAUSE = 1.0
 
 
 class Resending:
-    """Goes through all connected nodes, in turns that other messages come between.
+    """Goes through all connected nodes, in steps between which other messages are handled.
 
-    It pauses while the inboxes of edgecontroller or cloudhub are long: what was sent, or its acknowledgement, is still
-    on its way in one of them, and to repeat it would make them longer.
+    It pauses while the inboxes of edgecontroller or cloudhub are long: sent objects or their acknowledgements still
+    wait in one of them, and sending the objects again would make the inboxes longer.
 
     Args:
         module: edgecontroller.

@@ -22,7 +22,7 @@ _UNKNOWN = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_
 
 
 class PodStatusRequest(msgspec.Struct):
-    """What an edge of 2019 sends of one pod (docs/protocol.md, "Named contents")."""
+    """The status of one pod as an edge of 2019 sends it (docs/protocol.md, "Named contents")."""
 
     name: str = msgspec.field(default="", name="Name")
     uid: str = msgspec.field(default="", name="UID")

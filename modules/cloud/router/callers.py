@@ -1,5 +1,5 @@
-"""Who may call nodes over HTTP: the callers' credentials are those of the Kubernetes API. And other cloudcores, which
-have checked their callers.
+"""Authenticates the callers of nodes over HTTP, by the credentials of the Kubernetes API. Other cloudcores, which have
+checked their callers, may call, too.
 """
 
 from collections.abc import Callable
@@ -30,8 +30,8 @@ class Callers(Protocol):
 
 
 def is_cloudcore(request: Request) -> bool:
-    """Return whether a cloudcore of the same authority passes a request on: whoever has the authority's key may be any
-    node, too.
+    """Return whether a cloudcore with a certificate of the same authority passes a request on. It is trusted: the
+    holder of the authority's key could impersonate any node anyway.
     """
     user = user_of_certificate(request.certificate)
     return user is not None and user.groups == (CLOUDCORES_ORGANIZATION,)
@@ -41,7 +41,7 @@ class LoopbackCallers:
     """Programs of this machine, as at `--insecure-port`; no web pages (`Callers`)."""
 
     def check(self, request: Request, _api: CallApi) -> None:
-        """Refuse what a browser sends for a page."""
+        """Refuse requests that a browser sends for a web page."""
         if not is_local(request.header("host")):
             raise ApiStatusError(403, "this port is served under the names localhost and 127.0.0.1 only")
         if is_sent_by_page(request):

@@ -47,7 +47,7 @@ class ClusterRuleWatch:
         self._client: KubeClient | None = None
         self._refused: set[str] = set()
         self._loaded: set[str] = set()
-        """The kinds of which all objects are known."""
+        """The kinds whose objects are all known."""
 
     def start(self) -> None:
         """Begin."""

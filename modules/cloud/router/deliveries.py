@@ -21,7 +21,7 @@ class Deliveries:
     Args:
         module: the router.
         table: has the Rules.
-        status: counts what was delivered.
+        status: counts delivered messages.
         subscriptions: of nodes.
     """
 

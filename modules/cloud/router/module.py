@@ -63,7 +63,7 @@ class CloudRouter(Module):
 
     It watches Rules at the API server, and makes API calls through edgecontroller; messages for nodes go through
     cloudhub. A node is told its subscriptions at each connection, because it may have missed a change. A request is
-    never sent twice: a caller is told what is known, and may repeat it.
+    never sent twice: its caller gets the known outcome, and may repeat it.
 
     Args:
         refusals: counts refused messages of nodes.
@@ -126,7 +126,7 @@ class CloudRouter(Module):
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
     def on_connected(self, message: Message) -> None:
-        """Tells a node what it has to subscribe to."""
+        """Tells a node its subscriptions."""
         self._subscriptions.connect(message.route.resource.removeprefix("node/"))
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
@@ -194,7 +194,7 @@ class CloudRouter(Module):
         return self._table.rule(key), self._table.fault(key)
 
     def _begin(self) -> None:
-        """Takes up the nodes that are connected, and what they have sent, once all Rules are known."""
+        """Begins to serve the connected nodes, and delivers their earlier messages, once all Rules are known."""
         self._is_loaded = True
         self._subscriptions.begin()
         early, self._early, self._early_bytes = self._early, [], 0
@@ -224,7 +224,9 @@ class CloudRouter(Module):
         self.request(ModuleName.EDGECONTROLLER, self.message(CLOUDCORES_RESOURCE, CLOUDCORES), _SECONDS, answered)
 
     def _publish(self, call: RestCall, route: RuleRoute) -> RestAnswer:
-        """Sends a message to the node's broker, and returns what the caller gets; nobody waits for the broker."""
+        """Sends a message to the node's broker, and returns the caller's answer; the answer does not wait for the
+        broker.
+        """
         parts = len(route.pattern.parts) if route.pattern is not None else 0
         topic = route.topic + call.path.rest(parts)
         try:

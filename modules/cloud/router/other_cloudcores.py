@@ -88,9 +88,9 @@ class PassedCalls:
 
         Args:
             call: the request.
-            holder: the identity of the cloudcore that has the node; "" if none that is alive.
+            holder: the identity of the cloudcore that has the node; "" if no live one has it.
             seconds: in which the caller gets an answer.
-            answered: called with the other cloudcore's answer, or with what is known without one.
+            answered: called with the other cloudcore's answer, or with an error of this one.
         """
         if not holder:
             hint = "try again later"
@@ -105,7 +105,7 @@ class PassedCalls:
         answered(told(HTTPStatus.SERVICE_UNAVAILABLE, text))
 
     def _pass_on(self, call: RestCall, holder: str, seconds: float, answered: Callable[[RestAnswer], None]) -> str:
-        """Pass a request on and return ""; or return what the caller can do."""
+        """Pass a request on and return ""; or return advice for the caller."""
         if self._others is None:
             return "call that one (with --tls and one authority, cloudcores pass calls on)"
         router = self._others.router_of(holder)
@@ -124,7 +124,7 @@ def passed_on_call(call: RestCall, host: str, port: int, seconds: float) -> Http
 
 
 def answer_of(outcome: Outcome, holder: str) -> RestAnswer:
-    """Return what a caller gets."""
+    """Return the caller's answer."""
     if isinstance(outcome, HttpReply):
         return RestAnswer(outcome.status, outcome.body, outcome.headers)
     where = f"the node is connected to cloudcore {holder}"

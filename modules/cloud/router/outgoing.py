@@ -21,7 +21,7 @@ MOST_WAITING: Final = 1000
 MOST_WAITING_BYTES: Final = 4 * 1024 * 1024
 """Bounds of the messages of one Rule that wait."""
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Of the messages of all Rules that wait."""
+"""Most bytes of waiting messages of all Rules."""
 RETRIES: Final = (1.0, 2.0, 4.0)
 """Seconds before each further attempt."""
 _IDEMPOTENT: Final = ("GET", "HEAD", "OPTIONS", "PUT", "DELETE")
@@ -60,7 +60,7 @@ class OutgoingCalls:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._calls = BoundedCalls(module, PARALLEL, 1_000_000)
-        """Of each Rule one waits at most."""
+        """At most one call of each Rule waits."""
         self._lines: dict[ObjectKey, _Line] = {}
         self._size = 0
 

@@ -22,7 +22,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
     type: str
     """rest, eventbus or servicebus."""
     port: int
-    """Of a servicebus; 0 for none or a wrong one."""
+    """Port of a servicebus; 0 for none or an invalid one."""
 
 
 class RuleRecord(msgspec.Struct, frozen=True):
@@ -47,14 +47,14 @@ class RuleFault(msgspec.Struct, frozen=True):
 
 
 class ServicePath(msgspec.Struct, frozen=True):
-    """Where requests go to at a node: an HTTP server of an application."""
+    """The port and path of an application's HTTP server on a node, which gets requests."""
 
     port: int
     path: str
 
 
 class TargetUrl(msgspec.Struct, frozen=True):
-    """Where messages of nodes go to: a server that the cloud calls."""
+    """The URL of a server that the cloud calls with messages of nodes."""
 
     scheme: str
     host: str
@@ -64,14 +64,14 @@ class TargetUrl(msgspec.Struct, frozen=True):
 
 
 class RuleRoute(msgspec.Struct, frozen=True):
-    """What a valid Rule does."""
+    """The route of a valid Rule."""
 
     rule: RuleRecord
     pattern: PathPattern | None = None
-    """Of callers; None for messages of a node."""
+    """Pattern of callers' paths; None for messages of a node."""
     node: str = ""
     resource: str = ""
-    """What messages of the node have as resource: a topic filter with the namespace before it, or a URL."""
+    """The resource of the node's messages: a topic filter with the namespace before it, or a URL."""
     is_url: bool = False
     """Whether the resource is a URL, for which applications ask servicebus."""
     topic: str = ""
@@ -84,7 +84,7 @@ Endpoints = Mapping[ObjectKey, EndpointRecord]
 
 
 def endpoint_record(obj: JsonObject) -> EndpointRecord:
-    """Return what is remembered of a RuleEndpoint; a member of an unexpected type counts as absent."""
+    """Return the record of a RuleEndpoint; a field of an unexpected type counts as absent."""
     spec = _object(obj.get("spec"))
     return EndpointRecord(
         _text(spec.get("ruleEndpointType")), _port(_texts(spec.get("properties")).get("service_port"))

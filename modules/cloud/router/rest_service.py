@@ -23,7 +23,7 @@ METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 MOST_BODY: Final = 8 * 1024 * 1024
 """Bytes of a request: as base64 it fits into a node's largest message, 16 MiB (KubeEdge takes 12 MiB)."""
 _IDLE_SECONDS: Final = 60.0
-"""For which a connection is kept without a request."""
+"""Seconds for which a connection is kept without a request."""
 _SECONDS: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?", re.ASCII)
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _CREDENTIALS: Final = "authorization"
@@ -40,7 +40,7 @@ class RestCall(msgspec.Struct, frozen=True):
     """Without the caller's credentials, which are no business of an application on a node."""
     body: bytes
     seconds: float | None = None
-    """In which another cloudcore, that has passed the request on, wants an answer; None for a caller's own request."""
+    """Seconds in which a cloudcore that has passed the request on wants an answer; None for a caller's own request."""
 
 
 class RestAnswer(msgspec.Struct, frozen=True):
@@ -95,12 +95,12 @@ class RestService:
 
 
 def _seconds(text: str) -> float:
-    """Return a number of seconds; 0 for what is none."""
+    """Return a number of seconds; 0 if the text is no such number."""
     return float(text) if _SECONDS.fullmatch(text) else 0.0
 
 
 def response_of(answer: RestAnswer) -> Response:
-    """Return an answer as the server sends it; what a node says is not trusted to be valid."""
+    """Return an answer as the server sends it. A node's headers are not trusted to be valid."""
     headers = passed_on(answer.headers)
     content_type = next((value for name, value in headers if name.lower() == "content-type"), "")
     others = tuple((name, value) for name, value in headers if name.lower() != "content-type")
@@ -127,7 +127,7 @@ class RestListener:
 
     @property
     def url(self) -> str:
-        """Where it listens, when started."""
+        """The URL at which it listens, when started."""
         host = f"[{self._address}]" if ":" in self._address else self._address
         return f"{'https' if self._context else 'http'}://{host}:{self.port}"
 

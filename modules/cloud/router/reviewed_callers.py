@@ -15,7 +15,7 @@ from modules.cloud.router.callers import CallApi
 from modules.cloud.rules import RULE
 
 REMEMBERED_SECONDS: Final = 10.0
-"""For which a decision counts (a kubelet's webhook: two minutes for tokens)."""
+"""Seconds for which a decision counts (a kubelet's webhook: two minutes for tokens)."""
 _MOST: Final = 1000
 """Decisions that are remembered."""
 _LONGEST: Final = 16 * 1024
@@ -66,7 +66,7 @@ class ReviewedCallers:
 
 
 def _refusal(token: str, namespace: str, verb: str, api: CallApi) -> _Refusal:
-    """Return why a request is refused, or None. Raise ApiStatusError when nobody says."""
+    """Return why a request is refused, or None. Raise ApiStatusError when the API server does not answer."""
     status = _status(api(_create("authentication.k8s.io/v1", "TokenReview", {"token": token})))
     user = status.get("user")
     if status.get("authenticated") is not True or not isinstance(user, dict):

@@ -29,7 +29,7 @@ _ANY: Final = ""
 
 
 class RuleChange(NamedTuple):
-    """What a change of an object has changed of a Rule."""
+    """The change of a Rule's route after a change of an object."""
 
     key: ObjectKey
     old: RuleRoute | None

@@ -1,4 +1,4 @@
-"""Writes the statuses of Rules: what has happened since the last write at once, and seldom."""
+"""Writes the statuses of Rules: rarely, and all deliveries since the last write together."""
 
 import logging
 from collections import deque
@@ -41,7 +41,7 @@ Known = Callable[[ObjectKey], tuple[RuleRecord | None, RuleFault | None]]
 
 
 class _Pending:
-    """What a Rule's status does not say yet."""
+    """The deliveries and errors that a Rule's status does not count yet."""
 
     def __init__(self) -> None:
         self.successes = self.failures = 0

@@ -1,4 +1,4 @@
-"""What nodes subscribe to for Rules: topics of their brokers, and URLs of their servicebus."""
+"""The subscriptions of nodes for Rules: topics of their brokers, and URLs of their servicebus."""
 
 from collections import defaultdict
 from typing import Final
@@ -18,8 +18,8 @@ _FIXED: Final = ("$hw/events/upload/#", "SYS/dis/upload_records", "+/user/#")
 
 
 class NodeSubscriptions:
-    """Tells each connected node what it has to subscribe to: all at each connection, as it may have missed a change,
-    and later what changes.
+    """Tells each connected node its subscriptions: all of them at each connection, because it may have missed a change,
+    and later the changes.
 
     Args:
         module: the router.

@@ -1,4 +1,4 @@
-"""What nodes send up, and the calls of servers that follow. Pure."""
+"""Messages of nodes to the cloud, and the calls of servers that they cause. Pure."""
 
 from typing import Any, Final
 from urllib.parse import quote
@@ -24,7 +24,7 @@ class UploadError(BeehiveError):
 
 
 class ApplicationRequest(msgspec.Struct, frozen=True):
-    """What an application has posted to its node's servicebus."""
+    """A request that an application has posted to its node's servicebus."""
 
     method: str = ""
     payload: Any = None

@@ -2,5 +2,5 @@
 
 `module` is the actor. The decisions are pure functions of a device and a message: `twins` (one property), `changes`
 (one device). `membership` knows which devices belong to the node; `slots` keeps them in memory and commits their
-changes; `uplink` sends the cloud what it has not confirmed yet.
+changes; `uplink` sends the cloud the values that it has not confirmed yet.
 """

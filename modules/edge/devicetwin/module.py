@@ -65,9 +65,9 @@ class DeviceTwin(Module):
     """Keeps the devices of the node.
 
     It changes a device in memory, lets metamanager commit it, and then answers, publishes and tells the cloud (`slots`,
-    `uplink`). The stored Device objects determine which devices exist and what their desired values are, whoever sent
-    the objects (`membership`). No message of a device, an application or the cloud can end the module: an unreadable
-    one is refused with a reason.
+    `uplink`). The stored Device objects determine which devices exist and their desired values, no matter which cloud
+    sent the objects (`membership`). No message of a device, an application or the cloud can end the module: an
+    unreadable one is refused with a reason.
 
     Args:
         settings: of devicetwin.

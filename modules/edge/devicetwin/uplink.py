@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
     """Whether a repetition is useless."""
     reason: str = ""
     later: Times | None = None
-    """Of values that the cloud has: those of the message count with times after them."""
+    """Times of the values that the cloud has: the message's values count with later times."""
 
 
 class Flight(NamedTuple):
@@ -100,7 +100,7 @@ class Uplink:
         return len(self._due) + len(self._flights)
 
     def connected(self) -> None:
-        """Request the list of the node's devices, and send what is due."""
+        """Request the list of the node's devices, and send the values that are due."""
         self._drop_flights()
         self._connected = True
         clock = self._module.clock
@@ -232,7 +232,7 @@ def verdict_of(answer: Message) -> Verdict:
 
 
 def _later(twins: Any) -> Times:
-    """Return the times in an answer; what is no time is left out."""
+    """Return the times in an answer, without invalid ones."""
     made: dict[str, dict[str, int]] = {}
     for name, twin in twins.items() if isinstance(twins, dict) else ():
         sides = {side: _time(twin.get(side)) for side in ("actual", "expected")} if isinstance(twin, dict) else {}

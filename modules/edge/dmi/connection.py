@@ -29,13 +29,13 @@ class Outcome(NamedTuple):
     code: str = ""
     """gRPC's name of the failure; empty for a success."""
     text: str = ""
-    """The reason, in the mapper's words."""
+    """The reason that the mapper gave."""
     is_new: bool = False
     """Whether the socket was made anew since the last call, which means that the mapper was restarted."""
 
     @property
     def is_away(self) -> bool:
-        """Whether nobody answers on the socket."""
+        """Whether no mapper answers on the socket."""
         return self.code in _AWAY
 
 

@@ -35,7 +35,7 @@ class DmiSettings(msgspec.Struct, frozen=True):
     """Settings of dmi."""
 
     socket: Path
-    """Where mappers register."""
+    """The socket at which mappers register."""
     group: str = ""
     """The group that may connect, a name or a number; empty for edgecore's."""
     report_rate: float = 200.0
@@ -52,8 +52,8 @@ class DmiSettings(msgspec.Struct, frozen=True):
 class Dmi(Module):
     """Connects mappers with the node: KubeEdge's DMI server and client.
 
-    A registered mapper has a row in the node's store, so that it is called after a restart of edgecore too. The stored
-    Device and DeviceModel objects determine what it gets, whoever sent them. Without a mapper no object is read. A
+    A registered mapper has a row in the node's store, so that it is called after a restart of edgecore too. It gets the
+    stored Device and DeviceModel objects, no matter which cloud sent them. Without a mapper no object is read. A
     mapper's report goes to devicetwin like an application's report by MQTT, and is answered when it is stored. No
     message of a mapper can end the module.
 

@@ -26,7 +26,7 @@ Ask = Callable[[Any], "pykka.Future[Any]"]
 
 
 class DmiSocketError(Exception):
-    """The server cannot listen on its socket; the text says what to do."""
+    """The server cannot listen on its socket; the text has advice."""
 
 
 class DmiServer:
@@ -69,8 +69,8 @@ class DmiServer:
         return GrpcServer(self._ask)
 
     def _bind(self) -> socket.socket:
-        """Return a listening socket. Bind under another name, and rename the socket once its mode and group are set:
-        nobody else can open it before, and the umask, which all threads share, does not change.
+        """Return a listening socket. Bind under another name, and rename the socket once its mode and group are set: no
+        other program can open it before, and the umask, which all threads share, does not change.
         """
         making = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)

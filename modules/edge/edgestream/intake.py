@@ -11,7 +11,7 @@ MOST_BYTES: Final = 256 * 1024
 """Bytes that may wait; a single larger frame may be alone. Further frames wait in the network."""
 
 _OVERHEAD: Final = 64
-"""What a frame counts beside its data, so that empty ones are bounded too."""
+"""Bytes that a frame counts in addition to its data, so that empty frames are bounded too."""
 
 
 class Intake:

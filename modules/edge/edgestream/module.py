@@ -47,7 +47,7 @@ class StreamsRunner(Actor):
 class EdgeStream(Module):
     """Dials the cloud, and dials again when the tunnel ends.
 
-    It takes no messages: what comes through the tunnel goes to the node's own server.
+    It takes no messages: requests from the tunnel go to the node's own server.
 
     Args:
         make_link: makes a link for each attempt.
@@ -90,7 +90,7 @@ class EdgeStream(Module):
 
     @handles()
     def ignore(self, message: Message) -> None:
-        """Ignore messages: nobody sends any to this module."""
+        """Ignore messages: no module sends any to this one."""
         _log.debug("not for edgestream: %s %s", message.route.operation, message.route.resource[:200])
 
     def _dial(self) -> None:

@@ -1,7 +1,7 @@
-"""What the cloud may ask of this node, and the request that is made of it. Pure.
+"""The requests that the cloud may make to this node, and their form for the node's own server. Pure.
 
-KubeEdge's edge makes any request that it is told to, of any host. Here each kind of stream has its paths, and all of
-them go to the node's own server: nobody who speaks for the cloud reaches another address or another path by the tunnel.
+KubeEdge's edge makes any request to any host that the cloud names. Here each kind of stream has its own paths, and all
+of them go to the node's own server: through the tunnel, the cloud reaches no other address and no other path.
 """
 
 import re
@@ -58,8 +58,8 @@ def plain_headers() -> list[tuple[str, str]]:
 
 
 def refusal(kind: FrameType, status: str, why: str) -> bytes:
-    """Return what the caller reads of a stream that cannot begin: a response where an upgrade is expected, else the
-    text, as KubeEdge's edge passes on the text of an error.
+    """Return the refusal of a stream that cannot begin: a response where the caller expects an upgrade, else the text,
+    as KubeEdge's edge passes on the text of an error.
     """
     body = f"{why}\n".encode()
     if not has_upgrade(kind):

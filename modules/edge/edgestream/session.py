@@ -31,7 +31,7 @@ from modules.streams.frames import CONNECTS, MAX_DATA, Frame, FrameError, FrameT
 _log = logging.getLogger(__name__)
 
 MOST_STREAMS: Final = 24
-"""Streams at one time. The node's server has 32, of which some are left for the node's owner."""
+"""Streams at one time. The node's server has 32; the others are left for the node's owner."""
 
 _TOO_LONG: Final = -1
 """Type of a frame that was too long, which no frame on the wire can have."""
@@ -60,7 +60,7 @@ class TunnelSession:
         self._intake = Intake()
         self._streams: dict[int, Stream] = {}
         self._sent: deque[Callable[[], None]] = deque()
-        """For each frame that the cloud has not confirmed, what its confirmation does."""
+        """For each frame that the cloud has not confirmed, the function that its confirmation calls."""
         self._is_open = False
         self.complaint = ""
         """Why this side or the cloud gave up a tunnel that worked; empty otherwise."""
@@ -78,7 +78,7 @@ class TunnelSession:
         """Serve the streams until the tunnel ends, and close them all; on the streams' thread."""
         try:
             while True:
-                patience = self._take_frames()  # resets the bell; what comes after that rings again
+                patience = self._take_frames()  # resets the bell; later frames ring again
                 if self._intake.closed:
                     return
                 self._poll(patience)

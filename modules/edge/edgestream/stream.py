@@ -48,7 +48,7 @@ class _AsItIs:
 
 
 class _Body:
-    """A response, of which the body passes: the protocol of the tunnel has no place for a status."""
+    """Reads a response and passes on its body only: the tunnel's protocol has no place for a status."""
 
     def __init__(self, request: StreamRequest) -> None:
         from beehive.http.client import ClientExchange  # noqa: PLC0415 - h11, with the first request
@@ -81,7 +81,7 @@ class Stream:
 
     Args:
         kind: type of the frame that opened it.
-        request: what the cloud asks.
+        request: the cloud's request.
         local: connection to the node's server, which does not block; the stream closes it.
     """
 
@@ -104,7 +104,7 @@ class Stream:
 
     @property
     def events(self) -> int:
-        """What it waits for, for `poll`; 0 for nothing."""
+        """The events for which it waits, for `poll`; 0 for none."""
         wants_more = self.unconfirmed < WINDOW
         return (select.POLLIN if wants_more else 0) | (select.POLLOUT if self._held else 0)
 

@@ -8,7 +8,7 @@ from beehive.errors import BeehiveError
 
 
 class TunnelEvents(Protocol):
-    """What a link tells, on the thread that runs it. While one call blocks, the link reads nothing."""
+    """The events of a link, on the thread that runs it. While a call blocks, the link reads nothing."""
 
     def opened(self) -> None:
         """Called once, before all others, when the link is up."""

@@ -35,7 +35,7 @@ _WELL: Final = MQTTErrorCode.MQTT_ERR_SUCCESS
 
 
 class Arrived(NamedTuple):
-    """What a broker has sent."""
+    """The messages and acknowledgements that a broker has sent."""
 
     messages: list[Received]
     published: list[int]
@@ -72,7 +72,7 @@ class BufferedClient(Client):
         return bool(self._outgoing) or self.want_write()
 
     def read(self) -> None:
-        """Read what has come. Raises OSError, also if the broker has ended the connection."""
+        """Read the received bytes. Raises OSError, also if the broker has ended the connection."""
         try:
             piece = super()._sock_recv(PIECE)
         except BlockingIOError:
@@ -84,10 +84,10 @@ class BufferedClient(Client):
         self._incoming += piece[skipped:] if skipped else piece
 
     def handle(self, room: int) -> Arrived:
-        """Handle what was read, `room` messages at most.
+        """Handle the received packets, `room` messages at most.
 
-        A message that is too large is never kept: its payload is left out while it comes, and the rest takes its place
-        among the others, to be refused and acknowledged in its turn.
+        A message that is too large is never kept: its payload is skipped while it comes. The rest of it takes its place
+        among the other messages, and is refused and acknowledged in its turn.
 
         Raises:
             MalformedPacketError: the broker does not speak MQTT.
@@ -153,7 +153,7 @@ class BufferedClient(Client):
             self.ack(message.mid, message.qos)
 
     def flush(self) -> None:
-        """Write what the socket takes now. Raises OSError."""
+        """Write as much as the socket takes now. Raises OSError."""
         try:
             while self._outgoing:
                 del self._outgoing[: super()._sock_send(bytes(self._outgoing[:PIECE]))]
@@ -161,7 +161,7 @@ class BufferedClient(Client):
             return
 
     def end(self) -> None:
-        """Write what the socket takes, and disconnect in good order. Raises OSError."""
+        """Write as much as the socket takes, and disconnect in good order. Raises OSError."""
         self.flush()
         self._is_direct = True
         self.disconnect()
@@ -216,8 +216,8 @@ def send_at_once(_client: Client, _data: Any, connection: Any) -> None:
 
 
 def acknowledge_at_once(client: Client) -> None:
-    """Let the kernel acknowledge what was read. mosquitto sends a message only after the small ones before it have been
-    acknowledged (Nagle, unless `set_tcp_nodelay`), and the kernel would wait 40 ms with that.
+    """Let the kernel acknowledge received bytes at once. mosquitto sends a message only after the small ones before it
+    have been acknowledged (Nagle, unless `set_tcp_nodelay`), and the kernel would wait 40 ms with that.
     """
     connection: Any = client.socket()
     if connection is not None and connection.family != socket.AF_UNIX:

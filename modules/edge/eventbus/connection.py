@@ -1,4 +1,6 @@
-"""The way to one broker: the session under way, what waits for it, and when it is dialled again."""
+"""The connection to one broker: its session, the messages that wait for it, and the time of the next attempt to
+connect.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +38,7 @@ class SessionLink:
         self._connection = connection
         self.session = session
         self.id = connection.module.clock.new_id()
-        """Names the session to whoever stores its messages."""
+        """Names the session to the module that stores its messages."""
         self.is_given_up = False
         """Whether a message could not be stored: then the broker is to send it, and all later ones, again."""
 
@@ -81,7 +83,7 @@ Take = Callable[[SessionLink, list[Received]], None]
 
 
 class BrokerConnection:
-    """Keeps a session with a broker, and publishes in order through a bounded queue: a slow broker holds up nobody.
+    """Keeps a session with a broker, and publishes in order through a bounded queue: a slow broker delays nothing else.
 
     It runs on the module's thread and leaves the socket to its `SessionRunner`.
 
@@ -113,7 +115,7 @@ class BrokerConnection:
         self._is_up = self._has_given_up = False
         self._up_since = 0.0
         self._pumps = False
-        """Whether `_pump` is under way: it finds all that came to the module's inbox before it."""
+        """Whether a call of `_pump` waits in the inbox: it finds all messages that came to the inbox before it."""
         self._redial: Timer | None = None
         self.publications = Publications(dropped=counters.dropped)
         self.link: SessionLink | None = None
@@ -139,7 +141,7 @@ class BrokerConnection:
             self._runner.tell(self.link)
 
     def close(self) -> None:
-        """Close the session; the broker keeps what comes for the next one."""
+        """Close the session; the broker keeps later messages for the next one."""
         self._counters.connected[self._name] = self._is_up = False
         if self.link is not None:
             self.link.session.close()

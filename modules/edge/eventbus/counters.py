@@ -19,7 +19,7 @@ class NotTaken(StrEnum):
 
 
 class Receiver(StrEnum):
-    """Whom an application's message is for."""
+    """The receiver of an application's message."""
 
     DEVICES = "devices"
     CLOUD = "cloud"

@@ -1,7 +1,7 @@
 """The broker that eventbus runs itself: its settings, and the text of mosquitto's files. Pure.
 
-mosquitto listens on a Unix socket, for edgecore alone, and on the address for devices and applications. What only the
-cloud and edgecore may say to applications is closed to all who come by that address.
+mosquitto listens on a Unix socket, for edgecore alone, and on the address for devices and applications. Clients on that
+address may not publish to the topics on which only the cloud and edgecore speak to applications.
 """
 
 from pathlib import Path
@@ -18,11 +18,11 @@ CONFIGURATION: Final = "mosquitto.conf"
 ACL: Final = "acl"
 PASSWORDS: Final = "passwords"
 DATA: Final = "data"
-"""Directory of what mosquitto writes, the one that its user owns."""
+"""Directory of the files that mosquitto writes; its user owns only this one."""
 SOCKET: Final = f"{DATA}/eventbus.sock"
 
 LEAST_QUEUE: Final = 10_000
-"""Messages that may wait for one client: what comes while eventbus is started again waits there too."""
+"""Messages that may wait for one client. Messages that come during a restart of eventbus wait there too."""
 
 _MEMORY: Final = 64 * 1024 * 1024
 _CLIENT_BYTES: Final = 8 * 1024 * 1024
@@ -46,14 +46,14 @@ class InternalBroker(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the broker."""
 
     directory: Path
-    """Of its files; nobody else's."""
+    """Directory of its files; nothing else uses it."""
     program: Path
     """mosquitto."""
     host: str
     """Address for devices and applications."""
     port: int
     client_id: str
-    """Name of edgecore's session. A secret: who knew it could take the session over."""
+    """Name of edgecore's session. A secret: a client that knew it could take the session over."""
     user: str = ""
     """With a password: whom devices and applications log in as; empty for no login."""
     password: str = ""
@@ -100,7 +100,8 @@ def configuration(broker: InternalBroker) -> str:
 
 
 def acl(user: str) -> str:
-    """Return what clients on the address may do: read all, write nothing that only the cloud and edgecore say.
+    """Return the rights of clients on the address: they may read all topics, and write to all but those of the cloud
+    and edgecore.
 
     Args:
         user: whom they log in as; empty for clients without a name. mosquitto tells the two apart.

@@ -45,8 +45,8 @@ class EventBus(Module):
 
     A message of an application goes to devicetwin or, through edgehub's outbox, to the cloud; the broker gets its
     acknowledgement when it is stored there. If it cannot be stored, the connection is given up, and the broker sends
-    all that has no acknowledgement again, in order. Messages to applications wait in a bounded queue for each broker; a
-    slow one holds up nobody.
+    all unacknowledged messages again, in order. Messages to applications wait in a bounded queue for each broker, so
+    that a slow broker delays nothing else.
 
     Args:
         settings: of eventbus.
@@ -78,7 +78,7 @@ class EventBus(Module):
         self._read_topics()
 
     def on_stop(self) -> None:
-        """Close the sessions; the brokers keep what comes for the next ones."""
+        """Close the sessions; the brokers keep later messages for the next ones."""
         self._close()
 
     def on_failure(self, *_error: object) -> None:
@@ -174,7 +174,7 @@ class EventBus(Module):
         self.request(ModuleName.DEVICETWIN, said, PATIENCE, answered)
 
     def _upload(self, link: SessionLink, messages: list[Received]) -> None:
-        """Let edgehub keep all that has come at once; it answers how many have found room."""
+        """Let edgehub store all messages that have come at once; it answers how many of them it has stored."""
         texts = [text for message in messages for text in (message.topic, message.payload.decode())]
         said = self.message(link.id, Operation.UPLOAD, texts, source=Source.BUS, group=Group.USER)
 

@@ -30,11 +30,11 @@ SEARCHED: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ROUNDS: Final = 1000
 _USERS: Final = ("mosquitto", "nobody")
 END_SECONDS: Final = 5.0
-"""For mosquitto to write what it keeps, and to end."""
+"""Seconds for mosquitto to write its stored messages, and to end."""
 
 
 class Owner(NamedTuple):
-    """Whom mosquitto runs as."""
+    """The user and group that mosquitto runs as."""
 
     uid: int
     gid: int

@@ -105,7 +105,7 @@ class MosquittoProcess:
         )
 
     def _follow(self, process: subprocess.Popen[bytes], listening: Callable[[], None]) -> None:
-        """Log what it says until it ends, or is to end."""
+        """Log its output until it ends, or is to end."""
         stream = process.stderr
         if stream is None:
             return
@@ -122,7 +122,7 @@ class MosquittoProcess:
                 return
 
     def _read(self, stream: IO[bytes]) -> bool:
-        """Log what is there; return False at the end."""
+        """Log the output that is there; return False at its end."""
         said = os.read(stream.fileno(), 4096)
         for line in said.decode(errors="replace").splitlines():
             text = "".join(char for char in line[:_LONGEST_LINE] if char.isprintable())
@@ -210,7 +210,7 @@ class BrokerSupervisor:
         self._runner.tell(self._run)
 
     def stop(self) -> None:
-        """End it; it writes what it keeps."""
+        """End it; it writes its stored messages first."""
         if self._run is not None:
             self._run.process.stop()
             self._run = None

@@ -10,7 +10,7 @@ from modules.edge.eventbus.routing import LONGEST_TOPIC, MAX_PAYLOAD
 PUBLISH: Final = 0x30
 PUBACK: Final = 0x40
 KIND: Final = 0xF0
-"""The bits of a packet's first byte that say what it is (§2.2.1)."""
+"""The bits of a packet's first byte that have its type (§2.2.1)."""
 
 QOS_2: Final = 0x04
 """Set in the first byte of a PUBLISH of QoS 2 (§3.3.1)."""
@@ -30,7 +30,7 @@ _MOST_OTHER: Final = 16 * 1024
 
 
 class MalformedPacketError(ValueError):
-    """The broker has sent what is no packet of MQTT, or one that no broker sends."""
+    """The broker has sent an invalid packet of MQTT, or one that only clients send."""
 
 
 class Received(NamedTuple):

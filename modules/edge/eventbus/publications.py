@@ -1,8 +1,8 @@
-"""What waits for the broker, or for its acknowledgement. Pure.
+"""Messages that wait for the broker, or for its acknowledgement. Pure.
 
-Of a device's results, documents and deltas the newest of each topic is kept; of all else the oldest give way when there
-is no room, and what has waited for too long is dropped: a command of yesterday must not open a valve today. What the
-broker has not acknowledged when the connection ends is published again.
+Of a device's results, documents and deltas, the newest of each topic is kept. Of all other messages, the oldest are
+dropped when there is no room, and so are those that have waited for too long: a command of yesterday must not open a
+valve today. Messages that the broker has not acknowledged when the connection ends are published again.
 """
 
 from collections import Counter, OrderedDict
@@ -22,7 +22,7 @@ WINDOW: Final = 100
 """Publications without an acknowledgement."""
 
 _NEWEST: Final = ("/twin/update/delta", "/twin/update/document", "/twin/get/result", "/membership/get/result")
-"""Ends of topics of which the newest message tells all. Results of updates are answers, and all kept."""
+"""Ends of topics whose newest message has the whole state. Results of updates are answers, and all kept."""
 
 
 class Drop(StrEnum):
@@ -109,7 +109,7 @@ class Publications:
             one.done("")
 
     def connection_lost(self) -> None:
-        """Queue what has no acknowledgement again, before all else and in its order."""
+        """Queue unacknowledged messages again, before all others and in their order."""
         for number, one in reversed(self._flying.items()):
             self._waiting[number] = one
             self._waiting.move_to_end(number, last=False)

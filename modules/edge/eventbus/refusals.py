@@ -1,4 +1,4 @@
-"""Which messages of applications are not taken, and what the log says of them."""
+"""Decides which messages of applications are refused, and logs the refusals."""
 
 import logging
 from typing import Final

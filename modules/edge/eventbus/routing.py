@@ -1,4 +1,4 @@
-"""Which topics eventbus listens to, and whom a message is for. Pure."""
+"""The topics that eventbus subscribes to, and the receiver of each message. Pure."""
 
 import base64
 from typing import Final
@@ -13,8 +13,8 @@ SUBSCRIPTIONS: Final = (
     "SYS/dis/upload_records",
     "+/user/#",
 )
-"""KubeEdge's, of today and of 2019 (a device's id without a namespace), and `state/get`. What eventbus publishes itself
-has more levels and does not come back.
+"""KubeEdge's, of today and of 2019 (a device's id without a namespace), and `state/get`. The topics on which eventbus
+itself publishes have more levels, so its messages do not come back.
 """
 
 _OF_DEVICES: Final = ("$hw/events/device/", "$hw/events/node/")

@@ -1,7 +1,7 @@
 """One connection to the broker, by paho-mqtt without its own threads.
 
-The session is the broker's memory of this node (clean session off): what is published while edgecore restarts waits at
-the broker. A message of QoS 1 is acknowledged when whoever it is for has stored it, not when it was read.
+The session is the broker's memory of this node (clean session off): messages that are published while edgecore restarts
+wait at the broker. A message of QoS 1 is acknowledged when its receiver has stored it, not when it was read.
 """
 
 import os
@@ -48,7 +48,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
     password: str = ""
     tls: TlsFiles | None = None
     qos: int = 1
-    """Of what is published."""
+    """Quality of service of published messages."""
     retain: bool = False
     """Whether the broker keeps the newest message of each topic for later subscribers."""
 
@@ -59,12 +59,12 @@ class BrokerSettings(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """Where it is, for the log."""
+        """The broker's address, for the log."""
         return self.host if self.is_local else f"{self.host}:{self.port}"
 
 
 class SessionEvents(Protocol):
-    """What a session reports, on its own thread; each returns at once."""
+    """The events of a session, on its own thread; each method returns at once."""
 
     def connected(self) -> None:
         """The broker has accepted the session and its subscriptions: what is published from now on comes."""
@@ -171,7 +171,7 @@ class MqttSession:
         self._command(end)
 
     def close(self) -> None:
-        """End the session's connection in good order; what waits is sent before."""
+        """End the session's connection in good order, after the waiting messages were sent."""
         self._closing = True
         self._ring()
 
@@ -245,7 +245,7 @@ class MqttSession:
         return client.loop_misc()
 
     def _report(self, arrived: Arrived) -> MQTTErrorCode:
-        """Report what has come, all of a kind at once."""
+        """Report the received messages together, then the acknowledgements together."""
         numbers = [number for mid in arrived.published if (number := self._numbers.pop(mid, None)) is not None]
         self._unanswered += len(arrived.messages)
         if self._events is not None and arrived.messages:
@@ -260,7 +260,7 @@ class MqttSession:
 
     def _ring(self) -> None:
         if self._rung:
-            return  # the session has not yet looked at what came before, and will find this too
+            return  # the session has not yet looked at earlier publications, and will find this too
         with self._lock:
             self._rung = True
             if not self._closed:

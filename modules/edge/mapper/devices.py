@@ -16,7 +16,9 @@ MAX_DEVICES: Final = 500
 STOP_SECONDS: Final = 5.0
 
 Drivers = Mapping[str, Callable[[DriverSpec], DeviceDriver]]
-"""What makes a driver (its class, usually), by the name of the device's model; `*` stands for all other models."""
+"""The function that makes a driver (usually its class), by the name of the device's model; `*` stands for all other
+models.
+"""
 
 
 class DeviceRefused(Exception):  # noqa: N818 - an answer to edgecore

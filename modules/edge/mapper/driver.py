@@ -86,7 +86,7 @@ class DeviceDriver:
         raise NotImplementedError(f"{type(self).__name__} writes no property {prop.name}")
 
     def call(self, method: str, prop: DriverProperty, value: Value) -> None:  # noqa: ARG002 - for who overrides it
-        """Do what somebody who calls a method of the device wants; without this, the value is written.
+        """Carry out a call of a method of the device; without this, the value is written.
 
         An exception is the caller's answer, and the device stays open.
 

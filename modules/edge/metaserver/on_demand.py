@@ -34,10 +34,10 @@ class _Session(NamedTuple):
 
 
 class ApiOnDemand:
-    """Serves the API from a cache that is made for the first request and dropped when nobody has asked for a minute.
+    """Serves the API from a cache that is made for the first request and dropped after a minute without requests.
 
     The cache follows neither metamanager's commits nor edged's changes: each request brings it up to date, and a watch
-    does so twice a second. So the node spends neither memory nor time on it while nobody asks.
+    does so twice a second. So the node spends neither memory nor time on it without requests.
 
     Args:
         source: the node's SQLite database; None for another database, whose objects are not served.

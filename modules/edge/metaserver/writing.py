@@ -81,7 +81,7 @@ def _body(request: Request) -> bytes:
 
 
 def _from_protobuf(body: bytes) -> bytes:
-    """Return a body of kubectl's typed clients in JSON, which is what the cloud is asked in."""
+    """Return a body of kubectl's typed clients in JSON, because requests to the cloud are in JSON."""
     try:
         return msgspec.json.encode(decode_protobuf(body))
     except ProtobufError as error:

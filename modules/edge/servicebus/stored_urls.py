@@ -35,9 +35,10 @@ def read_urls(row: bytes) -> StoredUrls:
 
 
 def taken_over(own: StoredUrls, kubeedge: Sequence[str]) -> StoredUrls:
-    """Apply what KubeEdge's edgecore has added and removed since the last merge.
+    """Apply the URLs that KubeEdge's edgecore has added and removed since the last merge.
 
-    KubeEdge's cloudcore announces each URL to a node only once: what KubeEdge's edgecore was told, this one is not.
+    KubeEdge's cloudcore announces each URL to a node only once: URLs that KubeEdge's edgecore has got are not announced
+    again.
     """
     added = [url for url in kubeedge if url not in own.kubeedge]
     removed = [url for url in own.kubeedge if url not in kubeedge]

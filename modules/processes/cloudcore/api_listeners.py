@@ -43,7 +43,7 @@ class ApiListener:
 
     @property
     def url(self) -> str:
-        """Where it listens, when started."""
+        """The URL at which it listens, when started."""
         host = f"[{self._address}]" if ":" in self._address else self._address
         return f"{'https' if self._context else 'http'}://{host}:{self._port}"
 

@@ -1,4 +1,5 @@
-"""The command line of cloudcore: `run`, what belongs to it, and kubectl's verbs against a running one.
+"""The command line of cloudcore: `run`, the commands for administrators, and kubectl's verbs against a running
+cloudcore.
 
 Each command is given as `module:function` and imported when it runs.
 """

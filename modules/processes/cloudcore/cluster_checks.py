@@ -1,4 +1,4 @@
-"""The decisions of `cloudcore doctor` about a cluster: from what was gathered to results."""
+"""The decisions of `cloudcore doctor` about a cluster: from the gathered facts to results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN: Final = 10
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a cluster."""
+    """The gathered facts about a cluster."""
 
     where: str
     """The kubeconfig and its context, or that it is the pod's cluster."""

@@ -1,4 +1,4 @@
-"""What `cloudcore doctor` asks of a cluster."""
+"""The requests of `cloudcore doctor` to a cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REVIEWS: Final = collection_path("authorization.k8s.io/v1", "selfsubjectaccessr
 
 
 def cluster_facts(kubeconfig: Path | None, context: str) -> ClusterFacts:
-    """Return what is known of the cluster of a kubeconfig; None: of the pod's cluster. It waits for the answers."""
+    """Return the facts about the cluster of a kubeconfig; None: about the pod's cluster. It waits for the answers."""
     where = "in-cluster" if kubeconfig is None else str(kubeconfig)
     clock = RealClock()
     try:

@@ -79,7 +79,7 @@ class Control(Module):
         self._api_server = api_server
         self._subscriptions = Subscriptions()
         self._servers: list[HttpServer] = []
-        """That of the control socket first."""
+        """The server of the control socket comes first."""
 
     def on_start(self) -> None:
         """Starts to listen.
@@ -113,7 +113,7 @@ class Control(Module):
             self._subscriptions.publish(changed)
 
     def service(self) -> ControlService:
-        """Returns what is served; tests serve it on a port."""
+        """Returns the service behind the socket; tests serve it on a port."""
         api = self._api(self, self._node_servers)
         metrics = lambda: exposition(self.hive, self._refusals, self._known)  # noqa: E731 - a thunk for the service
         return ControlService(api, self._make_token, metrics, self._nodes, self._cloudcores)

@@ -1,6 +1,6 @@
 """A small client of the control socket, in Python: for the demo, measurements and tests.
 
-It makes requests of the Kubernetes API, and returns what people see of the answers.
+It makes requests of the Kubernetes API, and returns the answers in the form that people see.
 """
 
 import socket

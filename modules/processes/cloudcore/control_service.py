@@ -1,4 +1,4 @@
-"""What the control socket serves: the Kubernetes API, and four paths of cloudcore's own."""
+"""The service of the control socket: the Kubernetes API, and four paths of cloudcore's own."""
 
 from collections.abc import Callable
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""The decisions of `cloudcore doctor`: from what was gathered to results."""
+"""The decisions of `cloudcore doctor`: from the gathered facts to results."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SOON: Final = 30 * _DAY
 _UNACKNOWLEDGED: Final = 60.0
 """Seconds that a node may take to acknowledge a message; cloudcore repeats it each five."""
 _RECENT: Final = 600.0
-"""Seconds for which an error of a node is told."""
+"""Seconds for which an error of a node is reported."""
 _SHOWN: Final = 20
-"""Nodes of which problems are told, and pods that are named."""
+"""Most nodes whose problems are reported, and most pods that are named."""
 
 
 class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a cloudcore."""
+    """The gathered facts about a cloudcore."""
 
     now: float
     """Seconds since the epoch."""

@@ -1,4 +1,4 @@
-"""The command `cloudcore doctor`: gathers what is known of a cloudcore, checks it, and prints the results."""
+"""The command `cloudcore doctor`: gathers facts about a cloudcore, checks them, and prints the results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
-    """Return what is known of the cloudcore with a control socket.
+    """Return the facts about the cloudcore with a control socket.
 
     Args:
         socket: the control socket.

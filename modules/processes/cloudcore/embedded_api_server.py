@@ -18,7 +18,7 @@ from modules.processes.edgecore.version import KUBELET_VERSION
 
 
 class EmbeddedApiServer:
-    """Adds the module apiserver to a hive, before those that are its clients.
+    """Adds the module apiserver to a hive, before the modules that are its clients.
 
     Args:
         hive: of cloudcore.
@@ -26,7 +26,7 @@ class EmbeddedApiServer:
         name: of this cloudcore among those that share the database.
         clock: the time.
         refusals: counts refused requests of nodes.
-        turn: held during transactions, by all that use the database.
+        turn: held during transactions, by all users of the database.
 
     Raises:
         DatabaseError: the database cannot be used.

@@ -30,7 +30,7 @@ class CloudcoresCollector(Collector):
     """Collects the number of cloudcores that are alive.
 
     Args:
-        known: those that are.
+        known: the live cloudcores.
     """
 
     def __init__(self, known: KnownCloudcores) -> None:

@@ -1,4 +1,4 @@
-"""Where a cloudcore keeps its files, and where the commands find its control socket: one rule for all commands.
+"""The places of a cloudcore's files and of its control socket: one rule for all commands.
 
 `--root DIR` holds everything: `cloudcore.sock`, `cloudcore.db` and `tls/`. Without it DIR is
 `$XDG_STATE_HOME/cloudcore` if that variable is set, `/var/lib/cloudcore` for root and `~/.local/state/cloudcore` for
@@ -33,7 +33,7 @@ class CloudPaths(NamedTuple):
     """The files of one cloudcore."""
 
     root: Path
-    """Directory of what is not named otherwise."""
+    """Directory of the files that are not named otherwise."""
     socket: Path
     """The control socket."""
     database: str

@@ -67,7 +67,9 @@ _LIST_SECONDS = 10.0
 _RELEASE_SECONDS = 3.0
 """Time in which the Lease is given up; one that is left behind expires."""
 _HOST_CHARACTERS = 27
-"""Of the host's name in the identity of a process: with an id it fits into 64 characters, the width of a column."""
+"""Characters of the host's name in the identity of a process: with an id it fits into 64 characters, the width of a
+column.
+"""
 _API_CONNECTIONS = 16
 """As many as `DEFAULT_LIMITS` lets calls be in flight."""
 _log = logging.getLogger(__name__)
@@ -294,7 +296,7 @@ class CloudCore:
         return authority.pem
 
     def _add_streams(self) -> NodeStreams:
-        """Add the module of stream tunnels, if it is wanted, and return what reaches the servers of nodes."""
+        """Add the module of stream tunnels, if it is wanted, and return the access to the servers of nodes."""
         nodes = NodeStreams(self._tunnels, self._clock)
         self._streams = stream_listener(self._config, self._tunnels, nodes)
         if self._config.cloud_stream is not None:

@@ -1,7 +1,7 @@
 """Gives the objects of a restored database new versions.
 
 Nodes compare versions, and ignore an object that is older than theirs. After a restore the cloud has older states, and
-would give versions again that it has given before: nodes would keep what they have, and take no change for a while.
+would give versions again that it has given before: nodes would keep their objects, and ignore changes for a while.
 """
 
 from __future__ import annotations

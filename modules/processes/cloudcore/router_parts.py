@@ -1,4 +1,4 @@
-"""What cloudcore's router is made with: its port, and the other cloudcores to which it passes calls on."""
+"""The parts of cloudcore's router: its port, and the other cloudcores to which it passes calls on."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def other_cloudcores(
 
 
 def advertised_address(router: RouterConfig) -> str:
-    """Return the host at which other cloudcores reach the router; "" if nobody knows one.
+    """Return the host at which other cloudcores reach the router; "" if it is not known.
 
     In a pod, the host's name stands for the pod's address. Debian lets it stand for 127.0.1.1, which others cannot
     reach.

@@ -170,7 +170,7 @@ def _lease_settings(chosen: argparse.Namespace) -> dict[str, object]:
 
 
 def _mistake(chosen: argparse.Namespace) -> str:
-    """Return what is wrong with options that exclude each other, or ""."""
+    """Return an error about options that exclude each other, or ""."""
     if not chosen.tls and (chosen.secure_port is not None or chosen.token_auth_file):
         return "--secure-port and --token-auth-file need certificates: add --tls"
     if chosen.token_auth_file and chosen.secure_port is None and not chosen.router_listen:
@@ -207,7 +207,7 @@ def _is_on_this_machine(listen: str) -> bool:
 
 
 def _exposure(chosen: argparse.Namespace) -> str:
-    """Return what is wrong with nodes' connections without TLS; "" with TLS, or if only this machine reaches them."""
+    """Return an error about nodes' connections without TLS; "" with TLS, or if only this machine reaches the port."""
     address, port = _address_and_port(chosen.listen)
     if chosen.tls or chosen.allow_without_tls or _is_on_this_machine(chosen.listen) or port < 0:
         return ""

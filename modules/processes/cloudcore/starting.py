@@ -1,4 +1,4 @@
-"""What a cloudcore checks before it starts anything: its directory, that it is alone there, and the manifests."""
+"""The checks of a cloudcore before it starts anything: its directory, no other cloudcore there, and the manifests."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def mistake(chosen: argparse.Namespace) -> str:
-    """Return what is wrong with the options, or ""."""
+    """Return an error about the options, or ""."""
     if chosen.stream_listen and not chosen.tunnel_listen:
         return "--stream-listen needs the nodes' tunnels: add --tunnel-listen 0.0.0.0:10004"
     if chosen.stream_listen and not chosen.stream_client_ca:

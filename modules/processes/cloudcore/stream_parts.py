@@ -1,4 +1,4 @@
-"""What cloudcore's module cloudStream is made with: the server of tunnels, and that of streams for a cluster."""
+"""The parts of cloudcore's module cloudStream: the server of tunnels, and the server of streams for a cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def tunnel_server(
     config: CloudCoreConfig, tunnels: Tunnels, clock: Clock, context: ssl.SSLContext | None
 ) -> Callable[[int], TunnelServer]:
-    """Return what makes the tunnel server, for the port that it had before; 0 for the configured one."""
+    """Return a function that makes the tunnel server, for the port that it had before; 0 for the configured one."""
     settings = config.cloud_stream
     address, configured = (settings.tunnel_address, settings.tunnel_port) if settings else ("", 0)
     return lambda port: TunnelServer(address, port or configured, config.node_limit, tunnels, clock, context)

@@ -46,7 +46,7 @@ class DemoCluster:
 
     Args:
         events: receives changes of pods.
-        errors: stream for reports of what could not be removed.
+        errors: stream for reports of files that could not be removed.
         images: images of the pods, for real containers, which have this machine's busybox in them; none for processes.
     """
 

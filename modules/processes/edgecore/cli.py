@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _chosen(words: list[str]) -> argparse.Namespace:
-    """Return what the command line says. The parsers end with this function: `run` does not carry them."""
+    """Return the parsed command line. The parsers are freed with this function, so that `run` does not keep them."""
     if words[:1] == ["run"] and not completion.is_requested():
         return _program()[0].parse_args(words)
     from modules.tools.kubectl.cli import arranged  # noqa: PLC0415 - a node that starts does not load it

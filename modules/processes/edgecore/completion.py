@@ -1,4 +1,4 @@
-"""Shell completion, by argcomplete: the command `completion`, and what a shell calls while the user presses Tab.
+"""Shell completion, by argcomplete: the command `completion`, and the answer when the user presses Tab.
 
 The shell runs the program with `_ARGCOMPLETE` set. Only then argcomplete is loaded, and the values that depend on a
 running program are asked from its socket, within `SECONDS` in all; without an answer nothing is offered.
@@ -20,7 +20,7 @@ SECONDS: Final = 0.3
 """Longest time for an answer of a running program."""
 
 _ANSWER: Final = "\0"
-"""Prefix of options of the commands that only say what to use instead."""
+"""Prefix of options of the commands that only name an alternative."""
 
 Completer = Callable[..., Iterable[str]]
 """Called by argcomplete with `prefix`, `action`, `parser` and `parsed_args`; returns the values."""

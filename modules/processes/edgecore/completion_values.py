@@ -126,7 +126,7 @@ class Values:
     def words(
         self, prefix: str, parser: argparse.ArgumentParser, parsed_args: argparse.Namespace, **_: Any
     ) -> Iterable[str]:
-        """Return what a verb takes: a pod; or a kind first, then names; or kind/name."""
+        """Return the words that a verb takes: a pod; or a kind first, then names; or kind/name."""
         verb = parser.prog.rpartition(" ")[2]
         if verb in _OF_PODS:
             return self.pods(parsed_args)

@@ -1,4 +1,4 @@
-"""What the owner's socket serves of devices: desired values are set, changes are watched."""
+"""The routes for devices on the owner's socket: they set desired values, and watch changes."""
 
 from collections.abc import Generator
 from typing import Final

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edged.oci.network import PodNetwork
 
 _REGISTRIES: Final = Path("/etc/containerd/certs.d")
-"""Where containerd's users have described mirrors and certificates of registries."""
+"""The directory in which containerd's users describe mirrors and certificates of registries."""
 
 
 def start_embedded_runtime(config: EdgeCoreConfig, clock: Clock, stack: ExitStack) -> "dict[str, LocalCall]":

@@ -154,7 +154,9 @@ def joined(config: EdgeCoreConfig, cloud: CloudAddress, name: str | None) -> Edg
 
 
 def advice_on(error: CertificateError) -> str:
-    """Return what to do about a server of certificates that does not answer as one; empty where the error says it."""
+    """Return advice for an address that does not answer as a server of certificates; empty where the error has the
+    advice.
+    """
     cause = error.__cause__
     if isinstance(cause, ConnectionRefusedError):
         return "; nobody listens there: does the cloud run with TLS (`cloudcore run --tls`)? --http-server is its URL"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class NodeLiveness:
-    """What the service manager learns of a node.
+    """The state of a node for the service manager.
 
     Args:
         hive: its modules have to run.

@@ -1,4 +1,4 @@
-"""Where a node's configuration and state are: one rule for all commands of `edgecore`.
+"""The places of a node's configuration and state: one rule for all commands of `edgecore`.
 
 1. `--config FILE` names the configuration file.
 2. `--root DIR` names the node's directory. Its configuration file is `DIR/edgecore.yaml`; while that does not exist,
@@ -41,7 +41,7 @@ class NodeLocation(NamedTuple):
     file: Path | None
     """The configuration file; None if the node has the embedded runtime's defaults."""
     root: Path | None
-    """The node's directory; None if a file was named, which says where everything is."""
+    """The node's directory; None if a configuration file was named, which has all paths."""
 
     def __str__(self) -> str:
         """Name the place for a message."""
@@ -67,7 +67,7 @@ class NodeLocation(NamedTuple):
 
 
 def add_location(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    """Add `--config` and `--root`, of which one may be given, and return their group."""
+    """Add `--config` and `--root`, which exclude each other, and return their group."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--config", type=Path, metavar="FILE", help=f"the node's configuration file ({RULE})")
     where.add_argument(

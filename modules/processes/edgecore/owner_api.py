@@ -15,7 +15,7 @@ from modules.edge.metaserver.watching import WatchSource
 from modules.processes.edgecore.config import EdgeCoreConfig
 
 WATCH_SECONDS: Final = 0.5
-"""Seconds between two looks for changes, while somebody watches."""
+"""Seconds between two looks for changes, while there are watches."""
 
 
 def make_api(config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, version: str) -> ApiOnDemand:

@@ -1,4 +1,4 @@
-"""What the owner's socket serves: the kubelet's paths, and the Kubernetes API of this node."""
+"""The service of the owner's socket: the kubelet's paths, and the Kubernetes API of this node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _API: Final = ("api", "apis", "version")
 class OwnerService:
     """Passes requests to the API or to the kubelet's paths (`HttpService`).
 
-    The API's code is imported with its first request: a node that nobody asks does not carry it.
+    The API's code is imported with its first request: a node without requests does not carry it.
 
     Args:
         config: of the node; names its database.

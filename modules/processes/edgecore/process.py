@@ -134,9 +134,10 @@ def _reason(error: Exception) -> str:
 
 
 def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack) -> Snapshots:
-    """Start everything; the stack ends all parts that are no modules. Return what the modules leave for the server.
+    """Start everything; the stack ends all parts that are no modules. Return the snapshots that the modules make for
+    the server.
 
-    The root directory, which another process may hold, comes first; the runtime inside comes before the modules.
+    It takes the root directory first, which another process may hold, and starts the runtime inside before the modules.
 
     Raises:
         BeehiveError: a module did not start.

@@ -49,7 +49,7 @@ class ServiceManager:
 
     @property
     def listens(self) -> bool:
-        """Whether there is anybody to notify."""
+        """Whether there is a service manager to notify."""
         return self._address[:1] in ("/", "@")
 
     def ready(self) -> None:

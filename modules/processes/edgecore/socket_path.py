@@ -1,6 +1,4 @@
-"""Where the owner's socket is, and what of it commands must know; without the server behind it, for commands that only
-connect.
-"""
+"""The path of the owner's socket, for commands that only connect. This module does not import the server behind it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A start makes some seventy thousand objects that live as long as the process. With its usual thresholds the collector
 goes through them 150 times meanwhile and finds next to nothing: a fifth of the processor time of all imports. Without
-it, memory would be fragmented by what it does find (1 MB), so it only runs less often.
+it, uncollected garbage would fragment memory (1 MB), so it only runs less often.
 
 A node's agent makes few objects after its start, and goes on with the usual thresholds. cloudcore keeps those of the
 start: with the usual ones, while 1,000 nodes with 20 pods each connected and reported, the collector took 1.9 s of
@@ -26,11 +26,11 @@ def collect_rarely() -> None:
 
 
 def leave_out_what_exists() -> None:
-    """Let the collector leave out all that exists now, which is there to stay."""
+    """Let the collector leave out all present objects, which live as long as the process."""
     gc.freeze()
 
 
 def collect_as_usual() -> None:
-    """Let the collector run as often as usual, and leave out all that exists now."""
+    """Let the collector run as often as usual, and leave out all present objects."""
     leave_out_what_exists()
     gc.set_threshold(*_usual)

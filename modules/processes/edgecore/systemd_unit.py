@@ -1,4 +1,4 @@
-"""The text of a systemd unit, and what goes into one: program, user, options. Shared by both programs, and light."""
+"""The text of a systemd unit, from program, user and options. Both programs use it; it imports little."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPEN_FILES: Final = 1048576
 
 
 class Unit(NamedTuple):
-    """What differs between units."""
+    """The fields in which units differ."""
 
     name: str
     """The program, and the unit without `.service`."""

@@ -1,4 +1,4 @@
-"""kubectl's verbs (1.32), and for each what a program answers that does not have it."""
+"""kubectl's verbs (1.32), each with the answer of a program that does not have it."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _apply(session: Session, chosen: Any, wanted: FileObject) -> tuple[JsonObjec
 
 
 def covers(live: Any, wanted: Any) -> bool:
-    """Return whether a live value has all that is wanted; it may have more members, such as defaults."""
+    """Return whether a live value has all wanted values; it may have more members, such as defaults."""
     if isinstance(wanted, dict) and isinstance(live, dict):
         return all(covers(live.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(live, list) and len(live) == len(wanted):

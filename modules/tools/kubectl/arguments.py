@@ -78,7 +78,7 @@ def add_dry_run(parser: VerbParser) -> None:
 
 
 def add_everywhere(parser: VerbParser) -> None:
-    """Add what every verb has: colours, and kubectl's options that do not exist here."""
+    """Add the options of every verb: colours, and kubectl's options that do not exist here."""
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colours of tables (default: auto)"
     )

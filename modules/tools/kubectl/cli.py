@@ -25,7 +25,7 @@ class VerbCommand(NamedTuple):
     """A verb of the command line."""
 
     text: str
-    """What it does, for the list of commands."""
+    """Its help text in the list of commands."""
     module: str
     """Has `add(parser: VerbParser) -> None`, which adds the options, and `run(session: Session, chosen: Any) -> int`,
     which returns the exit status or raises KubectlError. It is imported only when the verb is in the command line.
@@ -97,8 +97,8 @@ def add_answers(commands: argparse._SubParsersAction[Any], program: str, answers
     Args:
         commands: the commands of the program.
         program: its name.
-        answers: what to do instead, by verb. They replace those of `ANSWERS`; further words, such as commands of other
-            tools, may be among them. Their status is that of a wrong command line.
+        answers: advice on an alternative, by verb. They replace those of `ANSWERS`; further words, such as commands of
+            other tools, may be among them. Their status is that of a wrong command line.
     """
     for name, sentence in (ANSWERS | dict(answers)).items():
         if name not in commands.choices and sentence:
@@ -109,7 +109,7 @@ def add_answers(commands: argparse._SubParsersAction[Any], program: str, answers
 
 
 def refuse(chosen: Any) -> int:
-    """Say that there is no such verb, and what to do instead; return the exit status."""
+    """Say that there is no such verb, with advice; return the exit status."""
     from modules.tools.printing.terminal import print_text  # noqa: PLC0415 - the command line is read without it
 
     program, name, sentence, status = chosen.kubectl

@@ -103,7 +103,7 @@ def delete_options(session: Session, chosen: Any) -> dict[str, Any]:
 def _refs(
     session: Session, chosen: Any, wanted: list[ObjectRef | Listing], *, lenient: bool
 ) -> tuple[list[ObjectRef], list[KubectlError]]:
-    """Return what is deleted: names as they are, lists as they are now."""
+    """Return the objects to delete: named objects without a look-up, and the present objects of lists."""
     if chosen.dry_run == "client":
         found, errors = fetch_refs(session, wanted, ignore_not_found=lenient)
         return [each for each, _ in found], errors

@@ -1,4 +1,4 @@
-"""`describe`: shows objects with all that belongs to them."""
+"""`describe`: shows objects with their related objects."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def _named(session: Session, ref: ObjectRef) -> list[JsonObject]:
 
 
 class _RelatedObjects:
-    """Asks the server for what belongs to an object; what it does not have or refuses is left out."""
+    """Asks the server for the related objects of an object; objects that it does not have or refuses are left out."""
 
     def __init__(self, session: Session, *, events: bool) -> None:
         self._session = session
         self._events = events
 
     def of(self, obj: JsonObject) -> Related:
-        """Return what the description of an object shows beside it."""
+        """Return the related objects that the description of an object shows."""
         from modules.tools.kubectl.describers.common import Related, events_about  # noqa: PLC0415
 
         kind, name, namespace = (text_at(obj, path) for path in ("kind", "metadata.name", "metadata.namespace"))

@@ -145,7 +145,7 @@ class RestMapper:
 
 
 def _resources(document: dict[str, Any], group: str, version: str) -> Iterator[ApiResource]:
-    """Yield the resources of an APIResourceList, without subresources and what is not a resource."""
+    """Yield the resources of an APIResourceList, without subresources and invalid entries."""
     for entry in objects_at(document, "resources"):
         fields = {"plural": entry.get("name"), "singular": entry.get("singularName") or text_at(entry, "kind").lower(),
                   "kind": entry.get("kind"), "namespaced": entry.get("namespaced", False), "group": group,

@@ -1,4 +1,4 @@
-"""`edit`: opens objects in an editor, and writes what was changed."""
+"""`edit`: opens objects in an editor, and writes the changes."""
 
 from __future__ import annotations
 

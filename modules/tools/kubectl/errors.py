@@ -13,7 +13,7 @@ class KubectlError(BeehiveError):
     """A verb cannot be carried out.
 
     Args:
-        text: what is wrong and what to do, without a final full stop.
+        text: the error and advice, without a final full stop.
         status: exit status of the command.
     """
 
@@ -28,7 +28,7 @@ class KubectlError(BeehiveError):
 
     @property
     def text(self) -> str:
-        """What is wrong, on one line, also where a server wrote several."""
+        """The error on one line, also where a server wrote several."""
         return " ".join(str(self).split())
 
 
@@ -37,11 +37,11 @@ class UsageError(KubectlError):
 
 
 class UnreachableError(KubectlError):
-    """Nobody answers at the address, or the connection broke off."""
+    """No server answers at the address, or the connection broke off."""
 
 
 class TimedOutError(KubectlError):
-    """What a command waits for has not come in time."""
+    """The condition that a command waits for has not come true in time."""
 
     def __init__(self, text: str = "timed out waiting for the condition") -> None:
         super().__init__(text)

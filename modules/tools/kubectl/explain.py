@@ -129,14 +129,14 @@ class Schemas:
                 yield from self._nested(field, level + 1)
 
     def _described(self, schema: JsonObject) -> Iterator[str]:
-        """Yield the fields of an object with what their schemas say of them."""
+        """Yield the fields of an object with the descriptions in their schemas."""
         for name, field in self._fields(schema).items():
             yield from self._rows(schema, name, field, "  ")
             if text := text_at(field, "description"):
                 yield from (*_wrapped(text), "")
 
     def _rows(self, parent: JsonObject, name: str, field: JsonObject, indent: str) -> Iterator[str]:
-        """Yield a field with its type, whether it is required, and what it may be."""
+        """Yield a field with its type, whether it is required, and its allowed values."""
         mark = " -required-" if name in list_at(self._resolved(parent), "required") else ""
         yield f"{indent}{name}\t<{self.type_of(field)}>{mark}"
         if choices := list_at(field, "enum"):

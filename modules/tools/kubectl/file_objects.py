@@ -1,4 +1,4 @@
-"""What the verbs that read manifests have in common: `apply`, `create`, `replace` and `diff`."""
+"""The common parts of the verbs that read manifests: `apply`, `create`, `replace` and `diff`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from modules.tools.kubectl.parser import VerbParser
 
     Work = Callable[["FileObject"], tuple[JsonObject, str] | None]
-    """A verb's work on one object; it returns the object as it is now, and what was done in one word."""
+    """A verb's work on one object; it returns the object as it is now, and the result in one word."""
 
 _VALIDATION: Final = {"strict": "Strict", "true": "Strict", "warn": "Warn", "ignore": "Ignore", "false": "Ignore"}
 
@@ -35,11 +35,11 @@ class FileObject(NamedTuple):
 
 
 class PlacedError(KubectlError):
-    """What went wrong with one object of a file.
+    """The error about one object of a file.
 
     Args:
         error: the error.
-        doing: what was done: `creating`.
+        doing: the failed action: `creating`.
         where: file and line.
     """
 
@@ -135,7 +135,7 @@ def for_each(session: Session, chosen: Any, verb: str, doing: str, work: Work) -
 
 
 def _shown(chosen: Any, resource: ApiResource, result: tuple[JsonObject, str] | None) -> list[Found]:
-    """Print what was done; return the object if it is to be in the one document of all."""
+    """Print the result; or return the object, if all objects are to be printed in one document."""
     if result is None:
         return []
     obj, done = result

@@ -125,7 +125,7 @@ def _ordered(resource: ApiResource, objects: list[JsonObject], sort_by: str) -> 
 
 
 def _watch(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing], printer: ObjectPrinter) -> int:
-    """Show what is there, then each change, until it is interrupted."""
+    """Show the present objects, then each change, until it is interrupted."""
     if len(wanted) != 1:
         raise UsageError("you may only specify a single resource type or object with --watch")
     if chosen.sort_by:

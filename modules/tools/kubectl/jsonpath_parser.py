@@ -49,7 +49,7 @@ class Slice(NamedTuple):
     end: int | None
     step: int | None
     one: bool = False
-    """Whether it is an index, of which `end` follows."""
+    """Whether it is an index; `end` is then the index after it."""
 
 
 class ElementFilter(NamedTuple):

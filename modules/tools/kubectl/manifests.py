@@ -57,7 +57,7 @@ def read_all(names: Sequence[str], *, recursive: bool = False) -> list[Manifest]
 
     Args:
         names: paths, or `-`.
-        recursive: whether directories are read with all that is below them.
+        recursive: whether directories are read with their subdirectories.
 
     Raises:
         KubectlError: a file cannot be read, is no manifest, or there is no object in all of them.

@@ -33,7 +33,7 @@ class MetadataVerb(NamedTuple):
 
 
 class EntryChanges(NamedTuple):
-    """What the words of a command set and remove."""
+    """The entries that the words of a command set and remove."""
 
     objects: tuple[str, ...]
     """The words before the changes, which name objects."""

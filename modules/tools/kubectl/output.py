@@ -108,7 +108,7 @@ class _Names:
 
 
 class _Documents:
-    """JSON, YAML, and what is made of one document: the object, or a list."""
+    """JSON, YAML, and other formats that print one document: the object, or a list."""
 
     def __init__(self, show_document: Callable[[JsonObject], None], *, managed_fields: bool) -> None:
         self._show_document = show_document
@@ -181,7 +181,7 @@ def table_printer(chosen: Any) -> TablePrinter:
 
 
 def print_result(chosen: Any, resource: ApiResource, obj: JsonObject, done: str) -> None:
-    """Print what a verb has done to an object: `pod/web labeled`, or the object in the form of `-o`.
+    """Print the result of a verb for an object: `pod/web labeled`, or the object in the form of `-o`.
 
     Args:
         chosen: `output`, and where the verb has it `dry_run`.
@@ -196,7 +196,7 @@ def print_result(chosen: Any, resource: ApiResource, obj: JsonObject, done: str)
 
 
 DRY_RUN: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
-"""What is appended to a result for each value of `--dry-run`."""
+"""The text that is appended to a result for each value of `--dry-run`."""
 
 
 def _document_printer(form: str, template: str, equals: str, given: str) -> Callable[[JsonObject], None]:
@@ -217,7 +217,7 @@ def _document_printer(form: str, template: str, equals: str, given: str) -> Call
 
 
 def _writing(text_of: Callable[[JsonObject], str]) -> Callable[[JsonObject], None]:
-    """Return what writes a text as it is, as kubectl does; on a terminal the prompt gets a line of its own."""
+    """Return a function that writes a text unchanged, like kubectl; on a terminal the prompt gets its own line."""
 
     def write(obj: JsonObject) -> None:
         text = printable_lines(text_of(obj))

@@ -1,4 +1,4 @@
-"""`replace`: writes objects as manifests have them, with nothing of what was there."""
+"""`replace`: writes objects as manifests have them, without the fields of the live ones."""
 
 from __future__ import annotations
 

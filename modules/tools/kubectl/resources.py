@@ -1,4 +1,4 @@
-"""Which objects the words of a command mean."""
+"""The objects that the words of a command mean."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHUNK: Final = 500
 
 
 class Words(NamedTuple):
-    """The words of a command, before the server is asked what they mean."""
+    """The words of a command, before the server has resolved them."""
 
     types: str
     """Types, with commas between them."""
@@ -84,7 +84,7 @@ def parse_words(words: Sequence[str], command: str = "get") -> list[Words]:
 
 
 def find(session: Session, chosen: Any, *, verb: str = "get") -> list[ObjectRef | Listing]:
-    """Return what the arguments mean: objects by name, or lists of all or selected ones.
+    """Return the objects that the arguments mean, by name, or lists of all or selected objects.
 
     Args:
         session: the session.
@@ -135,7 +135,7 @@ def objects_of(session: Session, listing: Listing, chunk: int = CHUNK) -> tuple[
 
     Args:
         session: the session.
-        listing: what to list.
+        listing: the list to read.
         chunk: objects of one request; 0 asks for all at once.
     """
     items: list[dict[str, Any]] = []

@@ -40,12 +40,12 @@ _WARNING: Final = re.compile(r'^299 \S+ "((?:[^"\\]|\\.)*)"')
 class RestClient:
     """Sends requests to one API server; each on a connection of its own.
 
-    All methods raise StatusError for a refusal, UnreachableError when nobody answers, and KubectlError for an answer
+    All methods raise StatusError for a refusal, UnreachableError when no server answers, and KubectlError for an answer
     that is too long or not JSON.
 
     Args:
         address: path of a unix socket, or host and port.
-        hint: advice where nobody answers, such as "is `cloudcore run` running, with this --root?".
+        hint: advice where no server answers, such as "is `cloudcore run` running, with this --root?".
         seconds: time limit for each part of an answer; watches and `patient` requests have none.
     """
 

@@ -1,4 +1,4 @@
-"""What a verb has when it runs: the server, its resources, and the person's choices."""
+"""The session of a running verb: the server, its resources, and the user's options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`top`: shows what nodes and pods use of processors and memory, as `metrics.k8s.io` has it."""
+"""`top`: shows the processor and memory usage of nodes and pods, from `metrics.k8s.io`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_ANSWER: Final = "does not answer by a stream tunnel (modules.edgeStream in i
 
 
 class ResourceMetricsInfo(NamedTuple):
-    """What a node, a pod or a container uses."""
+    """The usage of a node, a pod or a container."""
 
     key: tuple[str, ...]
     """Name of the node; or namespace and pod, of a container its name too."""
@@ -159,10 +159,10 @@ def ordered(usage: Iterable[ResourceMetricsInfo], by: str) -> list[ResourceMetri
 
 
 def _usage(key: tuple[str, ...], measured: Iterable[JsonObject]) -> ResourceMetricsInfo:
-    """Return the sum of what was measured.
+    """Return the sum of the measured usage.
 
     Raises:
-        QuantityError: the server says no quantities.
+        QuantityError: the server's figures are no quantities.
     """
     cpu, memory = Fraction(), Fraction()
     for amounts in (map_at(each, "usage") for each in measured):
@@ -185,7 +185,7 @@ def _asked(session: Session, chosen: Any, resource: ApiResource, name: str) -> l
 
 
 def _check_why_none(session: Session, chosen: Any) -> None:
-    """Raise KubectlError if there are pods, of which nothing is measured."""
+    """Raise KubectlError if there are pods without any measured usage."""
     pods = _asked(session, chosen, session.discovery.one("pods"), "")
     if not pods:
         return

@@ -23,10 +23,10 @@ _JSONPATH: Final = re.compile(r"jsonpath='?(?P<path>\{.*\}|[^=]+?)'?(?:=(?P<valu
 
 
 class Goal(NamedTuple):
-    """What is waited for."""
+    """The condition that a command waits for."""
 
     met: Callable[[JsonObject | None], bool]
-    """Whether an object is as wanted; None is one that does not exist."""
+    """Whether an object meets the condition; None is an object that does not exist."""
     may_be_missing: bool = False
     """Whether an object that does not exist is no error."""
 

@@ -33,7 +33,7 @@ class WatchedChange(NamedTuple):
 
 
 def listing_of(wanted: ObjectRef | Listing) -> Listing:
-    """Return the list that holds what is wanted: an object is a list of one."""
+    """Return the list that holds the wanted objects: a single object is a list of one."""
     if isinstance(wanted, Listing):
         return wanted
     return Listing(wanted.resource, wanted.namespace, (("fieldSelector", f"metadata.name={wanted.name}"),))
@@ -44,7 +44,7 @@ def changes(session: Session, listing: Listing, version: str, *, ends: float | N
 
     Args:
         session: the session.
-        listing: what to watch.
+        listing: the list to watch.
         version: the list's resourceVersion; empty begins with all objects as ADDED.
         ends: time limit for the whole, in seconds of `time.monotonic`; None waits for ever.
 
@@ -69,7 +69,8 @@ def changes(session: Session, listing: Listing, version: str, *, ends: float | N
 def followed(session: Session, listing: Listing, version: str) -> Generator[WatchedChange]:
     """Yield each change after a version of the list, without an end, as `changes` does.
 
-    Where the server has forgotten the version, all objects of the list are yielded as MODIFIED, and then what follows.
+    Where the server has forgotten the version, all objects of the list are yielded as MODIFIED, and then the later
+    changes.
     """
     while True:
         try:

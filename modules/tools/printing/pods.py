@@ -9,7 +9,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class PodSummary(NamedTuple):
-    """What the table of pods shows of one."""
+    """The cells of a pod in the table of pods."""
 
     ready: int
     """Ready containers, with sidecars."""
@@ -37,7 +37,7 @@ class _Restarts:
 
 
 def pod_summary(pod: JsonObject) -> PodSummary:
-    """Return what the table of pods shows of a pod."""
+    """Return the cells of a pod in the table of pods."""
     sidecars = _sidecars(pod)
     restarts, of_sidecars = _Restarts(), _Restarts()
     word, ready = _initialization(pod, sidecars, restarts, of_sidecars)
@@ -80,7 +80,7 @@ def pod_status(pod: JsonObject) -> str:
 
 
 def _pod_word(pod: JsonObject) -> str:
-    """Return the pod's own word: what holds back its scheduling, else its reason, else its phase."""
+    """Return the pod's own status: SchedulingGated, else its reason, else its phase."""
     gated = any(
         each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated"
         for each in objects_at(pod, "status.conditions")
@@ -91,7 +91,7 @@ def _pod_word(pod: JsonObject) -> str:
 def _initialization(
     pod: JsonObject, sidecars: set[str], restarts: _Restarts, of_sidecars: _Restarts
 ) -> tuple[str, int]:
-    """Return what holds up initialization (empty: nothing), and how many sidecars are ready."""
+    """Return the init container's status that delays the pod (empty if none does), and the number of ready sidecars."""
     total, ready = len(objects_at(pod, "spec.initContainers")), 0
     for index, status in enumerate(objects_at(pod, "status.initContainerStatuses")):
         is_sidecar = text_at(status, "name") in sidecars

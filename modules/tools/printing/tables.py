@@ -34,7 +34,7 @@ _NOT_READY: Final = re.compile(r"(\d+)/(?!\1$)\d+")
 
 
 class TableOptions(NamedTuple):
-    """Which columns a table has."""
+    """The choice of a table's columns."""
 
     wide: bool = False
     """Whether it has the columns of `-o wide`."""
@@ -157,7 +157,7 @@ def _widen(rows: Sequence[Sequence[str]], widths: list[int]) -> None:
 
 
 def _line(row: Sequence[str], painted: Sequence[str], widths: Sequence[int]) -> str:
-    """Join painted cells, padded by what their plain texts lack of the widths; nothing follows the last text."""
+    """Join painted cells, padded by the difference between plain text and width; the last text is not padded."""
     last = max((place for place, cell in enumerate(row) if cell), default=-1)
     parts = [
         shown if place == last else shown + " " * (widths[place] - len(cell))

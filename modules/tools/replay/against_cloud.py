@@ -23,8 +23,8 @@ from modules.tools.replay.unplayed import unhandled_by_cloud
 
 
 class AgainstCloud:
-    """Our cloudhub with the captured edge on one side, and on the other a controller that sends what the captured cloud
-    sent.
+    """Our cloudhub with the captured edge on one side, and on the other a controller that sends the messages of the
+    captured cloud.
     """
 
     def __init__(self, recorded: Recorded) -> None:

@@ -81,7 +81,7 @@ class AgainstEdge:
     def outputs(self) -> tuple[list[Output], list[Output]]:
         """Return the steps of the real edge, and those of our steps that the real edge took too, run by run.
 
-        Ours may do more: it renews its lease at other times, and asks again what the capture does not answer.
+        Our edge may do more: it renews its lease at other times, and repeats requests that the capture does not answer.
         """
         theirs: list[Output] = []
         ours: list[Output] = []

@@ -17,7 +17,7 @@ _LOST: Final = "the captured connection ended"
 
 
 class CapturedCloud:
-    """Sends what the real cloud sent during one run of the agent: answers when our edge asks, everything else at its
+    """Sends the messages of the real cloud during one run of the agent: answers when our edge asks, all others at their
     time.
 
     Args:

@@ -24,7 +24,7 @@ from protos.status import StatusCode
 A = TypeVar("A", bound=Actor)
 
 STREAM: Final = frozenset({LISTENING, OPENED, ENDED, *KINDS.values()})
-"""Kinds of records of the stream itself; the other kinds tell what edged learnt."""
+"""Kinds of records of the stream itself; the other kinds are events that edged received."""
 
 _NEVER: Final = 86400.0
 """Seconds to wait for a stream that was not opened again."""

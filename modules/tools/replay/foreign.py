@@ -1,13 +1,13 @@
 """Replays captures of other programs against our edge or our cloud.
 
-A capture has only the link: what a real cloud and a real edge sent each other. Against our edge (edgehub, metamanager,
-and edged on a runtime in memory) the captured cloud sends unasked messages at their times and answers when ours asks.
-The link is down when it was down, and the agent is restarted with its store when it was restarted. Ours has to take
-every step of the real edge: ask the same questions, acknowledge the same messages, report the same phases. Steps with
-another cause than the link (`modules.tools.replay.unplayed`) are counted and not expected.
+A capture has only the link: the messages that a real cloud and a real edge sent each other. Against our edge (edgehub,
+metamanager, and edged on a runtime in memory) the captured cloud sends unasked messages at their times and answers when
+ours asks. The link is down when it was down, and the agent is restarted with its store when it was restarted. Ours has
+to take every step of the real edge: ask the same questions, acknowledge the same messages, report the same phases.
+Steps with another cause than the link (`modules.tools.replay.unplayed`) are counted and not expected.
 
-Against our cloudhub the edge sends what the real one sent, and a stub controller what the real cloud answered. The
-messages that reach the node and the controller must be the captured ones.
+Against our cloudhub the edge sends the messages of the real edge, and a stub controller sends the answers of the real
+cloud. The messages that reach the node and the controller must be the captured ones.
 """
 
 import time

@@ -15,7 +15,7 @@ _NOT_IN_THE_TRACE: Final = frozenset({"dns_config", "masked_paths"})
 """Keys of CRI requests that depend on files of the machine, which no trace has (resolv.conf, processors)."""
 
 _OF_DEVICES: Final = frozenset({"event_id", "timestamp"})
-"""Id and time, in milliseconds, of what devicetwin says."""
+"""Fields with the id and the time, in milliseconds, of devicetwin's messages."""
 
 
 def normalize(value: Any) -> Any:

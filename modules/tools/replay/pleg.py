@@ -1,8 +1,8 @@
-"""The PLEG and the workers of a replay: what they find out is taken by edged at the recorded times.
+"""The PLEG and the workers of a replay: edged takes their results at the recorded times.
 
-Which pods the PLEG inspects, and when, depends on threads: it waits up to 50 ms between two inspections, a worker that
-has just read a pod drops the pod's hint, and the module may be busy. So it inspects them at the recorded times. What it
-makes of the runtime's answers is today's code.
+Threads decide which pods the PLEG inspects, and when: it waits up to 50 ms between two inspections, a worker that has
+just read a pod drops the pod's hint, and the module may be busy. So a replay inspects pods at the recorded times.
+Today's code evaluates the runtime's answers.
 """
 
 from __future__ import annotations

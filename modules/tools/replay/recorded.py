@@ -59,7 +59,7 @@ class Recorded(msgspec.Struct, frozen=True):
     runs: int = 1
     """Number of runs in the trace; this is the first one."""
     damage: tuple[str, ...] = ()
-    """Where and why files could not be read, or not to their end."""
+    """Damaged files, each with the place and the reason of the damage."""
 
     @property
     def foreign(self) -> bool:
@@ -107,8 +107,8 @@ class Recorded(msgspec.Struct, frozen=True):
         return [one for one in self.records if _is_closed(one)]
 
     def events(self) -> list[CriEvent]:
-        """Return the runtime's events, and what edged read from them, in their order; without the end of the stream
-        when edged stopped.
+        """Return the runtime's events, and edged's reads of them, in their order; without the end of the stream when
+        edged stopped.
         """
         found = [record for record in self.records if isinstance(record, CriEvent)]
         return [one for one in found if one.kind != ENDED or _CLOSED not in one.detail]

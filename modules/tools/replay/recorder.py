@@ -1,4 +1,4 @@
-"""Records what happens on a hive, as the recorder of a running node does."""
+"""Records the events of a hive, as the recorder of a running node does."""
 
 from beehive.clock import Clock
 from beehive.delivery import DeliveryRecord as Delivery

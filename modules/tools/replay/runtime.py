@@ -197,7 +197,7 @@ class RecordedRuntime:
     def _of_worker(
         self, key: Hashable, call: CriCall, pod: str, before: Callable[[CriCall], bool]
     ) -> RecordedAnswer[CriCall] | None:
-        """Return what the same worker was answered when it read the pod at this step of its job."""
+        """Return the answer that the same worker got when it read the pod at this step of its job."""
         context = current_context()
         if call.method == FIRST and pod:
             until = self._lists.next_change_at(pod, call.time)
@@ -208,8 +208,8 @@ class RecordedRuntime:
     def _of_this_moment(
         self, asker: str, key: Hashable, pod: str, now: float, before: Callable[[CriCall], bool]
     ) -> RecordedAnswer[CriCall] | None:
-        """Return what the same reader saw at nearly the same moment. Because of events the PLEG reads more or less
-        often; an answer about a pod counts only if no event about the pod lies between.
+        """Return the answer that the same reader got at nearly the same moment. Events change how often the PLEG reads;
+        an answer about a pod counts only if no event about the pod lies between.
         """
         if not (asker and pod):
             return self._answers.near(

@@ -46,7 +46,7 @@ def replay_directory(recorded: list[DirectoryState]) -> type[StaticPodDirectory]
     """
 
     class RecordedDirectory(StaticPodDirectory):
-        """As it is, but for what it looks at."""
+        """The directory of static pods, with recorded contents in place of the real ones."""
 
         def __init__(self, directory: Path, node: str, tell: Callable[[StaticPodChanges], Any]) -> None:
             super().__init__(directory, node, tell)

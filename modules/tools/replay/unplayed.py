@@ -55,7 +55,7 @@ def unplayed(messages: list[CapturedMessage], *, whole: bool) -> dict[str, str]:
 
 
 class _NodePods:
-    """Which pods a node has from the cloud, and which are static."""
+    """The pods that a node has from the cloud, and its static pods."""
 
     def __init__(self, messages: list[CapturedMessage]) -> None:
         self._given: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""What workers have read from the container runtime in a recorded run.
+"""The answers that workers have read from the container runtime in a recorded run.
 
 A worker reads a pod in several calls: it lists its sandboxes and containers, and asks for the status of each. A
 container may end between the readings of a worker and of the PLEG, a millisecond apart. So a replay does not choose the
@@ -43,7 +43,7 @@ SOON: Final = 0.02
 
 
 class Reading(msgspec.Struct, eq=False):
-    """Reads of one worker that belong together: those of a pod, or those that follow a change."""
+    """Reads of one worker that belong together: the reads of a pod, or the reads after a change."""
 
     head: CriCall
     """The list of sandboxes it began with, or the change."""
@@ -62,7 +62,7 @@ class Reading(msgspec.Struct, eq=False):
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """What a worker of the replay has done last."""
+    """The last step of a worker of the replay."""
 
     span: int
     """Present span of the worker."""

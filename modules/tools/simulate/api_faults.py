@@ -50,4 +50,4 @@ API_FAULTS: Final[Mapping[FaultKind, _Begin]] = {
     FaultKind.API_RESTART: _restart,
     FaultKind.API_RESTORED: _restore,
 }
-"""Each begins a fault, and returns what ends it."""
+"""Each function begins a fault, and returns the function that ends it."""

@@ -20,7 +20,7 @@ _LATENCY = 0.003
 _FOREVER = 1e9
 """Seconds: the client's end has the deadline."""
 _LIMIT, _PAGE = "limit=500", "limit=3"
-"""The client's limit, and what stands in its place: lists of a few objects have several pages."""
+"""The client's limit, and the limit that replaces it, so that lists of a few objects have several pages."""
 _JSON = (("content-type", "application/json"),)
 
 
@@ -59,11 +59,11 @@ class ApiNetwork:
         return _LATENCY + self.world.random.uniform(0, _LATENCY + self.slow)
 
     def happens(self, share: float) -> bool:
-        """Draw whether something of which a share is drawn happens."""
+        """Draw whether an event with a probability of `share` happens."""
         return share > 0 and self.world.random.random() < share
 
     def end_all(self) -> None:
-        """End the connections of a killed cloudcore; nobody is told there."""
+        """End the connections of a killed cloudcore, without telling its listeners."""
         for connection in list(self.open):
             connection.exchange.cancel()
 
@@ -125,7 +125,7 @@ class ApiConnection:
         self._world.at(self._world.now() + self._network.delay(), self._arrive)
 
     def break_off(self) -> None:
-        """Break the connection; the client hears it soon."""
+        """Break the connection; the client notices it soon."""
         self._send(lambda: self.exchange.fail(_cut("the connection was closed")))
         self._is_dead = True
 

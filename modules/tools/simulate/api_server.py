@@ -47,7 +47,7 @@ class SimulatedApiServer:
         self._backups: list[Backup] = []
         self._subscriptions = Subscriptions()
         self._held = Backup(0.0, first_version, [])
-        """What it had when it was stopped."""
+        """Its objects when it was stopped."""
         self.cluster: Cluster
         self._history: WatchHistory
         self._service: ApiService
@@ -109,7 +109,7 @@ class SimulatedApiServer:
             process.run(Serving(self._service, process, exchange).run)
 
     def call(self, call: ApiCall) -> ApiResult:
-        """Carry out a request, and tell watches what has changed (`ApiCaller`)."""
+        """Carry out a request, and report the changes to watches (`ApiCaller`)."""
         storage = self.cluster.storage
         result = api_calls.serve(self.cluster, call)
         for event in storage.take_events():

@@ -1,9 +1,9 @@
 """The MQTT broker of a simulated node, and the module that stands in eventbus's place.
 
-Both keep the contract of mosquitto and eventbus (QoS 1, a session that the broker keeps): a device's message stays
-with the broker until the node has stored it, and comes again, in order, on a new connection; so it may come twice, and
-none is lost. What the node publishes waits in its process while the broker is away, and is lost with the process; what
-the broker has, each device gets once.
+Both keep the contract of mosquitto and eventbus (QoS 1, a session that the broker keeps): a device's message stays with
+the broker until the node has stored it, and comes again, in order, on a new connection; so it may come twice, and none
+is lost. The node's messages wait in its process while the broker is away, and are lost with the process. Each device
+gets each message that the broker has, once.
 """
 
 from collections import OrderedDict, deque
@@ -46,7 +46,7 @@ class SimulatedBroker:
         self._last = 0.0
         """When the last message arrives, so that none overtakes another."""
         self.subscribers: list[Callable[[str, str], None]] = []
-        """Take topic and payload of what the node publishes."""
+        """They take topic and payload of the node's messages."""
 
     @property
     def is_empty(self) -> bool:
@@ -65,7 +65,7 @@ class SimulatedBroker:
         self._send(one)
 
     def connect(self, session: "BrokerSession") -> bool:
-        """Begin a session of the node, which gets all that it has not acknowledged; return whether it begins."""
+        """Begin a session of the node, and send it all unacknowledged messages; return whether it begins."""
         if self._away:
             return False
         self._session = session

@@ -140,7 +140,7 @@ class SimulatedCloud:
 
     @property
     def database_url(self) -> str:
-        """Where the database of a cloudcore is."""
+        """The URL of a cloudcore's database."""
         return str(self._path)
 
     @property

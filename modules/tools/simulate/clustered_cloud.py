@@ -66,7 +66,7 @@ class ClusteredCloud(SimulatedCloud):
 
     @property
     def database_url(self) -> str:
-        """Where the database of a cloudcore is; in its memory if the state is in the cluster."""
+        """The URL of a cloudcore's database; it is in memory if the state is in the cluster."""
         return IN_MEMORY if self.keeps_state else super().database_url
 
     @property
@@ -81,7 +81,7 @@ class ClusteredCloud(SimulatedCloud):
         super().start()
 
     def start_api(self) -> None:
-        """Start the API server with what it holds."""
+        """Start the API server with its stored objects."""
         of_devices = definitions() if self.has_devices else []
         self.api.definitions = [*of_devices, *((DEFINITION,) if self.keeps_state else ())]
         self.api.start()
@@ -104,10 +104,10 @@ class ClusteredCloud(SimulatedCloud):
     def restore(self, age: float) -> None:
         """Give the API server, which is stopped, an older state: versions go back, and newer objects are gone.
 
-        A node takes no older state of an object, nor one again that it was told to delete: so when the server is back,
-        an administrator deletes what is in an older state, before anybody has seen it, and users apply what they want.
-        Later cloudcore is restarted, as Kubernetes asks for after a restore: a watch may go on with a version that the
-        server has reached a second time, and then misses what came before.
+        A node ignores older states of an object, and an object that it was told to delete. So when the server is back,
+        an administrator deletes all objects in an older state, before any client has seen them, and users apply their
+        objects again. Later cloudcore is restarted, as Kubernetes asks for after a restore: a watch may go on with a
+        version that the server has reached a second time, and then misses the changes before it.
         """
         if not self._is_restored:
             self._before = {uid_of(obj): version_of(obj) for obj in self.api.held()}
@@ -117,7 +117,7 @@ class ClusteredCloud(SimulatedCloud):
         self._is_restored = True
 
     def _clean_up(self) -> None:
-        """Delete what came back, after a restore."""
+        """Delete the objects that came back with a restore."""
         reverted, self._reverted = self._reverted, []
         for obj in reverted:
             kind = NODE_STATE if obj["kind"] == NODE_STATE.name else known_kind(obj["kind"])

@@ -11,7 +11,7 @@ from modules.processes.edgecore.config.model import Modules
 from modules.processes.edgecore.tracing import configuration
 
 REPORT_EVENTS: Final = False
-"""Whether simulated nodes send their events, which would hide the order of what matters in a log."""
+"""Whether simulated nodes send their events, which would hide more important messages in a log."""
 
 
 def configuration_of(edged: EdgedSettings) -> dict[str, Any]:

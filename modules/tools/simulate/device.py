@@ -1,4 +1,4 @@
-"""A simulated device: an application at the node's broker that reports, and does what is desired."""
+"""A simulated device: an application at the node's broker that reports values, and takes desired values."""
 
 import json
 from functools import partial
@@ -15,7 +15,7 @@ THRESHOLD: Final = "threshold"
 
 _OBEYS_WITHIN: Final = 2.0
 _REFUSED_AGAIN: Final = 5.0
-"""Seconds until a device reports again what was refused."""
+"""Seconds until a device repeats a refused report."""
 
 
 class SimulatedDevice:
@@ -34,12 +34,12 @@ class SimulatedDevice:
         self.temperature = 0
         """Number of the last report."""
         self.threshold = ""
-        """What it was last told to do."""
+        """The desired value that it received last."""
         self.state = ""
         self.is_wanted = False
         """Whether the cloud wants it."""
         self.must_repeat = False
-        """Whether nobody but the device knows what it has reported; see `forget`."""
+        """Whether only the device still has its reported values; see `forget`."""
         self._world = world
         self._broker = broker
         self._watch = watch
@@ -47,12 +47,12 @@ class SimulatedDevice:
         broker.subscribers.append(self._hear)
 
     def forget(self) -> None:
-        """Note that the node or the cloud has lost what was reported, or that the Device is deleted."""
+        """Note that the node or the cloud has lost the reports, or that the Device is deleted."""
         self.must_repeat = True
         self._watch.ended(self.id)
 
     def act(self, step: DeviceStep) -> None:
-        """Report what a step says."""
+        """Make the report of a step."""
         match step.action:
             case DeviceAction.REPORTED:
                 self.temperature += 1

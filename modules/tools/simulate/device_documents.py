@@ -1,4 +1,4 @@
-"""Manifests of devices, and what must be true of them in the end."""
+"""Manifests of devices, and the checks of devices at the end."""
 
 from collections.abc import Iterator
 
@@ -63,7 +63,7 @@ def _of_device(device: SimulatedDevice, stored: Device | None, cloud: SimulatedC
 
 
 def _of_status(device: SimulatedDevice, cloud: SimulatedCloud) -> Iterator[str]:
-    """Check what the cloud has of the reports."""
+    """Check the reported values in the cloud."""
     status = cloud.find(DEVICE_STATUS.key_name, "default", device.name)
     if cloud.find(DEVICE.key_name, "default", device.name) is None:
         return

@@ -10,7 +10,7 @@ from modules.tools.simulate.broker import SimulatedBroker
 from modules.tools.simulate.world import World
 
 TEMPERATURE = "temperature"
-"""The property whose values a device counts up, so that a value says which report it is."""
+"""The property whose values a device counts up, so that each value identifies its report."""
 
 _KIND = "/devicetwin/"
 
@@ -38,7 +38,7 @@ class DeviceWatch:
         self._changes: dict[str, Device | None] = {}
         self._ended: set[str] = set()
         """Devices that were deleted in the cloud, or lost there. One that is made again at once takes the place of the
-        old one in a single commit, and what was reported of the old one goes without having been stored."""
+        old one in a single commit, and reported values of the old one are dropped without having been stored."""
 
     def begin(self) -> None:
         """Drop uncommitted changes."""

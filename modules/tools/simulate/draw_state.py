@@ -1,4 +1,6 @@
-"""The faults of the profile `state`: those of what cloudcore keeps of nodes, and what it is there for."""
+"""The faults of the profile `state`: faults of the state that cloudcore keeps of nodes, and faults that need this
+state.
+"""
 
 from collections.abc import Mapping
 from typing import Final

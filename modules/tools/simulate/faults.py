@@ -39,7 +39,9 @@ class Faults:
         self._world.at(self._world.now() + fault.seconds, lambda: self._end(fault, end))
 
     def _started(self, fault: Fault) -> Undo:
-        """Start a fault, and return what ends it; one of an API server that the plan does not have is nothing."""
+        """Start a fault, and return the function that ends it. A fault of an API server that the plan lacks does
+        nothing.
+        """
         cloud, node = self._cloud, self._nodes[fault.node % len(self._nodes)]
         if fault.kind in _BEGIN:
             return _BEGIN[fault.kind](self, node, fault)

@@ -128,7 +128,7 @@ class SimulatedNode:
         self.devices = {name: SimulatedDevice(self.world, self.broker, watch, name) for name in names}
 
     def forget_reports(self) -> None:
-        """Note that only the devices know what they have reported."""
+        """Note that only the devices still have their reported values."""
         for device in self.devices.values():
             device.forget()
 

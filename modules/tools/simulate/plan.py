@@ -49,7 +49,7 @@ class FaultKind(StrEnum):
     IMAGES_MISSING = "images are gone and cannot be pulled"
     CLOCK_JUMP = "the wall clock jumps"
     BROKER_AWAY = "the MQTT broker is away"
-    """Devices cannot publish to the node, nor the node to them; what they had published stays with the broker."""
+    """Devices cannot publish to the node, nor the node to them; earlier messages of devices stay with the broker."""
     API_AWAY = "the API server refuses connections"
     API_UNREACHABLE = "the API server does not answer"
     API_SLOW = "slow API server"
@@ -66,7 +66,7 @@ class FaultKind(StrEnum):
     API_RESTORED = "the API server restarts with older objects and versions"
     STATE_LOST = "cloudcore restarts without its state of nodes"
     STATE_OLDER = "cloudcore restarts with a copy of its state of nodes"
-    """Of the fault's beginning; it restarts at its end."""
+    """The copy is of the fault's beginning; cloudcore restarts at its end."""
     TAKEN_OVER = "the node goes to another cloudcore, which shares the state"
     """It goes back at the end, when the other one is killed. `amount` seconds pass until the one that the node has
     left notices it.
@@ -153,7 +153,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 class DeviceAction(StrEnum):
-    """What happens to a device, in the cloud or at the node."""
+    """An event of a device, in the cloud or at the node."""
 
     DESIRED = "desired value in the cloud"
     DELETED = "deleted in the cloud"

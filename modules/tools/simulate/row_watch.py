@@ -43,7 +43,7 @@ class RowWatch:
         self.begin()
 
     def forget_deletions(self) -> None:
-        """Forget what was deleted for good: the cloud may have it again."""
+        """Forget the objects that were deleted for good: the cloud may have them again."""
         self._deleted.clear()
         self._deleted_now.clear()
 

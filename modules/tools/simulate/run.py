@@ -154,7 +154,7 @@ class Simulation:
             self._go_on()
 
     def _forget(self) -> None:
-        """Forget what the cloud has told: it has an older state again."""
+        """Forget the messages of the cloud: it has an older state again."""
         self.reports.forget()
         for node in self.nodes:
             node.wire.forget()
@@ -230,7 +230,7 @@ class Simulation:
             device.act(step)
 
     def _repeat_reports(self) -> None:
-        """Let devices report again what nobody else knows any more: at once, and when an equal value counts again."""
+        """Let devices repeat lost reports: at once, and again when an equal value counts as new."""
         for node in self.nodes:
             for device in node.devices.values():
                 if device.must_repeat:

@@ -36,7 +36,7 @@ class SecondCloudcore:
         self._database: Database | None = None
         self._listener: CloudListener | None = None
         self._before: CloudListener | None = None
-        """Of the cloudcore to which nodes connected before."""
+        """The listener of the cloudcore to which nodes connected before."""
 
     def start(self) -> None:
         """Start it, unless it runs; from now on nodes that connect come to it."""

@@ -1,5 +1,5 @@
-"""Faults of what cloudcore keeps of nodes beside the API server of a cluster: its SQL database, or NodeStates in the
-cluster (docs/cloudcore.md).
+"""Faults of the state of nodes that cloudcore keeps when it works with the API server of a cluster: its SQL database,
+or NodeStates in the cluster (docs/cloudcore.md).
 """
 
 import sqlite3
@@ -16,8 +16,8 @@ from modules.tools.simulate.undo import Undo, nothing
 _Begin = Callable[[ClusteredCloud, SimulatedNode, Fault], Undo]
 
 _LATE: Final = 180.0
-"""Seconds after which a cloudcore has carried out what a node had sent to it: it lists all objects at its start, and
-has a minute for each request.
+"""Seconds after which a cloudcore has handled the messages that a node had sent to it: it lists all objects at its
+start, and has a minute for each request.
 """
 _PAGE: Final = 4096
 """Bytes of a page of SQLite."""
@@ -40,7 +40,7 @@ DAMAGES: Final = (
     ("cluster_epochs", "newest = 4611686018427387904"),
     ("cluster_epochs", "epoch = -1, newest = -1"),
 )
-"""What a row says after it was damaged: by a table, and the columns that are set."""
+"""Damages of a row: the table, and the values that its columns are set to."""
 
 
 def _lose(cloud: ClusteredCloud, _node: SimulatedNode, _fault: Fault) -> Undo:
@@ -162,4 +162,4 @@ STATE_FAULTS: Final[Mapping[FaultKind, _Begin]] = {
     FaultKind.STATE_FILE_DAMAGED: _damage_file,
     FaultKind.TAKEN_OVER: _take_over,
 }
-"""Each begins a fault, and returns what ends it."""
+"""Each function begins a fault, and returns the function that ends it."""

@@ -84,7 +84,7 @@ class StateObjects:
             self._api.call(_call("delete", name=node))
 
     def damage(self, number: int) -> str:
-        """Damage a NodeState; return what was done, or nothing if there is none."""
+        """Damage a NodeState; return a text about the damage, empty if there is no NodeState."""
         which, what = divmod(number, len(DAMAGES))
         states = self.copies()
         if not states:

@@ -33,8 +33,8 @@ class StatusWatch:
         self.behind = 0.0
         """Seconds for which the cloud may not know of another writer's change: a watch of a cluster is silent."""
         self.late_until = -1.0
-        """Until when a cloudcore that a node has left may carry out what the node had sent to it: the status in the
-        cloud is then an older one, until the node has corrected it.
+        """Until when a cloudcore that a node has left may handle messages that the node had sent to it: the status in
+        the cloud is then an older one, until the node has corrected it.
         """
 
     def found(self, pods: tuple[Pod, ...]) -> None:

@@ -67,8 +67,8 @@ class WireWatch:
         self._ended = ended
         self._containers = containers
         self.lists_are_newer = False
-        """Whether the answer to a node's list may be newer than what it is sent, as with a cluster: a pod that is
-        missing there is gone.
+        """Whether the answer to a node's list may be newer than the objects that the node is sent, as with a cluster: a
+        pod that the list lacks is gone.
         """
         self._numbers = 0
         self._open: OrderedDict[str, ReceivedChange] = OrderedDict()

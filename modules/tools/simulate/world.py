@@ -133,13 +133,13 @@ class ProcessClock(Clock):
 class Process(Runtime):
     """A process: actors with a clock and randomness of their own.
 
-    It ends like a real process: at any moment, and nothing of it runs any more, no `finally`, no timer, no answer.
+    It can be killed at any moment, like a real process: after that no `finally`, no timer and no answer of it runs.
 
     Args:
         world: the world of the run.
         name: name for the log.
         wall: wall clock of its machine.
-        number: number of the process on its machine; decides what it draws.
+        number: number of the process on its machine; part of the seed of its random numbers.
     """
 
     def __init__(self, world: World, name: str, wall: WallClock, number: int = 0) -> None:

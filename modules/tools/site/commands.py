@@ -106,5 +106,5 @@ def _sentence(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text for a cell of a table; what Markdown would take for HTML is escaped."""
+    """Return a text for a cell of a table; characters that Markdown would take for HTML are escaped."""
     return _text(text).replace("|", "\\|").replace("<", "&lt;")

@@ -27,7 +27,7 @@ _PAGES: Final = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 _COPIES: Final = "source"
 _LINK: Final = re.compile(r"(?<=\]\()(?!\w+:)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _SHIM: Final = "https://unpkg.com/iframe-worker/shim"
-"""What the theme loads so that a page on the disk can be searched; ours is in `docs/site`."""
+"""The script that the theme loads so that a page on the disk can be searched; ours is in `docs/site`."""
 _OWN_SHIM: Final = "site/worker-on-disk.js"
 _FENCE: Final = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
 

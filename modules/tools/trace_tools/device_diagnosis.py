@@ -1,4 +1,4 @@
-"""Diagnoses, for each property of a device, where its desired value is, and what to do next. Pure."""
+"""Diagnoses where the desired value of each property of a device is, with advice. Pure."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ NOBODY: Final = "no application or mapper has ever reported it: is one subscribe
 
 
 class ValuePlace(StrEnum):
-    """Where a desired value is."""
+    """The place that a desired value has reached."""
 
     ARRIVED = "arrived"
     NOT_DESIRED = "no value is desired"
@@ -32,12 +32,12 @@ class ValuePlace(StrEnum):
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What is known of the node besides its rows."""
+    """Facts about the node besides its rows."""
 
     now: int
     """Milliseconds since the Unix epoch: of the answer, or of the end of the trace."""
     mqtt: str = ""
-    """Why applications cannot be reached by MQTT, and what to do; empty if they can, or nothing is known of it."""
+    """The reason why applications cannot be reached by MQTT, with advice; empty if they can, or it is unknown."""
     link: str = ""
     """Why the cloud cannot be reached; empty if it can, or nothing is known of it."""
     stopped: str = ""
@@ -47,21 +47,21 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
 
 class PropertyDiagnosis(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the desired value of one property is."""
+    """The place of the desired value of one property."""
 
     property: str
     place: ValuePlace
     why: str = ""
     next: str = ""
-    """What to do; empty if nothing is."""
+    """Advice; empty if there is nothing to do."""
     desired: str = ""
     by: str = ""
-    """Who desires it."""
+    """The writer of the desired value."""
     reported: str | None = None
 
 
 class DeviceDiagnosis(msgspec.Struct, frozen=True):
-    """Where the desired values of a device are."""
+    """The places of a device's desired values."""
 
     about: str
     known: bool

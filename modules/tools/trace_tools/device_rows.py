@@ -1,4 +1,4 @@
-"""What a node's database has of one device: its twins, its object, its model, and the mappers. Pure."""
+"""The rows of one device in a node's database: its twins, its object, its model, and the mappers. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
@@ -35,7 +35,7 @@ class _Mapper(msgspec.Struct, frozen=True):
 
 
 class DeviceRows(NamedTuple):
-    """What the database has of one device."""
+    """The rows of one device in the database."""
 
     id: str
     device: Device | None
@@ -52,7 +52,7 @@ class DeviceRows(NamedTuple):
 
 
 def rows_of(device_id: str, rows: Mapping[str, bytes]) -> DeviceRows:
-    """Return what rows say of a device; a row that cannot be read counts as absent.
+    """Return the rows of a device; a row that cannot be read counts as absent.
 
     Args:
         device_id: `namespace/name`.

@@ -33,14 +33,14 @@ class ArchivedImage(NamedTuple):
 
     names: tuple[Reference, ...]
     digest: str
-    """Of its topmost document; empty for one of `docker save`."""
+    """Digest of its topmost document; empty for an archive of `docker save`."""
     documents: dict[str, bytes]
     """Index, manifest and config by digest."""
     config_digest: str
     config: Config
     layers: tuple[LayerSource, ...]
     layer_digests: tuple[str, ...]
-    """Of the layers as they are in the archive."""
+    """Digests of the layers as they are in the archive."""
 
 
 def images_of(archive: Archive, own: Platform) -> list[ArchivedImage]:

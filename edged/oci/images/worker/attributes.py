@@ -14,7 +14,8 @@ _UNSUPPORTED = (errno.ENOTSUP, errno.EPERM)
 def set_attributes(
     at: bytes | int, mode: int, owner: tuple[int, int], xattrs: Mapping[str, bytes], *, is_link: bool = False
 ) -> None:
-    """Set what a tar says of a file, in the order in which the kernel keeps it: chown clears modes and capabilities.
+    """Set a file's attributes from a tar, in the order in which the kernel keeps them: chown clears modes and
+    capabilities.
 
     Args:
         at: name in the current directory, or descriptor.

@@ -18,12 +18,12 @@ _CLIENT: Final = "edgecore"
 _MARGIN: Final = 10.0
 """Seconds before its end from which on a token is not used."""
 _LIFETIME: Final = 60.0
-"""Seconds of a token whose end is not told."""
+"""Lifetime in seconds of a token that comes without one."""
 _LONGEST_LIFETIME: Final = 3600.0
 
 
 class RegistryCredentials(NamedTuple):
-    """What CRI's AuthConfig says. Never shown."""
+    """The contents of CRI's AuthConfig. Their text form shows none of them."""
 
     username: str = ""
     password: str = ""

@@ -12,7 +12,7 @@ class BlobFile:
     """The file of one blob. Not thread-safe.
 
     Args:
-        path: of the file; what is there is the beginning of the blob, as far as anybody knows.
+        path: of the file; its present content is taken for the beginning of the blob.
         digest: of the whole blob.
         size: of it, in bytes.
     """
@@ -44,7 +44,7 @@ class BlobFile:
             view = view[written:]
 
     def restart(self) -> int:
-        """Throw away what is there; return its bytes."""
+        """Discard the present content; return its size in bytes."""
         os.ftruncate(self.descriptor, 0)
         os.lseek(self.descriptor, 0, os.SEEK_SET)
         lost, self._position = self._position, 0

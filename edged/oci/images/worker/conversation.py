@@ -27,7 +27,7 @@ class FinishedImage(NamedTuple):
 
     names: Sequence[Reference]
     digest: str
-    """Of the topmost document; empty if unknown."""
+    """Digest of the topmost document; empty if unknown."""
     config_digest: str
     config: Config
     chain: Sequence[str]
@@ -58,7 +58,7 @@ class Conversation:
         return found
 
     def need(self, layers: Sequence[str], blobs: Sequence[str]) -> None:
-        """Say what the image consists of; return when edgecore protects it."""
+        """Send edgecore the image's layers and blobs; return when edgecore protects them."""
         self._say({"needs": {"layers": list(layers), "blobs": list(blobs)}})
         self.request()
 

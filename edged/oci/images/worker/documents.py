@@ -25,7 +25,7 @@ Document = Mapping[str, Any]
 
 
 class Descriptor(NamedTuple):
-    """What a document says of another one, or of a layer."""
+    """A document's description of another document, or of a layer."""
 
     media_type: str
     digest: str
@@ -42,7 +42,7 @@ class Manifest(NamedTuple):
 
 
 class Config(NamedTuple):
-    """An image's config: its layers' diff ids, its platform, and what it says of running it."""
+    """An image's config: its layers' diff ids, its platform, and the settings for its containers."""
 
     diff_ids: tuple[str, ...]
     platform: Document

@@ -18,10 +18,10 @@ class Downloads:
     """The layers of one image. The threads end with the process.
 
     Args:
-        registry: where they are.
+        registry: the registry that has them.
         layout: of the store.
-        layers: what is missing, the lowest first.
-        progress: counts what was fetched.
+        layers: the missing layers, the lowest first.
+        progress: counts the fetched bytes.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ def _manifest(config: str, documents: Mapping[str, bytes], layout: StoreLayout) 
 
 
 def _names(request: Mapping[str, Any], digest: str, manifest: bytes, layers: list[str]) -> dict[str, bytes]:
-    """Return the files that say what is in the archive, for OCI and for Docker."""
+    """Return the files that list the contents of the archive, for OCI and for Docker."""
     own = _described(digest, kind_of(parse_document(manifest, "the manifest")), len(manifest))
     tags = request["repo_tags"]
     named = [{**own, "annotations": {"io.containerd.image.name": tag}} for tag in tags] or [own]

@@ -1,4 +1,4 @@
-"""Which servers are asked for a registry's images: containerd's `certs.d/HOST/hosts.toml`, else the registry itself."""
+"""The servers of a registry's images: those of containerd's `certs.d/HOST/hosts.toml`, else the registry itself."""
 
 import ipaddress
 import re
@@ -20,7 +20,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class ServerAddress(NamedTuple):
-    """Where a server listens."""
+    """The address at which a server listens."""
 
     scheme: str
     host: str
@@ -38,7 +38,7 @@ class RegistryHost(NamedTuple):
 
     address: ServerAddress
     prefix: str
-    """Of the API's paths: `/v2`, or what a mirror with `override_path` has."""
+    """Prefix of the API's paths: `/v2`, or the path of a mirror with `override_path`."""
     is_registry: bool
     """It is the registry itself, so it gets the credentials."""
     resolves: bool = True

@@ -120,7 +120,7 @@ class HttpExchange:
 
 
 def read_bounded(response: http.client.HTTPResponse, most: int) -> bytes:
-    """Return an answer's body. Raises ImageWorkError if it has more bytes, and what the connection raises."""
+    """Return an answer's body. Raises ImageWorkError if it has more bytes, and the connection's errors."""
     content = response.read(most + 1)
     if len(content) > most:
         raise invalid(f"the registry's answer has more than {most} bytes")
@@ -148,7 +148,7 @@ def _is_inside(host: str) -> bool:
 
 
 def _joined(base: str, location: str) -> str:
-    """Return where a redirect leads; what is no URL leads nowhere."""
+    """Return the URL of a redirect; empty if its location is no URL."""
     try:
         return urljoin(base, location)
     except ValueError:

@@ -1,6 +1,6 @@
 """Directories inside a root, found without leaving it: each component is opened from its parent, links by hand.
 
-It is what openat2(2) does with RESOLVE_IN_ROOT, and also says where a missing directory belongs, which that does not.
+openat2(2) does the same with RESOLVE_IN_ROOT, but does not tell where a missing directory belongs.
 """
 
 import os

@@ -149,7 +149,7 @@ class LayerTree:
         self.inodes += is_new
 
     def _make_room(self, name: bytes, entry: Entry) -> tuple[bool, bool]:
-        """Remove what the entry replaces; return whether it is new, and whether it replaces a whiteout."""
+        """Remove the file that an entry replaces; return whether the entry is new, and replaces a whiteout."""
         try:
             status = os.lstat(name)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Bounds of what a worker takes from outside."""
+"""Bounds of the input that a worker takes from outside."""
 
 from typing import Final, NamedTuple
 
@@ -9,7 +9,7 @@ LONGEST_MANIFEST: Final = 4 * MIB
 """Bytes of a manifest, an index or an image's config (the distribution spec wants registries to take 4 MiB)."""
 
 MOST_LAYERS: Final = 500
-"""Layers of an image: what overlayfs can stack."""
+"""Most layers of an image: overlayfs can stack no more."""
 
 
 class UnpackLimits(NamedTuple):

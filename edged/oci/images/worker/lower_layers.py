@@ -1,4 +1,4 @@
-"""The layers below the one that is unpacked: what a tar leaves out is taken from them."""
+"""The layers below the layer that is unpacked. Directories that a tar leaves out are taken from them."""
 
 import os
 import stat

@@ -19,7 +19,7 @@ _ARCHITECTURES: Final = {
 }
 _ARM: Final = {"armv8l": 7, "armv7l": 7, "armv6l": 6, "armv5tel": 5}
 _WITHOUT_VARIANT: Final = {"arm": 7, "arm64": 8, "amd64": 1}
-"""What an image without a variant is made for, as in containerd."""
+"""The variant of an image that names none, as in containerd."""
 _AMD64_LEVELS: Final = {
     2: {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
     3: {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"},

@@ -1,6 +1,6 @@
-"""Which proxy a connection goes through: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, with the rules of containerd and Docker.
+"""The proxy of a connection: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, with the rules of containerd and Docker.
 
-Their names may be in lower case, which wins. Addresses of this machine itself are never asked of a proxy.
+A variable with a lower-case name takes precedence. Connections to this machine itself never use a proxy.
 """
 
 import base64

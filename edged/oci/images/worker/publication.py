@@ -26,7 +26,7 @@ _IS_THERE: Final = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class Publication:
-    """Adds to a store, all or nothing. Use as a context manager: what is not published at its end is removed.
+    """Adds layers and documents to a store, all or none. Use it as a context manager: its end removes unpublished ones.
 
     Args:
         layout: the store's paths.

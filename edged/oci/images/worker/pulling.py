@@ -99,7 +99,7 @@ class _Work(NamedTuple):
 
 
 def _add_layers(work: _Work, found: _Found, chain: tuple[str, ...], parallel: int) -> bool:
-    """Fetch and unpack what is missing: a layer is unpacked while those above it are fetched.
+    """Fetch and unpack the missing layers: a layer is unpacked while the layers above it are fetched.
 
     Returns whether the disk was synced.
     """

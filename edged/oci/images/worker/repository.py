@@ -95,7 +95,9 @@ class Repository:
         self._waiting = waiting
 
     def digest_of(self, tag: str) -> str:
-        """Return what a server says of a tag, "" if none does: Docker Hub counts no request of this kind as a pull."""
+        """Return the digest that a server has for a tag, "" if none answers. Docker Hub does not count this request as
+        a pull.
+        """
         for server in self._servers:
             with suppress(_RefusedAnswerError, ImageWorkError, OSError, HTTPException):
                 if server.endpoint.resolves:
@@ -131,7 +133,7 @@ class Repository:
 
         Args:
             descriptor: of the blob.
-            blob: its file, with what an earlier attempt left.
+            blob: its file, with the content of earlier attempts.
             fetched: told the bytes of each piece; negative when pieces are thrown away.
 
         Raises:
@@ -166,7 +168,7 @@ class Repository:
             raise OSError("the connection ended before the blob")
         if not blob.is_right():
             fetched(-blob.restart())
-            if began:  # what an earlier attempt, or another server, left may be wrong
+            if began:  # bytes of an earlier attempt, or of another server, may be wrong
                 raise OSError("the blob was damaged")
             raise invalid(f"{server.endpoint.address.name} has another content for {descriptor.digest}")
 
@@ -188,7 +190,7 @@ class Repository:
                 until, since = now() + seconds, 0
 
     def _from_any(self, servers: Sequence[_Server], action: Callable[[_Server], _T], position: Callable[[], int]) -> _T:
-        """Return what the first server that can do it answers; the last one gets several attempts."""
+        """Return the result of the first server at which the action succeeds; the last server gets several attempts."""
         failure = ImageWorkError(UNAVAILABLE, "no server may be asked", "see the hosts.toml of the registry")
         for server in servers:
             attempts = self._waiting.attempts if server is servers[-1] else 1
@@ -225,7 +227,7 @@ def _continues(response: HTTPResponse, at: int) -> bool:
 
 
 def _refused(response: HTTPResponse, endpoint: RegistryHost) -> _RefusedAnswerError:
-    """Return the error of an answer, with what the registry says."""
+    """Return the error of an answer, with the registry's message."""
     says = _message(response)
     name = endpoint.address.name
     if response.status == 404:

@@ -1,4 +1,4 @@
-"""When a request is repeated, and how long that waits."""
+"""The rules for repeating a request, and the delay before it."""
 
 import email.utils
 import random

@@ -15,12 +15,12 @@ _IN_HEADER, _IN_FURTHER = 4, 21
 
 
 class SparseLayout(NamedTuple):
-    """Where the stored bytes of a sparse file belong."""
+    """The places of the stored bytes in a sparse file."""
 
     size: int
     """Bytes of the file with its holes."""
     parts: tuple[tuple[int, int], ...]
-    """Offset and length of what is stored, in order."""
+    """Offset and length of the stored parts, in order."""
     map_size: int
     """Bytes of the map, which stands before the content in format 1.0."""
 

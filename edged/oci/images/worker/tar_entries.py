@@ -1,6 +1,6 @@
 """The entries of a tar: POSIX ustar and pax, GNU's long names and sparse files, as Go's archive/tar reads them.
 
-Python's `tarfile` is not used: it holds extended headers of any length in memory, and hides what a layer needs to know.
+Python's `tarfile` is not used: it holds extended headers of any length in memory, and hides details that a layer needs.
 """
 
 from collections.abc import Iterator
@@ -41,18 +41,18 @@ class Entry(NamedTuple):
     gid: int
     mtime_ns: int
     target: bytes
-    """Of a link."""
+    """The target of a link."""
     device: tuple[int, int]
     """Major and minor number."""
     xattrs: dict[str, bytes]
     stored: int
     """Bytes in the tar, without padding."""
     layout: sparse.SparseLayout | None
-    """Of a sparse file."""
+    """The layout of a sparse file."""
 
 
 class _Before:
-    """What the headers before an entry say of it."""
+    """The facts about an entry in the headers before it."""
 
     def __init__(self) -> None:
         self.extended: PaxHeader = NOTHING

@@ -12,7 +12,7 @@ BLOCK = 512
 
 
 class TarBlocks(Protocol):
-    """Where headers are read from."""
+    """The source from which headers are read."""
 
     def exactly(self, wanted: int) -> bytes:
         """Return the next `wanted` bytes."""

@@ -1,7 +1,7 @@
 """Unpacks one layer in a process of its own, which sees nothing but the layer's new directory.
 
-The process is confined to the directory (chroot), has no network, no descriptor but what it works with, and little
-memory; so a mistake here, or in a decompressor, does not reach the files of the machine.
+The process is confined to the directory (chroot), and has no network, little memory, and no descriptors except those
+that it works with. So a mistake here, or in a decompressor, does not reach the files of the machine.
 """
 
 import errno
@@ -32,7 +32,7 @@ _OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENO
 
 
 class Unpacked(NamedTuple):
-    """What a layer turned out to be."""
+    """The digest and the size of an unpacked layer."""
 
     diff_id: str
     """Digest of the plain tar."""
@@ -51,7 +51,7 @@ class LayerSource(NamedTuple):
 
 
 def unpack(source: LayerSource, directory: Path, lower: Sequence[Path], limits: UnpackLimits) -> Unpacked:
-    """Unpack a layer into `directory`/fs, which is made; leave what it replaced in `directory`/replaced.
+    """Unpack a layer into a new `directory`/fs; move replaced files to `directory`/replaced.
 
     Args:
         source: the layer.

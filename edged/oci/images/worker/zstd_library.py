@@ -67,7 +67,7 @@ class ZstdFrame:
         self._library.ZSTD_freeDCtx(self._context)
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        """Return up to `max_length` bytes of the frame; what is not used of `data` is kept. Raises ZstdError."""
+        """Return up to `max_length` bytes of the frame. Unused bytes of `data` are kept. Raises ZstdError."""
         data = self._rest + data
         if len(self._out) != max_length:
             self._out = ctypes.create_string_buffer(max_length)

@@ -1,1 +1,1 @@
-"""What an authenticated user may request over TCP."""
+"""Authentication and authorization of requests over TCP."""

@@ -14,12 +14,12 @@ _HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
 class LoopbackService:
     """Refuses requests that a browser makes for a web page (`HttpService`).
 
-    Whoever can connect is an administrator, so a page must not reach the port through its reader's browser: neither
-    under a name of its own that it lets resolve to 127.0.0.1, nor across origins. `kubectl proxy` refuses foreign hosts
-    likewise.
+    Every client that can connect is an administrator. So a web page must not reach the port through its reader's
+    browser: neither under a host name that resolves to 127.0.0.1, nor across origins. `kubectl proxy` refuses foreign
+    hosts likewise.
 
     Args:
-        administrators: what is served.
+        administrators: the service behind it.
     """
 
     def __init__(self, administrators: HttpService) -> None:

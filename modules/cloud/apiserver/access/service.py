@@ -1,7 +1,7 @@
 """The Kubernetes API over TCP: authentication and authorization in front of the service of the control socket.
 
-There is no RBAC engine: members of `system:masters` may do everything, nodes what the node authorizer allows, and
-others nothing but learn who they are.
+There is no RBAC engine: members of `system:masters` may do everything, nodes may do what the node authorizer allows,
+and other users may only ask for their identity and rights.
 """
 
 from collections.abc import Callable
@@ -65,8 +65,8 @@ class AccessService:
 
     Args:
         authenticator: finds the user of a request.
-        administrators: what members of `system:masters` reach.
-        of_node: returns what a node reaches.
+        administrators: the service for members of `system:masters`.
+        of_node: returns the service for a node.
         review: answers the access reviews of nodes; None: they are refused.
     """
 
@@ -121,7 +121,7 @@ def impersonated(request: Request, user: User | None) -> User | None:
 
     Args:
         request: the request.
-        user: the authenticated user, who must be an administrator to be somebody else.
+        user: the authenticated user, who must be an administrator to impersonate another user.
 
     Raises:
         ApiStatusError: 403, the user may not impersonate; 400, the headers name no user.

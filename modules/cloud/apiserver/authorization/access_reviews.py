@@ -1,6 +1,6 @@
-"""The reviews that a node may ask for: who it is, what it may do, and what another may do who comes to the node.
+"""The reviews that a node may ask for: its identity, its own rights, and the rights of a user who calls the node.
 
-They are answered by what decides on its requests, so that an answer and the request after it agree.
+The node authorizer, which decides on the node's requests, answers them, so that an answer and a later request agree.
 """
 
 from http import HTTPStatus
@@ -35,7 +35,9 @@ def is_review(call: ApiCall) -> bool:
 
 
 def is_about_others(call: ApiCall) -> bool:
-    """Return whether the answer of a review is not in what cloudcore knows of the node: a token, or another user."""
+    """Return whether cloudcore's knowledge of the node is not enough to answer a review: it is about a token, or
+    another user.
+    """
     kind = _KINDS[call.api_version, call.plural]
     is_other = kind == "SubjectAccessReview" and _spec(call).get("user") != user_of(call.node)
     return kind == "TokenReview" or is_other

@@ -1,6 +1,6 @@
-"""The reviews in which users learn who they are and what they may do (`kubectl auth whoami` and `can-i`).
+"""The reviews that tell users their identity and their rights (`kubectl auth whoami` and `can-i`).
 
-Bodies are not read: members of system:masters may do everything and others nothing, whatever is asked.
+Bodies are not read: members of system:masters may do everything, and others nothing.
 """
 
 from typing import Any, Final
@@ -29,11 +29,11 @@ def review(user: User, parts: tuple[str, ...]) -> Response:
     """Return the response to a review.
 
     Args:
-        user: who asks.
+        user: the requester.
         parts: the path, one of `PATHS`.
 
     Raises:
-        ApiStatusError: 403, nodes are not told what they may do.
+        ApiStatusError: 403, a node asks for its rights.
     """
     if parts == _SELF:
         info = {"username": user.name, "uid": user.uid, "groups": [*user.groups, _AUTHENTICATED]}

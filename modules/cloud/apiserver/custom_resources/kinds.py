@@ -147,7 +147,7 @@ class ServedKinds:
         return kind_named(obj["kind"])
 
     def named(self, key_name: str) -> Kind:
-        """Returns a kind as keys have it; of a custom kind without a definition, its name is all that is known.
+        """Returns the kind of a key name. A custom kind without a definition has only its name.
 
         Raises:
             UnknownKindError: the API server stores no such objects.

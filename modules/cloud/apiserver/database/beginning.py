@@ -40,13 +40,15 @@ class Beginning:
         return revision, compacted
 
     def lock(self, connection: Connection) -> None:
-        """Begin a transaction of a database that nobody else can have changed."""
+        """Begin a transaction of a database that no other process can have changed."""
         if self._begins_itself:
             driver: Any = connection.connection.driver_connection
             driver.execute(BEGIN)
 
     def claims(self, connection: Connection, seen: int) -> list[tuple[str, str]]:
-        """Return the nodes that were claimed after a revision, and who has claimed them; in a transaction."""
+        """Return the nodes that were claimed after a revision, each with the cloudcore that has claimed it; in a
+        transaction.
+        """
         driver: Any = connection.connection.driver_connection
         given = (seen,) if self._has_places else {"seen": seen}
         return [(node, cloudcore) for node, cloudcore in driver.execute(self._claims, given)]

@@ -1,7 +1,8 @@
-"""Damaged rows of what cloudcore keeps of nodes, which SQLite takes: it does not hold a column to its type.
+"""Damaged rows of the tables about nodes, in SQLite, which does not enforce the type of a column.
 
-A repair by hand and a lost page leave them. Each is only a record of what was sent, so one that cannot be read gives
-way to one that says less: the node is sent again what it has. Other databases check the types themselves.
+A repair by hand or a lost page can leave them. Each row is only a record of objects that were sent, so a row that
+cannot be read is replaced by one that records less: cloudcore then sends objects again that the node has. Other
+databases check the types themselves.
 
 A damaged page of SQLite's file is refused at the start: later it would stop cloudcore in the middle of its work, each
 time that the page is read.

@@ -62,8 +62,8 @@ class Database:
         shared: whether other cloudcores may change the database; None: if it outlives this process.
         stores_objects: whether it has the objects, too, and not only ObjectSyncs and claims: those of the embedded API
             server, not those of a cluster.
-        turn: held during each transaction, by all that use the database in this process: who waits for SQLite's own
-            lock asks for it again and again, with pauses.
+        turn: held during each transaction, by all users of the database in this process: a wait for SQLite's own lock
+            would poll it with pauses.
 
     Raises:
         DatabaseError: the database cannot be opened.

@@ -1,11 +1,11 @@
-"""Whose turn it is to use the database."""
+"""The order in which threads use the database."""
 
 import threading
 from collections import deque
 
 
 class Turns:
-    """A lock that goes to who has waited longest.
+    """A lock that goes to the thread that has waited longest.
 
     With a plain lock, a thread that gives it back and takes it again at once keeps it: edgecontroller, busy with a
     crowd of nodes, had one transaction after the other while the API server waited for 20 s, and with it the nodes'
@@ -19,7 +19,7 @@ class Turns:
         """A lock of each thread that waits, released when it is its turn."""
 
     def locked(self) -> bool:
-        """Return whether it is somebody's turn."""
+        """Return whether a thread holds the lock."""
         return self._is_taken
 
     def acquire(self, timeout: float = -1) -> bool:
@@ -40,7 +40,7 @@ class Turns:
             return False
 
     def release(self) -> None:
-        """End the turn; who has waited longest has the next."""
+        """End the turn; the thread that has waited longest has the next one."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().release()

@@ -10,7 +10,8 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 
 
 class CustomResourceList:
-    """Asks the API server for its CustomResourceDefinitions, and reads those that have changed since the last time.
+    """Asks the API server for its CustomResourceDefinitions, and reads the definitions that have changed since the last
+    time.
 
     Args:
         call: makes a call; on any thread.

@@ -53,7 +53,7 @@ class InProcessTransport:
         self._is_closed = False
 
     def start(self, request: ApiRequest, listener: ResponseListener) -> InProcessExchange:
-        """Let the service answer a request; after `close` the listener hears an error at once."""
+        """Let the service answer a request; after `close` the listener gets an error at once."""
         exchange = InProcessExchange(request, listener, self._runtime, _SERVER)
         exchange.ended = lambda: self._forget(exchange)
         with self._lock:

@@ -1,7 +1,7 @@
-"""What nodes and their containers use of processors and memory, from the summaries of nodes' servers.
+"""Processor and memory usage of nodes and their containers, from the summaries of nodes' servers.
 
-Nodes are asked when somebody asks here. A node's rate of processor time is its average since it was asked before, so
-one that was not asked for a while is asked twice.
+Nodes are asked when a client asks here. A node's rate of processor time is its average since the request before, so a
+node that was not asked for a while is asked twice.
 """
 
 import logging
@@ -21,11 +21,11 @@ TARGET: Final = "/stats/summary?only_cpu_and_memory=true"
 BETWEEN_SECONDS: Final = 2.1
 """Between two questions: a node measures anew after 2 s (`edged.stats.provider.FRESH`)."""
 FRESH_SECONDS: Final = 5.0
-"""For which an answer is used again."""
+"""Seconds for which an answer is used again."""
 KEPT_SECONDS: Final = 60.0
 """The longest time over which a rate may be the average."""
 SILENT_SECONDS: Final = 30.0
-"""For which a node that has not answered is left alone, so that it does not keep others from being asked."""
+"""Seconds for which a node that has not answered is not asked, so that it does not delay requests to other nodes."""
 _MOST_PODS: Final = 1024
 _MOST_CONTAINERS: Final = 256
 
@@ -72,7 +72,7 @@ class _Summary(msgspec.Struct):
 
 
 class MetricsPoint(NamedTuple):
-    """What is used, at a time."""
+    """The usage of processors and memory at a time."""
 
     nano_cores: int
     """Billionths of a core."""
@@ -89,11 +89,11 @@ class NodeUsage(NamedTuple):
     """Seconds over which processor time is averaged."""
     node: MetricsPoint | None
     pods: dict[PodKey, dict[str, MetricsPoint]]
-    """Of the containers by name, as the node says: its pods are to be compared with those that are bound to it."""
+    """Usage of the containers by name, as the node reports it: the caller compares its pods with those bound to it."""
 
 
 class UsageReader:
-    """Asks nodes for what they and their pods use, and keeps the answers for a moment. Thread-safe.
+    """Asks nodes for the usage of themselves and their pods, and keeps the answers for a moment. Thread-safe.
 
     Args:
         source: asks them.
@@ -165,7 +165,7 @@ class UsageReader:
             self._timer = self._clock.after(seconds, self._tidy)
 
     def _tidy(self) -> None:
-        """Forget what is old, until there is nothing."""
+        """Drop old answers, and set the timer again until none is left."""
         if not self._lock.acquire(blocking=False):
             return  # somebody reads, and will set the timer again
         try:
@@ -184,7 +184,7 @@ def _pods(summary: _Summary) -> Iterator[tuple[PodKey, dict[str, MetricsPoint]]]
 
 
 def _usage(measured: _Measured) -> MetricsPoint | None:
-    """Return what was measured, None if a part is not known."""
+    """Return the measured usage, None if a part of it is missing."""
     cpu, memory = measured.cpu, measured.memory
     if cpu is None or cpu.usage_nano_cores is None or memory is None or memory.working_set_bytes is None:
         return None

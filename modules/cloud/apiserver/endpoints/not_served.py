@@ -1,4 +1,4 @@
-"""What Kubernetes serves and cloudcore does not: the error says what to do instead."""
+"""Resources that Kubernetes serves and cloudcore does not: the error says what to do instead."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ _SCALE: Final = "scale"
 
 
 def not_served(target: Target) -> ApiStatusError:
-    """Return the error for a resource that is not served, with kube-apiserver's words and what to do."""
+    """Return the error for a resource that is not served, with kube-apiserver's words and advice."""
     why = _OF_CORE.get(target.plural, "") if not target.group else _GROUPS.get(target.group, "")
     return _with(why)
 

@@ -1,6 +1,7 @@
-"""What only a node can serve: `log`, `exec`, `attach` and `portforward` of its pods, and its statistics as `proxy`.
+"""Subresources that only a node can serve: `log`, `exec`, `attach` and `portforward` of its pods, and `proxy` of the
+node.
 
-The refusals are kube-apiserver's. What is left is passed on as a kubelet's path, in a kubelet's words.
+Requests are refused as by kube-apiserver. The others are passed on to the node with the path and query of a kubelet.
 """
 
 from collections.abc import Callable, Iterable
@@ -45,7 +46,7 @@ class NodeServer(NodeReplies, Protocol):
     """Reaches the servers of nodes."""
 
     def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str]:
-        """Ask nodes for a path, hand over the answer of each that answers, and return those that did not in time. Raise
+        """Ask nodes for a path, pass each answer to `took`, and return the nodes that have not answered in time. Raise
         ApiStatusError when no node can be asked.
         """
 

@@ -49,7 +49,7 @@ def call_of_request(request: Request, target: Target) -> ApiCall:
 
     Args:
         request: the request, with its body.
-        target: what its path names.
+        target: the resource and object of its path.
 
     Raises:
         ApiError: the method is not served, or a parameter or the body cannot be read.
@@ -90,7 +90,7 @@ def with_status_merged(call: ApiCall, resource: Resource) -> ApiCall:
     """Return the call that applies a status: it is merged, as fields have no owners; other calls as they are.
 
     Raises:
-        ApiStatusError: 409; the fields may be somebody else's, and it is not forced.
+        ApiStatusError: 409; the fields may belong to another manager, and it is not forced.
     """
     if call.patch_type != APPLY or call.subresource != _STATUS:
         return call

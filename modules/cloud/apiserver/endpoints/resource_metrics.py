@@ -53,8 +53,8 @@ def _pause(clock: Clock, seconds: float) -> None:
 
 
 class ResourceMetrics:
-    """Serves NodeMetrics and PodMetrics, on the threads of an HTTP server. A node that does not answer is left out, and
-    of what it says only counts what is about its own pods and their containers.
+    """Serves NodeMetrics and PodMetrics, on the threads of an HTTP server. A node that does not answer is left out. Of
+    its answer, only the figures of its own pods and their containers count.
 
     Args:
         caller: reads nodes and pods.

@@ -44,7 +44,7 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _READS: Final = ("GET", "HEAD")
 _OWNER: Final = User("system:admin", groups=(ADMINISTRATORS,))
-"""Who asks for a review of his rights where clients need no credentials."""
+"""The user of a review of the requester's own rights where clients need no credentials."""
 _STATUS: Final = "Status"
 _CORE: Final = ("api",)
 _ROOTS: Final = (_CORE, ("apis",))

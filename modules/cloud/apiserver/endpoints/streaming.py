@@ -1,4 +1,4 @@
-"""A watch of a client in the same process: what comes is passed on by the thread on which it comes."""
+"""A watch of a client in the same process: the thread that brings a change passes it on."""
 
 import logging
 import threading

@@ -108,7 +108,7 @@ class Subscriptions:
             subscription.put(changed)
 
     def close(self) -> None:
-        """Closes all subscriptions, whoever waits for them."""
+        """Closes all subscriptions, and wakes the threads that wait for them."""
         with self._lock:
             subscriptions, self._all = list(self._all), {}
         for subscription in subscriptions:

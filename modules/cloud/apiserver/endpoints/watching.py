@@ -52,11 +52,11 @@ class ObjectWatch:
     def steps(
         self, start: WatchStart, subscription: Subscription, woken: Callable[[], None] | None = None
     ) -> Iterator[bytes | float]:
-        """Yield the lines, and where it is to wait for more, the seconds for which it may at most.
+        """Yield the lines, and wherever the caller has to wait for more, the longest time to wait, in seconds.
 
         Args:
             start: the beginning.
-            subscription: what follows.
+            subscription: the changes after it.
             woken: called when there is more, instead of the subscription's descriptor; it must not wait.
         """
         if woken is not None:

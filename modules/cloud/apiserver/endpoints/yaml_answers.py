@@ -10,7 +10,7 @@ from edged.server.responses import Reply, Stream, Takeover
 from modules.apimachinery.errors import ApiStatusError
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of the answer in JSON: it takes a second or two to write so much in YAML."""
+"""Largest size of the answer in JSON: it takes a second or two to write so much in YAML."""
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
@@ -19,7 +19,7 @@ _OTHERS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false",
 
 
 def wants_yaml(request: Request) -> bool:
-    """Return whether the first form that a client accepts, of those that there are, is YAML."""
+    """Return whether YAML is the first of the supported forms in the client's Accept header."""
     media = (each.partition(";")[0].strip() for each in request.header("accept").split(","))
     return next((each for each in media if each in (_JSON, _YAML, "*/*", "application/*")), "") == _YAML
 
@@ -31,7 +31,7 @@ def in_json(request: Request) -> Request:
 
 
 def in_yaml(reply: Reply) -> Reply:
-    """Return an answer in YAML; what is no JSON is left as it is.
+    """Return an answer in YAML; an answer that is no JSON is returned unchanged.
 
     Raises:
         ApiStatusError: 406; it is a watch, or too long.

@@ -16,7 +16,7 @@ from modules.cloud.apiserver.kinds import KINDS
 
 TARGET = Path(__file__).with_name("fields.json")
 VERSION = "32.0.1"
-"""Of the package from which the file is made."""
+"""Version of the package from which the file is made."""
 
 _ROOTS = {"Event": "CoreV1Event"}
 _LIST = re.compile(r"list\[(.*)\]")

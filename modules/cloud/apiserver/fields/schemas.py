@@ -41,6 +41,6 @@ def _schema(kind: str) -> dict[str, Any]:
 
 
 def _name(kind: str) -> str:
-    """Return a type's name in Kubernetes' form, of which kubectl shows the last part: `io.k8s.api.v1.PodSpec`."""
+    """Return a type's name in Kubernetes' form, such as `io.k8s.api.v1.PodSpec`; kubectl shows its last part."""
     group, version, name = kind.partition("V1")
     return f"io.k8s.api.{f'{group.lower()}.' if group else ''}{version.lower()}.{name}"

@@ -141,7 +141,7 @@ class Pattern:
         return first, out
 
     def _counts(self) -> tuple[int, int | None]:
-        """Return the least and most repetitions of what precedes; most is None without a bound."""
+        """Return the least and most repetitions of the part before; most is None without a bound."""
         known: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
         counts = known.get(self._peek())
         if counts is not None:

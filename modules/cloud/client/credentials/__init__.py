@@ -1,1 +1,1 @@
-"""What a request to an API server needs to be accepted: tokens, passwords, client certificates, plug-ins."""
+"""Credentials for requests to an API server: tokens, passwords, client certificates, plug-ins."""

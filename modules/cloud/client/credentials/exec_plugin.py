@@ -31,7 +31,7 @@ _VERSIONS: Final = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 
 
 class ExecStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What a plug-in has printed. Its text names no secret."""
+    """The credentials that a plug-in has printed. Its text form contains no secret."""
 
     token: str = ""
     client_certificate_data: str = ""
@@ -70,7 +70,7 @@ class ExecPlugin:
         environment: of this process; the entry's variables are added.
 
     Raises:
-        KubeconfigError: the entry asks for what a service cannot do.
+        KubeconfigError: the entry is invalid, or needs a terminal.
     """
 
     def __init__(self, selected: "Selected", clock: "Clock", environment: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ class ExecPlugin:
         self._is_closed = self._is_late = False
 
     def run(self) -> ExecStatus:
-        """Return what the program prints; waits for it.
+        """Return the credentials that the program prints; waits for its end.
 
         Raises:
             KubeCredentialsError: it cannot be started, fails, takes too long or prints no credentials.
@@ -136,7 +136,7 @@ class ExecPlugin:
             return self._process
 
     def _output(self, process: "subprocess.Popen[bytes]") -> bytes:
-        """Read what a program prints, and wait for its end; a program that prints too much is killed."""
+        """Read a program's output, and wait for its end; a program that prints too much is killed."""
         output = b""
         if process.stdout is not None:
             with process.stdout:

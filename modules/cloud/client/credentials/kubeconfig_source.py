@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def credential_source(
     selected: "Selected", clock: "Clock", environment: Mapping[str, str] | None = None
 ) -> CredentialSource:
-    """Return what supplies the credentials of a kubeconfig's user.
+    """Return the source of the credentials of a kubeconfig's user.
 
     A token file is preferred to a token, a token to a password, and each of them to a plug-in, as in client-go.
 
@@ -42,7 +42,7 @@ def credential_source(
 
 
 class KubeconfigCredentials:
-    """A `CredentialSource` of what is written in a kubeconfig, or in files that it names.
+    """A `CredentialSource` of the values in a kubeconfig, or in files that it names.
 
     Args:
         user: the entry.

@@ -1,4 +1,4 @@
-"""The contract between the transport and what supplies credentials."""
+"""The contract between the transport and the sources of credentials."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class RequestCredentials(msgspec.Struct, frozen=True):
-    """What a request is sent with. Its text names no secret."""
+    """The credentials of a request. Their text form contains no secret."""
 
     authorization: str = ""
     """The value of the header Authorization; "" for none."""

@@ -1,4 +1,4 @@
-"""A file that somebody else renews: a projected token, a rotated certificate."""
+"""A file that another program renews: a projected token, a rotated certificate."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 1024 * 1024
 """Size of the largest file that is read."""
 PERIOD: Final = 60.0
-"""Seconds after which a file is read again, whatever its time says (client-go's cachingTokenSource)."""
+"""Seconds after which a file is read again even if its time is unchanged (client-go's cachingTokenSource)."""
 
 
 class WatchedFile:

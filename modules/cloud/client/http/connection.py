@@ -22,7 +22,7 @@ _BEFORE: Final = "before an answer came"
 
 
 class RequestHead(NamedTuple):
-    """What a request begins with."""
+    """The method, target and headers of a request."""
 
     method: str
     target: str
@@ -112,7 +112,7 @@ class HttpConnection:
             self.deliver()
 
     def deliver(self) -> None:
-        """Hand on what came, until the exchange is paused.
+        """Pass the received parts of the response on, until the exchange is paused.
 
         Raises:
             KubeTransportError: the response is cut, too long, or not HTTP.

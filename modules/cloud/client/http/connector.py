@@ -26,8 +26,8 @@ class Connector:
     """Opens connections, and remembers those that are not open yet; for the transport's thread only.
 
     Args:
-        server: where to connect to.
-        name: whom its certificate must be for.
+        server: the server to connect to.
+        name: the name that its certificate must have.
         resolver: finds the addresses.
         attempt: carries on with a connection.
         after: sets timers.

@@ -22,10 +22,10 @@ class HttpExchange:
     """A request that was started; `cancel`, `pause` and `resume` may be called on any thread.
 
     Args:
-        request: what is asked.
+        request: the request.
         listener: takes the response.
         server: the server's URL, for errors.
-        refuse: told the credentials that were answered with 401; returns whether there may be others.
+        refuse: told the credentials that were answered with 401; returns whether the source may have others.
         changed: tells the transport's thread that the exchange was cancelled or resumed.
     """
 
@@ -45,7 +45,7 @@ class HttpExchange:
         self.is_cancelled = False
         self.is_paused = False
         self.is_over = False
-        """Whether the listener has heard the end or an error, or will hear nothing more."""
+        """Whether the listener has had the end or an error, or gets no more calls."""
         self.has_head = False
         self.is_sent = False
         """Whether a byte of it was given to a connection that is open."""
@@ -56,7 +56,7 @@ class HttpExchange:
         self.is_withheld = False
         """Whether the response, a 401, is not for the listener, as the request is repeated with new credentials."""
         self.credentials: RequestCredentials | None = None
-        """With which it was sent last."""
+        """The credentials with which it was sent last."""
         self.timers: list[Timer] = []
         """Deadlines, cancelled at the end."""
         self.heard_at = 0.0

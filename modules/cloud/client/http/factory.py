@@ -18,7 +18,7 @@ def http_transport(selected: "Selected", runtime: "Runtime", agent: str, connect
         transport = http_transport(selected, runtime, f"cloudcore/{VERSION}")
 
     Args:
-        selected: what a kubeconfig, or a pod's service account, says.
+        selected: cluster and user of a kubeconfig, or of a pod's service account.
         runtime: its clock sets the deadlines, its threads look up names and run credential plug-ins.
         agent: the value of User-Agent.
         connections: at most, for requests that are no streams.

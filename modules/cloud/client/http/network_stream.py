@@ -27,7 +27,9 @@ _TCP_OPTIONS: Final = {
     socket.TCP_KEEPCNT: 3,
     socket.TCP_USER_TIMEOUT: 60_000,
 }
-"""A server that is gone without a word is noticed within a minute, by a stream and before the next request."""
+"""A server that vanishes without closing the connection is noticed within a minute, by a stream and before the next
+request.
+"""
 _CANNOT: Final = "cannot connect to the API server"
 
 
@@ -56,7 +58,7 @@ class NetworkStream:
         self.is_ended = False
         """Whether the server sends nothing more."""
         self.is_unwritable = False
-        """Whether the server receives nothing more; what it has answered can still be read."""
+        """Whether the server receives nothing more; its answer can still be read."""
         self._phase = _Phase.CONNECTING
         self._addresses: deque[SocketAddress] = deque()
         self._tunnel: ProxyTunnel | None = None

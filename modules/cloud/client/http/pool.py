@@ -1,4 +1,4 @@
-"""Which connection carries which request."""
+"""Assigns requests to connections."""
 
 from collections import deque
 from typing import Final, Generic, Protocol, TypeVar
@@ -28,7 +28,7 @@ C = TypeVar("C")
 
 
 class ConnectionPool(Generic[E, C]):
-    """Counts connections, and keeps the order of what waits for one: ordinary requests apart from streams."""
+    """Counts connections, and keeps the waiting requests in order: ordinary requests apart from streams."""
 
     def __init__(self, ordinary: int = ORDINARY, streams: int = STREAMS) -> None:
         self._limits = {False: ordinary, True: streams}

@@ -22,17 +22,17 @@ class ProxyTunnel:
             headers.append(("Proxy-Authorization", server.proxy.authorization))
         head = h11.Request(method="CONNECT", target=server.address, headers=headers)
         self.request: bytes = (self._protocol.send(head) or b"") + (self._protocol.send(h11.EndOfMessage()) or b"")
-        """What the proxy is sent."""
+        """The bytes to send to the proxy."""
         self.is_open = False
-        """Whether what follows comes from the server."""
+        """Whether later bytes come from the server."""
 
     @property
     def rest(self) -> bytes:
-        """What came behind the proxy's answer."""
+        """The bytes that came after the proxy's answer."""
         return self._protocol.trailing_data[0]
 
     def receive(self, data: bytes) -> None:
-        """Take what the proxy sends.
+        """Take bytes from the proxy.
 
         Raises:
             KubeConnectError: it refuses, or is no HTTP proxy.

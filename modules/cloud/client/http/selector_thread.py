@@ -19,7 +19,7 @@ class SelectorThread(Generic[K]):
 
     Args:
         name: of the thread.
-        serve: called with what was watched and the selector's events.
+        serve: called with the key of a watched socket and the selector's events.
         turn: called after each turn's events and calls.
         at_end: called once, when the thread ends.
     """
@@ -61,7 +61,7 @@ class SelectorThread(Generic[K]):
         return True
 
     def watch(self, key: K, watched: socket.socket | None, wanted: int) -> None:
-        """Wait for a socket's events in place of those that were waited for before; 0: for none."""
+        """Wait for a socket's events, in place of the events that were wanted before; 0: for none."""
         before = self._watched.get(key)
         after = (watched, wanted) if watched is not None and wanted else None
         if before == after:

@@ -1,4 +1,4 @@
-"""Where a kubeconfig's cluster is: its server, and the proxy before it."""
+"""The address of a kubeconfig's cluster: its server, and the proxy before it."""
 
 import base64
 import ipaddress
@@ -57,7 +57,9 @@ class ServerUrl(msgspec.Struct, frozen=True):
 
     @property
     def target_prefix(self) -> str:
-        """What stands before a request's path: the prefix, and for a proxy without a tunnel the server as well."""
+        """The beginning of a request's target, before its path: the prefix, and for a proxy without a tunnel the server
+        as well.
+        """
         return f"http://{self.host_header}{self.prefix}" if self.proxy and not self.is_https else self.prefix
 
     @property

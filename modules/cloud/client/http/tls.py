@@ -77,7 +77,7 @@ def _load(context: ssl.SSLContext, credentials: RequestCredentials) -> None:
 
 
 def tls_reason(error: ssl.SSLError) -> str:
-    """Return what went wrong, and what to do."""
+    """Return the reason for a TLS error, with advice."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _VERIFY.get(error.verify_code, f"{error.verify_message}: {_CA}")
     reason = error.reason or ""

@@ -36,10 +36,10 @@ class HttpTransport:
     """A `KubeTransport` on a selector. Its thread starts with the first request. `http_transport` makes one.
 
     An ordinary request waits for one of a few connections, a stream has one of its own. The thread reads, decodes and
-    calls listeners; what may wait (names, credential plug-ins) runs on threads of `background`.
+    calls listeners; functions that may wait (look-ups of names, credential plug-ins) run on threads of `background`.
 
     Args:
-        selected: the server, and whom to impersonate.
+        selected: the server, and the user to impersonate.
         source: the credentials; closed with the transport.
         clock: for deadlines.
         background: calls a function on a thread of its own.
@@ -77,7 +77,7 @@ class HttpTransport:
         self._is_fetching = False
 
     def start(self, request: "ApiRequest", listener: "ResponseListener") -> HttpExchange:
-        """Send a request as soon as there is a connection; after `close` the listener hears an error at once."""
+        """Send a request as soon as there is a connection; after `close` the listener gets an error at once."""
         exchange = HttpExchange(request, listener, self._server.text, self._source.refuse, self._on_changed)
         if not self._thread.post(lambda: self._admit(exchange)):
             exchange.fail(self._closed())
@@ -235,7 +235,7 @@ class HttpTransport:
         return KubeProtocolError("no response of the API server", self._server.text, "the client failed: see the log")
 
     def _settle(self, connection: HttpConnection) -> None:
-        """Do what follows from the state of a connection and its exchange."""
+        """Take the next step for a connection, by its state and that of its exchange."""
         self._connector.check(connection)
         exchange = connection.exchange
         if exchange is None:

@@ -37,7 +37,7 @@ class ExecEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class UserEntry(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
-    """Who asks. Its text names no secret."""
+    """A user and its credentials. Its text form contains no secret."""
 
     client_certificate: str = ""
     client_certificate_data: bytes = b""
@@ -99,7 +99,7 @@ class KubeconfigFile(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
 
 
 class Selected(msgspec.Struct, frozen=True, kw_only=True):
-    """What a context stands for; its paths are absolute or relative to the working directory."""
+    """The cluster, user and namespace of a context; paths are absolute or relative to the working directory."""
 
     where: str
     """The file and the context, for errors."""

@@ -46,7 +46,7 @@ class Kubeconfig:
         self.contexts = _unique(contexts, "context", where) | self.contexts
 
     def select(self, context: str = "") -> Selected:
-        """Return what a context stands for; "": the current context.
+        """Return the cluster, user and namespace of a context; "": the current context.
 
         Raises:
             KubeconfigError: the context, or its cluster or user, does not exist, or has no server.

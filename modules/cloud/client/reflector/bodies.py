@@ -10,7 +10,7 @@ MAX_PAGE: Final = 64 * 1024 * 1024
 MAX_LINE: Final = 8 * 1024 * 1024
 """Bytes of the longest line of a watch; objects have 3 MB at most (the limit of etcd and of requests)."""
 MAX_REFUSAL: Final = 64 * 1024
-"""Bytes of a refusal that are read; what follows is dropped."""
+"""Bytes of a refusal that are read; the rest is dropped."""
 
 
 class CollectedBody:

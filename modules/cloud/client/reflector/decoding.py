@@ -1,4 +1,4 @@
-"""What an API server sends to a reflector: pages of lists, events of watches, refusals."""
+"""Decodes an API server's responses to a reflector: pages of lists, events of watches, refusals."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -16,7 +16,7 @@ _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class MalformedError(BeehiveError):
-    """A server's words are not what the Kubernetes API prescribes."""
+    """A server's response does not have the form of the Kubernetes API."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"cannot read {what} of the API server", clipped(why), "it is no API server, or broken")
@@ -61,9 +61,9 @@ class ListPage(msgspec.Struct, frozen=True):
     """A page of a list."""
 
     resource_version: str
-    """Of the whole list."""
+    """The resourceVersion of the whole list."""
     token: str
-    """With which the next page is asked for; "" for the last page."""
+    """The continue token of the next page; "" for the last page."""
     objects: list[ObservedObject]
     dropped: int
     """Entries that are no objects with a name."""
@@ -128,7 +128,7 @@ def version_of(body: bytes) -> str:
 
 
 def refusal_of(body: bytes) -> FailureStatus:
-    """Return what a Status says; any other text is its own message (`404 page not found`)."""
+    """Return the code and message of a Status; any other text becomes the message (`404 page not found`)."""
     try:
         status = _STATUS.decode(body)
     except _DECODE_ERRORS:

@@ -1,4 +1,4 @@
-"""What a reflector wants done, and what it tells of the objects."""
+"""The effects of a reflector: requests to start and end, and changes of objects."""
 
 import msgspec
 
@@ -88,7 +88,7 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
 
     status: int
     message: str
-    """The server's words, safe to print."""
+    """The server's message, safe to print."""
 
 
 Change = Added | Modified | Deleted

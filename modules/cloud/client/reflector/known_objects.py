@@ -14,16 +14,16 @@ class KnownObjects:
         """By namespace and name: uid, version and the last list that had it."""
         self._list = 0
         self._first_list = 0
-        """Of those whose versions can be compared with what comes next."""
+        """The first list whose versions can be compared with later ones."""
 
     def __len__(self) -> int:
         return len(self._known)
 
     def has_newer(self, observed: ObservedObject) -> bool:
-        """Return whether a list had the object of a name in a newer version than an event has.
+        """Return whether a list had an object in a newer version than the event's.
 
-        So it is when the pages of a list have later objects than its version says, as those of a server without
-        snapshots: the watch from that version tells what was before them.
+        The pages of a list may have objects that are newer than the list's version, if the server has no snapshots. A
+        watch from that version then reports older states of these objects.
         """
         known = self._known.get((observed.namespace, observed.name))
         return known is not None and is_lower(observed.resource_version, known[1])
@@ -33,7 +33,7 @@ class KnownObjects:
         self._list += 1
 
     def observe(self, observed: ObservedObject) -> Iterator[Change]:
-        """Note that an object exists, and yield what is new; nothing for a version that is known.
+        """Note that an object exists, and yield the changes; none for a version that is known.
 
         An object with another uid is another object: the known one is gone.
         """
@@ -49,7 +49,9 @@ class KnownObjects:
             yield Modified(observed)
 
     def forget_versions(self) -> None:
-        """Note that versions are given a second time: what is observed next is new, also under a known version."""
+        """Note that the server gives versions a second time: objects that are observed later count as new even with a
+        known version.
+        """
         self._list += 1
         self._first_list = self._list
 

@@ -1,4 +1,4 @@
-"""The reflector of one kind: a list, then a watch from the list's version, and what follows when one of them fails."""
+"""The reflector of one kind: a list, then a watch from the list's version, and the recovery when one of them fails."""
 
 import random
 from collections.abc import Iterator
@@ -47,9 +47,9 @@ _GONE: Final = 410
 class Reflector:
     """Keeps the knowledge of the objects of a selection up to date.
 
-    Each method takes what has happened, with the time where it matters, and returns what is to be done, in order.
-    Responses carry the number of their `StartRequest`; those of an earlier request are ignored. At most one request is
-    under way. Changes of one object come in order, none twice with the same version while versions do not go back.
+    Each method takes an event, with the time where it matters, and returns the resulting effects, in order. Responses
+    carry the number of their `StartRequest`; those of an earlier request are ignored. At most one request is under way.
+    Changes of one object come in order, none twice with the same version while versions do not go back.
 
     A watch goes on after the last version that was seen. The objects are listed again when the server does not have
     that version any more, and when no object and no bookmark came for `SILENCE` seconds, over all watches since: a
@@ -72,7 +72,7 @@ class Reflector:
         self._version = ""
         """After which a watch begins."""
         self._list_version = ""
-        """Of the list that is under way, or was last."""
+        """The version of the present or the last list."""
         self._pages = 0
         self._silence = Silence()
         self.dropped = 0
@@ -87,7 +87,7 @@ class Reflector:
         return list(self._list(now))
 
     def stop(self) -> list[ReflectorEffect]:
-        """End; only `start` goes on, and tells what has changed until then."""
+        """End; only `start` goes on, and reports the changes until then."""
         self._next = Step.NOTHING
         return list(self._cancelled())
 

@@ -7,11 +7,11 @@ from modules.cloud.client.reflector.bodies import CollectedBody, Lines
 from modules.cloud.client.transport import ResponseHead
 
 _DIGITS: Final = 20
-"""Of the largest version that is compared: 64 bits."""
+"""Digits of the largest version that is compared: 64 bits."""
 
 
 class Step(Enum):
-    """What a reflector does next."""
+    """The next step of a reflector."""
 
     NOTHING = "nothing"
     LIST = "list"
@@ -19,13 +19,13 @@ class Step(Enum):
 
 
 class RunningRequest:
-    """A request that was sent, and what has come of its response.
+    """A request that was sent, and the received part of its response.
 
     Args:
         number: tells its response from those of requests before.
         is_watch: whether it is a watch, or else a page of a list.
         started: when it was sent.
-        token: with which the page is asked for; "" for the first one.
+        token: the continue token of the requested page; "" for the first page.
         paged: whether the list comes in pages.
     """
 
@@ -41,7 +41,7 @@ class RunningRequest:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the server has begun to give what was asked for."""
+        """Whether the server has answered with 200."""
         return self.head is not None and self.head.status == 200
 
     @property

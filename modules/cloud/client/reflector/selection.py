@@ -24,7 +24,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that are listed and watched."""
 
     path: str
-    """Of the collection, from the server's root: `/api/v1/pods`."""
+    """Path of the collection, from the server's root: `/api/v1/pods`."""
     field_selector: str = ""
     label_selector: str = ""
     metadata_only: bool = False

@@ -1,7 +1,7 @@
 """`edgecore backup` and `restore`: a node's state as one file.
 
-`archive` writes and reads the file, `replacement` puts restored files in the place of the present ones, `node` knows
-what belongs to a node, `commands` are the commands. cloudcore uses the first two for its own state.
+`archive` writes and reads the file, `replacement` puts restored files in the place of the present ones, `node` lists
+the files of a node, `commands` are the commands. cloudcore uses the first two for its own state.
 
 This module has only the arguments, because the command line is parsed before anything else is loaded.
 """

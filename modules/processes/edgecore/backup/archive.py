@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
     name: str
     content: bytes | Path
-    """What it holds, or the file that does."""
+    """Its content, or the file that has it."""
 
 
 class PartEntry(msgspec.Struct, frozen=True):

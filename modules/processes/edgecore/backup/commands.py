@@ -138,7 +138,7 @@ def files_of(manifest: BackupManifest) -> str:
 
 
 def suffix() -> str:
-    """Return what is appended to the names of files that a restore replaces."""
+    """Return the suffix for the names of files that a restore replaces."""
     now = RealClock().now()
     return f"{strftime('.before-restore-%Y%m%dT%H%M%S', gmtime(now))}.{int(now % 1 * 1000):03}Z"
 

@@ -1,4 +1,4 @@
-"""What belongs to a node's state, under which name it is in a backup, and where it is on the node."""
+"""The files of a node's state, with their names in a backup and their places on the node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PUBLIC: Final = 0o644
 
 
 class NodeFiles(NamedTuple):
-    """Where a node keeps its state."""
+    """The files of a node's state."""
 
     configuration: Path
     """The file, which need not exist."""
@@ -60,7 +60,7 @@ class NodeFiles(NamedTuple):
         )
 
     def parts(self, scratch: Path, *, with_keys: bool) -> list[Part]:
-        """Return what is to be in a backup; copies of the databases are made in `scratch`.
+        """Return the parts of a backup; copies of the databases are made in `scratch`.
 
         Raises:
             BackupError: a database cannot be copied, or a file is too large.
@@ -80,7 +80,7 @@ class NodeFiles(NamedTuple):
         return [part for part in found if part is not None]
 
     def replacements(self, names: frozenset[str], extracted: Path) -> list[Replacement]:
-        """Return what a backup with these members puts where. A database that it lacks stays as it is."""
+        """Return the replacements for a backup with these members. A database that the backup lacks stays as it is."""
         found = []
         for name, database in ((DATABASE, self.database), (OUTBOX, self.outbox)):
             if name in names:

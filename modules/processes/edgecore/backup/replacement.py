@@ -27,7 +27,9 @@ class Replacement(NamedTuple):
 
     @property
     def staged(self) -> Path:
-        """Where the new file waits: a rename between file systems is not possible."""
+        """The path of the new file before its rename, in the same directory: a rename between file systems is not
+        possible.
+        """
         return self.target.with_name(f".{self.target.name}.restored")
 
     def kept(self, suffix: str) -> Path:
@@ -36,7 +38,7 @@ class Replacement(NamedTuple):
 
 
 def replacing_database(new: Path, target: Path) -> list[Replacement]:
-    """Return what puts an SQLite file in a place, without the files beside the former one."""
+    """Return the replacements that put an SQLite file in a place, without the files beside the former one."""
     return [
         Replacement(new, target),
         *(Replacement(None, target.with_name(target.name + end)) for end in ("-wal", "-shm", "-journal")),

@@ -13,7 +13,7 @@ _CALLS: Final = "modules.processes.edgecore.device_commands.calls"
 _LIVE: Final = "modules.processes.edgecore.device_commands.live"
 
 MAPPER_PORT: Final = 7777
-"""Of mapper-framework (`common.http_port` in a mapper's config.yaml)."""
+"""Port of mapper-framework (`common.http_port` in a mapper's config.yaml)."""
 
 _DEVICE: Final = "NAMESPACE/NAME, as `list` shows it: default/thermo"
 

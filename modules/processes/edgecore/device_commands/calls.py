@@ -39,7 +39,7 @@ _LONGEST_VALUE: Final = 1024
 
 
 class MapperAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """What a mapper answers to a call."""
+    """A mapper's answer to a call."""
 
     status_code: int
     message: str = msgspec.field(default="", name="Message")
@@ -57,7 +57,7 @@ def call(chosen: argparse.Namespace) -> int:
 
 
 def read_arguments(method: Method, words: Sequence[str], model: Mapping[str, ModelProperty]) -> dict[str, str]:
-    """Return the values for a method's properties. Raises NodeError for what the method or the model forbids."""
+    """Return the values for a method's properties. Raises NodeError for a value that method or model forbids."""
     names = method.property_names or ()
     found: dict[str, str] = {}
     for word in words:
@@ -80,7 +80,7 @@ def read_arguments(method: Method, words: Sequence[str], model: Mapping[str, Mod
 
 
 def answer_of(reply: HttpReply) -> str:
-    """Return what a mapper says of a call that it has done. Raises NodeError for any other answer."""
+    """Return the message of a mapper that has carried out a call. Raises NodeError for any other answer."""
     told = reply.body.decode(errors="replace").strip()[:300]
     if reply.status != 200:
         raise NodeError("the mapper refuses", told or str(reply.status))

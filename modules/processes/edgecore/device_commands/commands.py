@@ -1,4 +1,4 @@
-"""The commands `edgecore devices list|get|history`: what the node's database has of its devices."""
+"""The commands `edgecore devices list|get|history`: they show the devices in the node's database."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Which mapper each device of the node's database has."""
+"""The mapper of each device in the node's database."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class MappedParts(NamedTuple):
-    """A device with what it belongs to."""
+    """A device with its model, protocol and mapper."""
 
     device: MappedDevice
     model: MappedModel | None
@@ -49,7 +49,7 @@ def mappers_of(database: StoreReader) -> dict[str, str]:
 
 
 def _read(database: StoreReader, kind: ResourceType, read: Callable[[bytes], T]) -> Iterator[T]:
-    """Yield the objects of a type; those that dmi cannot read either are left out."""
+    """Yield the objects of a type, without objects that dmi cannot read either."""
     for row in database.objects(kind):
         try:
             yield read(row.value.encode())

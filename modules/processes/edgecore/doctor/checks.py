@@ -186,7 +186,7 @@ def check_mappers(mappers: MapperSocket) -> Iterator[CheckResult]:
 
 
 def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:
-    """Check what the OCI runtime needs."""
+    """Check the requirements of the OCI runtime."""
     if needs.missing:
         hint = f"`{OCI_PROGRAMS}` (Debian, Ubuntu)"
         yield failed("programs", f"not installed: {', '.join(needs.missing)}", hint)
@@ -205,7 +205,7 @@ def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:
 
 
 def check_docker(needs: DockerNeeds) -> Iterator[CheckResult]:
-    """Check what embedded://docker needs."""
+    """Check the requirements of embedded://docker."""
     if needs.problem:
         hint = "`apt-get install docker.io` (Debian, Ubuntu), `systemctl start docker`; dockerAddress names its socket"
         yield failed("docker", needs.problem, hint)
@@ -217,7 +217,7 @@ def check_docker(needs: DockerNeeds) -> Iterator[CheckResult]:
 
 
 def check_broker(needs: BrokerNeeds) -> Iterator[CheckResult]:
-    """Check what the internal MQTT broker needs."""
+    """Check the requirements of the internal MQTT broker."""
     if needs.program:
         yield ok("MQTT broker", f"{needs.program} is installed")
     else:

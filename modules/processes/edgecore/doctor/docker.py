@@ -1,4 +1,4 @@
-"""What the runtime embedded://docker needs of this machine: a Docker Engine that answers."""
+"""The requirements of the runtime embedded://docker: a Docker Engine that answers, and CNI plug-ins."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from modules.processes.edgecore.doctor.oci import PLUGINS
 
 
 def needs(socket: Path, clock: Clock, plugins: tuple[Path, ...] = PLUGINS) -> DockerNeeds:
-    """Return what is missing.
+    """Return the facts about its requirements on this machine.
 
     Args:
         socket: of Docker Engine.

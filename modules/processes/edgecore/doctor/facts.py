@@ -109,7 +109,7 @@ class CloudReach(msgspec.Struct, frozen=True, kw_only=True):
     secure: bool
     link: Reach
     backups: tuple[Reach, ...] = ()
-    """Of the other servers of the link, which are dialled in turn."""
+    """Results for the other servers of the link, which are dialled in turn."""
     certificates: Reach | None = None
     """The server of certificates; None without TLS."""
     other_authority: bool = False
@@ -142,7 +142,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OciNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What the OCI runtime inside edgecore needs of the machine."""
+    """The machine's facts about the requirements of the OCI runtime inside edgecore."""
 
     missing: tuple[str, ...] = ()
     """Programs that are not installed."""
@@ -155,7 +155,7 @@ class OciNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DockerNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What embedded://docker needs of the machine."""
+    """The machine's facts about the requirements of embedded://docker."""
 
     missing: tuple[str, ...] = ()
     """Programs that are not installed."""
@@ -178,7 +178,7 @@ class MapperSocket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What the MQTT broker that edgecore runs needs of the machine."""
+    """The machine's facts about the requirements of the MQTT broker that edgecore runs."""
 
     program: str = ""
     """Path of mosquitto; empty if it is not installed."""

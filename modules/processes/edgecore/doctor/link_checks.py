@@ -79,7 +79,7 @@ def check_cloud(cloud: CloudReach, now: float) -> Iterator[CheckResult]:
 
 
 def _links(links: Sequence[Reach], *, secure: bool) -> Iterator[CheckResult]:
-    """Check the servers of the link; what one of them lacks is a warning when another one answers."""
+    """Check the servers of the link; a failure of one server is a warning when another one answers."""
     results = [result for each in links for result in _reach(each, secure=secure)]
     one_answers = any(result.level is Level.OK for result in results)
     for result in results:

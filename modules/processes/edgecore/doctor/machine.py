@@ -110,7 +110,7 @@ def _wanted_ports(config: EdgeCoreConfig) -> Iterator[tuple[str, str, int]]:
 
 
 def broker(searched: str = SEARCHED) -> BrokerNeeds:
-    """Return what the MQTT broker that edgecore runs needs."""
+    """Return the facts about the requirements of the MQTT broker that edgecore runs."""
     return BrokerNeeds(program=str(find_mosquitto(searched) or ""))
 
 

@@ -1,4 +1,4 @@
-"""What the OCI runtime inside edgecore needs of this machine."""
+"""The requirements of the OCI runtime inside edgecore on this machine."""
 
 import re
 import shutil
@@ -18,12 +18,12 @@ _SECONDS: Final = 2.0
 
 
 def needs(searched: str = SEARCHED, plugins: tuple[Path, ...] = PLUGINS, proc: Path = Path("/proc")) -> OciNeeds:
-    """Return what is missing.
+    """Return the facts about its requirements on this machine.
 
     Args:
         searched: directories of programs, separated by colons.
         plugins: directories of CNI plug-ins.
-        proc: where the kernel tells its file systems.
+        proc: the directory with the kernel's list of file systems.
     """
     crun = shutil.which("crun", path=searched)
     found = {

@@ -27,7 +27,7 @@ _HERE: Final = __name__
 _VERBS: Final = (
     "get", "describe", "events", "wait", "api-resources", "api-versions", "delete", "label", "annotate", "patch",
 )  # fmt: skip
-"""Of kubectl's verbs those that make sense on a node; the last four are carried out by the cloud."""
+"""The verbs of kubectl that make sense on a node; the cloud carries out the last four."""
 
 
 def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Tar archives between this machine and a container, of which neither is trusted with more than the copied files."""
+"""Tar archives between this machine and a container. Neither side may reach more than the copied files."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class _BoundedTarInfo(tarfile.TarInfo):
 
 
 def extract(stream: IO[bytes], target: Path, skipped: Callable[[str], None], *, preserve: bool = True) -> None:
-    """Extract an archive with one member, a file or a directory with all below it.
+    """Extract an archive with one file or one directory tree.
 
-    The member becomes the target, whatever its name, and what is below it goes below the target or nowhere: no path
-    that leads out, also by links of this machine. No devices, owners and set-user-id bits are taken over, and links are
-    not made, as by `kubectl cp`. tarfile's own filter is not in every Python 3.11.
+    The file or directory becomes the target, whatever its name, and the members below it go below the target: no path
+    may lead out of it, also not by links of this machine. No devices, owners and set-user-id bits are taken over, and
+    links are not made, as by `kubectl cp`. tarfile's own filter is not in every Python 3.11.
 
     Args:
         stream: the archive.

@@ -74,7 +74,7 @@ def place_of(word: str) -> Place:
 
 
 class _Output:
-    """Takes what a command writes: its output goes on, its errors are kept."""
+    """Takes the output of a command: standard output is passed on, standard error is kept."""
 
     def __init__(self, output: Callable[[bytes], object] = lambda _: None) -> None:
         self._output = output
@@ -217,7 +217,7 @@ class _RemoteTar:
 
 
 def _pack(source: Path, name: str, writing: int, failed: list[OSError]) -> None:
-    """Write the archive into a pipe; whoever stops reading it says why."""
+    """Write the archive into a pipe. A reader that closes the pipe reports the reason itself."""
     try:
         with os.fdopen(writing, "wb") as stream:
             pack(source, name, stream, _say_skipped)

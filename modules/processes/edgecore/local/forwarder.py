@@ -86,7 +86,7 @@ class SpdyPorts:
 
 
 class _Tunnel:
-    """One connection over SPDY. Nothing is read for a side that does not take what it was sent before."""
+    """One connection over SPDY. Nothing is read for a side that has not taken earlier bytes."""
 
     def __init__(self, link: SpdyLink, client: socket.socket, port: int) -> None:
         self._link = link

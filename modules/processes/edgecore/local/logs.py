@@ -37,7 +37,7 @@ class LogSource(NamedTuple):
 
     @property
     def prefix(self) -> bytes:
-        """What `--prefix` puts before each line."""
+        """The text that `--prefix` puts before each line."""
         return f"[pod/{self.pod}/{self.container}] ".encode()
 
 

@@ -46,7 +46,7 @@ def _listed(chosen: argparse.Namespace) -> list[JsonObject]:
 
 
 def _wanted(chosen: argparse.Namespace, listed: Sequence[JsonObject]) -> tuple[list[JsonObject], list[str]]:
-    """Return the pods that are named, by default all, and the names of those that do not exist."""
+    """Return the named pods, by default all pods, and the names of pods that do not exist."""
     by_name = {(text_at(each, "metadata.namespace"), text_at(each, "metadata.name")): each for each in listed}
     if not chosen.words:
         return [by_name[key] for key in sorted(by_name)], []

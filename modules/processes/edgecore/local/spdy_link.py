@@ -40,7 +40,7 @@ class SpdyLink:
     Args:
         path: path of the node's socket.
         target: path and query of the request.
-        protocol: what the streams mean.
+        protocol: the protocol of the streams.
 
     Raises:
         NodeError: the node refuses, or does not answer.
@@ -77,7 +77,7 @@ class SpdyLink:
                 unsent.clear()
 
     def receive(self) -> list[SpdyEvent] | None:
-        """Return what has been received; None at the end of the connection.
+        """Return the received events; None at the end of the connection.
 
         Raises:
             NodeError: it is not SPDY.
@@ -95,7 +95,7 @@ class SpdyLink:
 
     @property
     def has_received(self) -> bool:
-        """Whether bytes came with the answer to the upgrade, of which `poll` knows nothing."""
+        """Whether bytes came with the answer to the upgrade, which `poll` does not report."""
         return bool(self._first)
 
     def _upgrade(self, target: str, protocol: str) -> None:
@@ -145,7 +145,7 @@ class SpdyCommand:
         """Serve until the command ends, on this thread. Input is read only after former input has been sent.
 
         Raises:
-            NodeError: what comes is not SPDY.
+            NodeError: the node's bytes are not SPDY.
         """
         while self._open:
             self._link.send()

@@ -1,4 +1,4 @@
-"""What the words of a command name: a pod and its container. Pure."""
+"""The pod and the container that the words of a command name. Pure."""
 
 from __future__ import annotations
 

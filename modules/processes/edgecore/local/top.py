@@ -37,7 +37,7 @@ _NODES: Final = ("nodes", "node", "no")
 
 
 class Usage(NamedTuple):
-    """What a node, a pod or a container uses."""
+    """The usage of a node, a pod or a container."""
 
     key: tuple[str, ...]
     """Node; or namespace and pod, of a container its name too."""

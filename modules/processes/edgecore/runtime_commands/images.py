@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _REQUEST_SECONDS: Final = 600.0
 """The import of a large archive takes its time."""
 _ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst")
-"""What the runtime imports."""
+"""Endings of archives that the runtime imports."""
 _PROGRESS_SECONDS: Final = 0.5
 _ID_LETTERS: Final = 12
 

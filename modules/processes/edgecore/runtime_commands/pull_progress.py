@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LINE_SECONDS: Final = 10.0
 """Between two plain lines about the whole pull."""
 _KEPT_LINES: Final = 2
-"""Of the terminal: the command, and the cursor's line."""
+"""Lines of the terminal that stay: the command, and the cursor's line."""
 
 
 class ProgressView(Protocol):
@@ -43,7 +43,7 @@ class TerminalProgress:
         self._shown = 0
 
     def show(self, progress: PullProgress) -> None:
-        """Replace what is shown."""
+        """Replace the shown progress."""
         size = _Size(*self._size())
         lines = block(progress, max(1, size.lines - _KEPT_LINES))
         up = f"\x1b[{self._shown}A" if self._shown else ""
@@ -67,7 +67,7 @@ class PlainProgress:
         self._due = clock.monotonic()
 
     def show(self, progress: PullProgress) -> None:
-        """Write what is new."""
+        """Write a line for each layer that has changed its state, and now and then the total."""
         lines = list(self._news(progress.layers))
         now = self._clock.monotonic()
         if now >= self._due:
@@ -89,7 +89,7 @@ _DONE: Final = "unpacked"
 
 
 def state_of(layer: PulledLayer) -> str:
-    """Return what happens to a layer."""
+    """Return the state of a layer."""
     if layer.size == layer.fetched == layer.unpacked:
         return _DONE
     if layer.unpacked:

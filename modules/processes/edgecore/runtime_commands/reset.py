@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def reset(chosen: argparse.Namespace) -> int:
-    """Remove what is chosen; return the exit status."""
+    """Remove the chosen parts; return the exit status."""
     if chosen.runtime:
         return reset_runtime(chosen)
     hint = "add --runtime to remove what the runtime inside edgecore has made; `edgecore uninstall` removes the node"

@@ -78,7 +78,7 @@ class StoreReader:
         return [StoredObject(*row) for row in rows]
 
     def kinds(self) -> list[str]:
-        """Return the kinds of which there are objects."""
+        """Return the kinds that have objects."""
         rows = self._connection.execute("SELECT DISTINCT type FROM meta WHERE type <> 'store' ORDER BY type")
         return [str(row[0]) for row in rows]
 

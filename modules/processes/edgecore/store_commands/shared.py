@@ -1,4 +1,4 @@
-"""What the commands that read the node's database share: their errors, and their tables."""
+"""The errors and tables of the commands that read the node's database."""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence

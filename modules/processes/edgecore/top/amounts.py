@@ -46,7 +46,7 @@ def percent(part: float, whole: float) -> str:
 
 
 def bar(part: float, whole: float, width: int) -> str:
-    """Return a bar of a width in characters; what is in use at all has at least one."""
+    """Return a bar of a width in characters; any usage above zero fills at least one of them."""
     share = min(1.0, max(0.0, part / whole)) if whole > 0 else 0.0
     full = max(round(width * share), 1 if share else 0)
     return "█" * full + "░" * (width - full)

@@ -63,7 +63,7 @@ class LogScreen(Screen[None]):
         self._containers = containers or [""]
         self._place = 0
         self._number = 0
-        """Of the log that is followed: pieces of an earlier one are not shown any more."""
+        """Number of the followed log: pieces of an earlier log are not shown any more."""
         self._lines: LogLines | None = None
         self._room = threading.BoundedSemaphore(_AHEAD)
 

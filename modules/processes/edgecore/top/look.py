@@ -1,4 +1,4 @@
-"""What one look at the node brings: answers of its owner's socket, read leniently. Pure."""
+"""The result of one look at the node: answers of its owner's socket, read leniently. Pure."""
 
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ class Unreachable(NamedTuple):
     """The node did not answer."""
 
     why: str
-    """One line: what is wrong, and what to do if something can be done."""
+    """One line: the problem, with advice if there is any."""
 
 
 def pods_in(answer: bytes) -> tuple[JsonObject, ...]:

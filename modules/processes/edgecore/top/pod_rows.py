@@ -18,7 +18,7 @@ _BUSY = frozenset({"Pending", "ContainerCreating", "PodInitializing", "Terminati
 
 
 class SortKey(StrEnum):
-    """What the rows are sorted by."""
+    """The key by which the rows are sorted."""
 
     NAME = "name"
     STATUS = "status"
@@ -94,7 +94,7 @@ def ordered(rows: Iterable[PodRow], key: SortKey) -> list[PodRow]:
 
 
 _TONES: Sequence[Tone] = (Tone.BAD, Tone.BUSY, Tone.STRONG, Tone.PLAIN, Tone.GOOD, Tone.FAINT)
-"""Order by status: first what needs somebody's eye."""
+"""Order by status: pods that need attention come first."""
 
 
 def _row(pod: JsonObject, look: Look, usage: PodStats | None) -> PodRow:

@@ -1,4 +1,4 @@
-"""What a pod waits for, from its status. Pure."""
+"""The reasons why a pod waits, from its status. Pure."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 
 def pod_waits(pod: JsonObject) -> list[str]:
-    """Return what the pod waits for, one text for each container; empty if it runs, or has ended."""
+    """Return the reasons why the pod waits, one text for each container; empty if it runs, or has ended."""
     if text_at(pod, "status.phase") in _ENDED:
         return []
     if text_at(pod, "metadata.deletionTimestamp"):
@@ -62,7 +62,7 @@ def _failed(pod: JsonObject) -> Iterator[str]:
 
 
 def _short(wait: str, pod: JsonObject, word: str) -> str:
-    """Leave out of a text what the pod's other cells say: the name of the only container, and the status."""
+    """Leave out the parts of a text that other cells of the pod show: the name of its only container, the status."""
     containers = objects_at(pod, "spec.containers")
     if len(containers) == 1:
         wait = wait.removeprefix(f"{text_at(containers[0], 'name')}: ")

@@ -1,4 +1,4 @@
-"""The first screen: header, pods, what waits, queues."""
+"""The first screen: header, pods, waits, queues."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -50,7 +50,7 @@ class PodTableWidget(DataTable[object]):
 
 
 class PodsScreen(Screen[None]):
-    """The pods of the node and what is around them.
+    """The pods of the node, with header, waits and queues.
 
     Args:
         view: the node; asked on threads.
@@ -110,7 +110,7 @@ class PodsScreen(Screen[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
-        """Let the table have the keys, and show what has come meanwhile."""
+        """Give the table the focus, and show the results that have come meanwhile."""
         self.query_one(PodTableWidget).focus()
         self.show_again()
 
@@ -125,7 +125,7 @@ class PodsScreen(Screen[None]):
         self.show_again()
 
     def show_again(self) -> None:
-        """Show what is known, after something has changed; while the screen is made or removed nothing."""
+        """Show the present state after a change; nothing while the screen is made or removed."""
         if len(self.query("#header, #table, #waits, #queues")) < _PARTS:
             return
         look = self._look
@@ -292,7 +292,7 @@ class PodsScreen(Screen[None]):
         asked.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while somebody types."""
+        """Filter while the user types."""
         self._words = event.value.strip()
         self.show_again()
 

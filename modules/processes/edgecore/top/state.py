@@ -1,4 +1,4 @@
-"""What `/edgecore/state` answers: the state of the agent that no path of a kubelet has. Times are Unix times."""
+"""The answer of `/edgecore/state`: the state of the agent that no path of a kubelet has. Times are Unix times."""
 
 from typing import Final
 
@@ -72,9 +72,9 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     runtime: str = ""
     """Name and version of the container runtime; empty before it has answered."""
     capacity: dict[str, str] = {}
-    """Of the node: `cpu`, `memory`, `pods`, …"""
+    """Capacity of the node: `cpu`, `memory`, `pods`, …"""
     conditions: tuple[NodeCondition, ...] = ()
-    """Of the node, as edged last found them; the cloud may not have received them."""
+    """Conditions of the node, as edged last found them; the cloud may not have received them."""
     modules: dict[str, ModuleReport] = {}
     link: LinkReport = LinkReport()
     held: dict[str, HeldMessages] = {}

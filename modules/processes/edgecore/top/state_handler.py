@@ -28,11 +28,11 @@ class AgentStateHandler:
         node: name of the node.
         server: address of the cloud.
         hive: the hive; its modules, inboxes and open requests.
-        snapshots: what edged has left.
+        snapshots: the states that edged has published.
     """
 
     counters: LinkCounters | None = None
-    """Of the link; None where edgehub does not run."""
+    """Counters of the link; None where edgehub does not run."""
 
     def __init__(self, node: str, server: str, hive: Hive, snapshots: Snapshots) -> None:
         self._node = node

@@ -1,4 +1,4 @@
-"""What waits on the node, and why: pods, modules, the link, questions to the cloud. Pure."""
+"""The waits of the node, with their reasons: pods, modules, the link, requests to the cloud. Pure."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Wait(NamedTuple):
 
 
 def waits_of(look: Look) -> list[Wait]:
-    """Return all that waits: the node's own first, then the pods, those that are tried soonest first."""
+    """Return all waits: the node's, the link's, the pods' by the time of the next attempt, then requests."""
     pods = [wait for pod in look.pods for wait in _of_pod(pod, look)]
     pods.sort(key=lambda wait: (wait.left is None, wait.left or 0.0, wait.who))
     return [*_of_node(look), *_of_link(look), *pods, *_of_requests(look)]

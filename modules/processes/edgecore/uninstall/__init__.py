@@ -1,6 +1,6 @@
-"""`edgecore uninstall`: removes what running has left, and nothing else.
+"""`edgecore uninstall`: removes the files and pods of a node, and nothing else.
 
-`commands` is the command, `pods` ends what runs, `files` knows what belongs to the node. This module has only the
+`commands` is the command, `pods` ends the pods, `files` lists the files of the node. This module has only the
 arguments, because the command line is parsed before anything else is loaded.
 """
 

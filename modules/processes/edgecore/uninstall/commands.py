@@ -34,7 +34,7 @@ _UNITS: Final = ("/etc/systemd/system/edgecore.service", "~/.config/systemd/user
 
 @reporting("edgecore")
 def uninstall(chosen: argparse.Namespace) -> None:
-    """End the node's pods, and remove what the node has left."""
+    """End the node's pods, and remove its files and units."""
     location = node_location(chosen)
     config = location.load().config
     root = config.modules.edged.root_directory

@@ -1,4 +1,4 @@
-"""What a node leaves on the disk, by name: a directory that others use, too, keeps what is theirs."""
+"""The files that a node leaves on the disk, by name: other programs' files in a shared directory stay."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ _FORMER: Final = ("before-join", "before-restore-*Z")
 
 
 class Leftovers(NamedTuple):
-    """What there is of a node."""
+    """The files and directories of a node."""
 
     remove: Sequence[Path]
-    """Files, and directories with all that is in them."""
+    """Files, and directories with their content."""
     if_empty: Sequence[Path]
     """Directories that go once they are empty; the inner ones first."""
 
     def remove_all(self) -> list[Path]:
-        """Remove everything, and return what is left of it.
+        """Remove everything, and return the paths that are left.
 
         Raises:
             OSError: the first thing that cannot be removed; everything else is removed nevertheless.
@@ -70,7 +70,7 @@ class Leftovers(NamedTuple):
 
 
 def leftovers(config: EdgeCoreConfig, location: NodeLocation) -> Leftovers:
-    """Return what a node with this configuration has left."""
+    """Return the files that a node with this configuration has left."""
     edged = config.modules.edged.root_directory
     if not (edged / LOCK_FILE).exists():
         trees: list[Path] = []

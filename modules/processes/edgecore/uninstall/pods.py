@@ -1,4 +1,4 @@
-"""Ends the pods of a node: through its container runtime, and what is left of them on the machine."""
+"""Ends the pods of a node, through its container runtime, and removes their remains from the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What descriptions of several kinds have in common: labels, annotations, events, quantities, times."""
+"""The common parts of descriptions: labels, annotations, events, quantities, times."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -25,9 +25,9 @@ class Related(NamedTuple):
     pods: Sequence[JsonObject] = ()
     """Of a node: its pods that have not ended. Of a claim: the pods of its namespace."""
     lease: JsonObject | None = None
-    """Of a node."""
+    """The Lease of a node."""
     endpoints: JsonObject | None = None
-    """Of a service."""
+    """The Endpoints of a service."""
 
 
 def name_and_namespace(out: AlignedWriter, obj: JsonObject) -> None:
@@ -37,7 +37,7 @@ def name_and_namespace(out: AlignedWriter, obj: JsonObject) -> None:
 
 
 def labels_and_annotations(out: AlignedWriter, obj: JsonObject) -> None:
-    """Add the labels, and the annotations, of which long ones are cut."""
+    """Add the labels, and the annotations, with long values cut."""
     pairs(out, "Labels", map_at(obj, "metadata.labels"))
     annotations = map_at(obj, "metadata.annotations")
     title = "Annotations:"

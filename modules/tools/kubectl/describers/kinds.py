@@ -30,7 +30,7 @@ def describe_object(obj: JsonObject, related: Related, now: float) -> str:
 
     Args:
         obj: the object.
-        related: what belongs to it.
+        related: its related objects.
         now: seconds since the epoch, for ages.
     """
     key = text_at(obj, "apiVersion"), text_at(obj, "kind")

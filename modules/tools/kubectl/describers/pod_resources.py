@@ -1,4 +1,4 @@
-"""What the containers of a Pod request, and its QoS class."""
+"""The requests of a Pod's containers, and its QoS class."""
 
 from collections.abc import Iterable
 from fractions import Fraction

@@ -12,7 +12,7 @@ _NUMBERS = (
 
 
 def probe_text(probe: JsonObject) -> str:
-    """Return what a probe does, and how often, with Kubernetes' defaults: `http-get http://:80/ delay=0s …`."""
+    """Return a probe's action and numbers, with Kubernetes' defaults: `http-get http://:80/ delay=0s …`."""
     numbers = " ".join(form.format(text_at(probe, key) or default) for form, key, default in _NUMBERS)
     return f"{_action(probe)} {numbers}"
 
