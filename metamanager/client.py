@@ -101,7 +101,7 @@ class MetaClient:
     def update(self, kind: str, namespace: str, name: str, value: Json) -> bytes | None:
         """Change an object; return the cloud's new object for a lease, None for others.
 
-        A lease needs the cloud's answer. Of the others (podstatus, nodestatus, node, volumeattachment) metamanager
+        A lease needs the cloud's answer. For the others (podstatus, nodestatus, node, volumeattachment) metamanager
         stores the newest, forwards it and answers OK at once, connected or not.
         """
         return self._ask(calls.update(kind, namespace, name, value))

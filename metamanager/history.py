@@ -50,9 +50,9 @@ class History:
     """Notes each change in the transaction that makes it. All methods raise `sqlite3.Error`.
 
     A note has the whole new state, because to compute a difference would delay the cloud's acknowledgement. The number
-    of notes is limited for each object and in sum; the oldest are deleted. Of secrets they contain marks that only show
-    whether two values are equal, of tokens nothing. Events are not noted, for they are a history themselves, nor are
-    the store's own rows and the values of devices.
+    of notes is limited for each object and in sum; the oldest are deleted. In place of secrets they contain marks that
+    only show whether two values are equal. They contain no tokens. Events are not noted, for they are a history
+    themselves, nor are the store's own rows and the values of devices.
 
     Args:
         connection: of the store.

@@ -3,10 +3,10 @@
 Each secret is replaced by `redacted:` and 16 hexadecimal digits of a hash, whose key is drawn for the process and never
 leaves it: equal values stay equal, and guesses cannot be tested against the hash.
 
-Replaced are all values of Kubernetes secrets and of their annotations, tokens and passwords by the name of their field,
-and every value of `KnownSecrets` in any place. The form is kept where a reader of the body needs it: a base64 value
-becomes base64 of the hash's text, and pull credentials keep the user and lose the password. So a replay produces from a
-redacted body the redacted result of the recorded run.
+It replaces all values of Kubernetes secrets and of their annotations, fields that are tokens or passwords by their
+name, and every value of `KnownSecrets` in any place. The form is kept where a reader of the body needs it: a base64
+value becomes base64 of the hash's text, and pull credentials keep the user and lose the password. So a replay produces
+from a redacted body the redacted result of the recorded run.
 
 A text is replaced whole if it cannot be searched: if it is not JSON where JSON is expected, if the search would take
 too long, and always once values of secrets were not learnt (`KnownSecrets.is_full`).

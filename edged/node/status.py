@@ -35,8 +35,8 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 LEASE_RENEW_FRACTION = 5 / 16
 """Part of a lease's duration after which it is renewed. A kubelet does so after a quarter; but a renewal with its
-answer and the acknowledgement takes 1.5 KB, most of an idle node's traffic. Of three renewals in a row two may still be
-lost before the cloud, which waits for 40 s (`--node-monitor-grace-period`), gives the node up."""
+answer and the acknowledgement takes 1.5 KB, most of an idle node's traffic. Two of three renewals in a row may be lost
+before the cloud, which waits for 40 s (`--node-monitor-grace-period`), gives the node up."""
 
 
 class NodeReport(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ _RUNTIME_AWAY = (UnavailableError, DeadlineExceededError)
 
 
 class _Relist(NamedTuple):
-    """List everything. Of two scheduled relists only the later one counts."""
+    """List everything. If two relists are scheduled, only the later one counts."""
 
     number: int
 

@@ -67,7 +67,7 @@ class Resource(msgspec.Struct, frozen=True):
     connected_subresources: tuple[ConnectedSubresource, ...] = ()
     verbs: tuple[str, ...] = (*READ_VERBS, *WRITE_VERBS)
     columns: tuple[PrinterColumn, ...] = ()
-    """Of a custom resource's table, after its name."""
+    """Columns of a custom resource's table, after its name."""
     schema: dict[str, Any] | None = None
     """The OpenAPI v3 schema of a custom resource."""
     watched_as: str = ""

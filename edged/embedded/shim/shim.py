@@ -39,10 +39,10 @@ class Shim:
 
     It moves the container's output into its log, answers edgecore (which may die and come back on the control socket),
     executes commands beside the main process, and reaps. When the main process ends, all other processes are killed, as
-    at the end of a pid namespace. Only then the exit record is written, so that its readers can rely on it. The main
-    process stays a zombie until then: no other process can get its pid and process group while signals may still be
-    sent there. When the container's directory is gone (`rm -rf` of edgecore's), nobody can end the container any more,
-    so the shim does.
+    at the end of a pid namespace. The exit record is written only after that, so that its readers can rely on it. The
+    main process stays a zombie until then: no other process can get its pid and process group while signals may still
+    be sent there. When the container's directory is gone (`rm -rf` of edgecore's), nobody can end the container any
+    more, so the shim does.
 
     The process is small and without the bus, so its time is the machine's own.
     """

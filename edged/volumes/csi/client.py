@@ -156,7 +156,7 @@ class CsiClient:
 
 
 def _capability(spec: NodeVolumeRequest) -> csi.VolumeCapability:
-    """Return how the volume is used. Of several access modes the first counts (kubelet)."""
+    """Return how the volume is used. If there are several access modes, the first counts (kubelet)."""
     modes = _MULTI_WRITER_MODES if NodeCapability.SINGLE_NODE_MULTI_WRITER in spec.capabilities else _MODES
     mode = modes.get((spec.volume.access_modes or ("ReadWriteOnce",))[0], csi.VolumeCapability.AccessMode.UNKNOWN)
     mount = csi.VolumeCapability.MountVolume(

@@ -60,8 +60,8 @@ class HeldDevices:
             self._observe(observed)
 
     def after_those_now(self, listed: Callable[[], None]) -> None:
-        """Call `listed` when all Devices that wait now are handed over; at once if none does. Of several calls the last
-        counts.
+        """Call `listed` when all Devices that wait now are handed over; at once if none does. After several calls, the
+        last one counts.
         """
         self.forget_listed()
         if self._held:

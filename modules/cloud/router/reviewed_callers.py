@@ -66,7 +66,7 @@ class ReviewedCallers:
 
 
 def _refusal(token: str, namespace: str, verb: str, api: CallApi) -> _Refusal:
-    """Return why a request is refused, or None. Raise ApiStatusError when the API server does not answer."""
+    """Return why a request is refused, or None. Raise ApiStatusError when the API server refuses a review."""
     status = _status(api(_create("authentication.k8s.io/v1", "TokenReview", {"token": token})))
     user = status.get("user")
     if status.get("authenticated") is not True or not isinstance(user, dict):

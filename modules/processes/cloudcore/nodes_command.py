@@ -1,5 +1,5 @@
-"""The command `cloudcore nodes`: the nodes, and the state of their connections to this cloudcore. Of a node that is
-connected to another one it tells which.
+"""The command `cloudcore nodes`: the nodes, and the state of their connections to this cloudcore. For a node that is
+connected to another cloudcore, it names that cloudcore.
 """
 
 from __future__ import annotations

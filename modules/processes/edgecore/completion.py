@@ -1,7 +1,7 @@
 """Shell completion, by argcomplete: the command `completion`, and the answer when the user presses Tab.
 
-The shell runs the program with `_ARGCOMPLETE` set. Only then argcomplete is loaded, and the values that depend on a
-running program are asked from its socket, within `SECONDS` in all; without an answer nothing is offered.
+The shell runs the program with `_ARGCOMPLETE` set. Only then is argcomplete loaded. Values that depend on a running
+program are requested at its socket, within `SECONDS` in all; without an answer nothing is offered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The explanation of an object's history in words: a summary, and a line for each step with its delay.
 
 A step's delay is the time since its cause was sent, which the arrow names by number; without a known cause it is the
-time since the step before. Of repeated steps (probes, retries, heartbeats) the first two and the last are shown and the
+time since the step before. If steps repeat (probes, retries, heartbeats), the first two and the last are shown and the
 others counted. Calls that only read from the runtime are hidden unless everything is to be shown.
 """
 

@@ -29,7 +29,7 @@ class NodeGraph:
     def __init__(self, store: Lister) -> None:
         self._store = store
         self._references = ReferenceIndex()
-        """Of all pods."""
+        """References of all pods."""
         self._secrets: dict[str, tuple[ObjectKey, ...]] = {}
         """By volume, the secrets that it names."""
         self._volumes: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)

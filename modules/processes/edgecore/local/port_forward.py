@@ -123,7 +123,7 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 def listen(pair: PortPair, addresses: Sequence[str], stack: ExitStack) -> list[Route]:
-    """Listen on a port of each address, and print where. Of localhost's two addresses one may be missing.
+    """Listen on a port of each address, and print where. One of localhost's two addresses may be missing.
 
     Raises:
         NodeError: it cannot be listened on.

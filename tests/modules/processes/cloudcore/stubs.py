@@ -113,5 +113,6 @@ def edge_at(host: str, port: int, name: str = "n1", context: ssl.SSLContext | No
         max_size=None,
         close_timeout=1,
         open_timeout=DEADLINE,
+        ping_interval=None,
     ) as connection:
         yield Edge(connection)
