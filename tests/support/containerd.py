@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CNI_PLUGINS: Final = Path("/usr/lib/cni")
 
 _PROGRAMS = ("containerd", "ctr", "containerd-shim-runc-v2", "runc")
-_STARTUP_SECONDS = 30
+_STARTUP_SECONDS = 120
 _SHUTDOWN_SECONDS = 10
 _SUBNETS = range(1, 255)
 
@@ -110,7 +110,7 @@ class PrivateContainerd:
     def ctr(self, *arguments: str) -> str:
         """Output of `ctr` in the namespace that CRI uses."""
         command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=200)
         if done.returncode != 0:
             raise ContainerdError(f"{' '.join(command)}: {done.stderr.strip()}\n{self.log_tail()}")
         return done.stdout
