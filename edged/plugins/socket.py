@@ -20,8 +20,7 @@ _OPTIONS: Final = (
     ("grpc.enable_retries", 0),  # the pod has its own back-off
     ("grpc.use_local_subchannel_pool", 1),  # a new plug-in on the same path is connected at once
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.max_reconnect_backoff_ms", 2000),  # the least is gRPC's 20 s: it is also a connection's time to be answered
 )
 
 Answer = TypeVar("Answer", bound=Message)

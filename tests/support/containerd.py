@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CNI_PLUGINS: Final = Path("/usr/lib/cni")
 
 _PROGRAMS = ("containerd", "ctr", "containerd-shim-runc-v2", "runc")
-_STARTUP_SECONDS = 60
+_STARTUP_SECONDS = 120
 _SHUTDOWN_SECONDS = 60
 _COMMAND_SECONDS = 180
 _SUBNETS = range(1, 255)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SEARCHED: Final = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 _PROGRAMS: Final = ("dockerd", "containerd", "containerd-shim-runc-v2", "runc")
-_STARTUP_SECONDS: Final = 60
+_STARTUP_SECONDS: Final = 120
 _SHUTDOWN_SECONDS: Final = 30
 
 

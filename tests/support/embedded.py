@@ -49,7 +49,7 @@ class EmbeddedProcess:
         if self._process is None:
             return
         self._process.send_signal(signal.SIGKILL)
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
         self._process = None
 
     def __enter__(self) -> Self:
