@@ -58,10 +58,12 @@ def test_the_state_may_be_in_the_cluster() -> None:
 def test_a_damaged_file_is_refused_and_its_deletion_costs_no_pod() -> None:
     """The first page says what the file is; without it nothing can be read."""
     faults = (Fault(30.0, FaultKind.STATE_FILE_DAMAGED, 0, 1.0, 0.0),)
-    result = run_plan(Plan(seed=1, nodes=1, seconds=70.0, steps=_STEPS, faults=faults, cluster=True))
+    plan = Plan(seed=1, nodes=1, seconds=70.0, steps=_STEPS, faults=faults, cluster=True)
+    result = run_plan(plan)
     assert result.violation is None
     (refused,) = [entry.what for entry in result.log if entry.what.startswith("cannot start")]
     assert "cloud.db" in refused
+    assert run_plan(plan).log == result.log, "a run is a function of its plan"
 
 
 def test_the_profile_draws_faults_of_the_state() -> None:

@@ -153,7 +153,8 @@ class ClusteredCloud(SimulatedCloud):
         try:
             return make()
         except DatabaseError as error:
-            self.world.note("cloud", f"cannot start: {error}")
+            without_directory = str(error).replace(f"{self.state_path.parent}/", "")
+            self.world.note("cloud", f"cannot start: {without_directory}")
             remove_database(self.state_path)
             return make()
 

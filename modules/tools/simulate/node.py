@@ -239,7 +239,8 @@ class SimulatedNode:
         try:
             hive.start()
         except (BeehiveError, EdgedError, OSError) as error:
-            self.world.note(self.name, f"cannot start: {error}")
+            without_directory = str(error).replace(f"{self.root}/", "")
+            self.world.note(self.name, f"cannot start: {without_directory}")
             if self.process is process:
                 self._end()
                 self._start_later()
