@@ -157,5 +157,10 @@ def test_only_the_typed_verb_is_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     light = ("absent", "arguments", "cli", "parser", "statuses")
-    settings = {"modules.cloud.coordination", "modules.cloud.coordination.lease_settings"}
+    settings = {
+        "modules.cloud.apiserver",
+        "modules.cloud.apiserver.database",
+        "modules.cloud.coordination",
+        "modules.cloud.coordination.lease_settings",
+    }
     assert set(done.stdout.split()) <= {f"modules.tools.kubectl.{name}" for name in light} | settings
