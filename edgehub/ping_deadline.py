@@ -33,7 +33,7 @@ class PingDeadline:
         self._ping_end: int | None = None
         self._acknowledged = 0
         self.last_progress = 0.0
-        """When the kernel last acknowledged bytes up to the ping's end, or when the ping was sent."""
+        """When the kernel took the ping, or last acknowledged bytes up to its end."""
 
     @property
     def extension(self) -> float:
@@ -55,5 +55,6 @@ class PingDeadline:
         if flow.acknowledged > self._acknowledged and (self._ping_end is None or self._acknowledged < self._ping_end):
             self.last_progress = max(self.last_progress, now - flow.age)
         if self._ping_end is None and written:
+            self.last_progress = max(self.last_progress, now)
             self._ping_end = flow.acknowledged + flow.unacknowledged
         self._acknowledged = flow.acknowledged

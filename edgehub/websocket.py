@@ -210,12 +210,14 @@ class WebsocketLink(Link):
 
     def _dead(self) -> float:
         """Return when a peer that stays silent counts as dead. For its pong it has half of the read deadline, also if
-        the ping was late because this process stood still.
+        the ping was late because this process stood still, or could not be written before other bytes.
         """
         limit, dead = self._settings.read_deadline, self._last_read + self._settings.read_deadline
         if self._writer.open_ping is not None:
             dead = max(dead, self._ping_deadline.pinged_at + limit / 2)
         dead += self._ping_deadline.extension
+        if self._unwritten:
+            dead = max(dead, self._last_write + limit / 2)
         return dead if self._check_until is None else min(dead, self._check_until)
 
     def _update_ping_deadline(self, now: float) -> None:

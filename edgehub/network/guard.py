@@ -36,7 +36,7 @@ class NetworkGuard:
         self._changed = changed
         self._watch: NetworkWatch | None = None
         self._news = ""
-        """The newest change."""
+        """The newest change of a way out for which the cloud was not dialled."""
         self._last = float("-inf")
         self._broken_off = 0
         """Number of dials that were broken off since the link was up."""
@@ -85,7 +85,7 @@ class NetworkGuard:
 
     def opened(self) -> None:
         """Note that the link is up."""
-        self._broken_off = 0
+        self._broken_off, self._news = 0, ""
 
     def _may(self, interval: float, *, is_way_out: bool) -> bool:
         now = self._context.clock.monotonic()
@@ -94,6 +94,7 @@ class NetworkGuard:
             self._last = now
             if told := worth_a_line(self._news):
                 _log.info("the network has changed: %s; the cloud is dialled at once", told)
+            self._news = ""
             return True
         if due < self._later_at:
             self.dialled()
@@ -111,5 +112,6 @@ class NetworkGuard:
 
     def _take(self, what: str) -> None:
         _log.debug("the network has changed: %s", what)
-        self._news = what
+        if worth_a_line(what):
+            self._news = what
         self._changed(bool(worth_a_line(what)))

@@ -108,6 +108,16 @@ def test_other_changes_are_in_the_log_for_debugging(
     assert lines(caplog, logging.DEBUG) == [f"the network has changed: {text}"]
 
 
+def test_a_dial_that_waits_names_the_change_of_the_way_out(caplog: pytest.LogCaptureFixture) -> None:
+    """And not that of a pod's device, which came after it."""
+    with caplog.at_level(logging.INFO):
+        guarded = Guarded(ROUTE, ROUTE, POD, act=NetworkGuard.may_dial)
+        guarded.guard.start()
+        guarded.run_for(10 * DIAL_INTERVAL)
+    assert guarded.acted == [0.0, DIAL_INTERVAL]
+    assert lines(caplog, logging.INFO) == [f"the network has changed: {ROUTE}; the cloud is dialled at once"] * 2
+
+
 def test_changes_dial_once_in_an_interval_and_the_last_one_is_reported_again() -> None:
     guarded = Guarded(*[POD] * 5, act=NetworkGuard.may_dial)
     guarded.guard.start()

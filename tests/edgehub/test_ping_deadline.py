@@ -53,6 +53,16 @@ def test_as_long_as_the_kernel_has_not_got_the_ping_all_that_is_taken_counts() -
     assert deadline.extension == 9
 
 
+def test_a_ping_that_is_written_late_is_waited_for_from_then_on() -> None:
+    """Other bytes were before it, and this process stood still: the peer has not been asked yet."""
+    deadline = PingDeadline()
+    deadline.update(0, 1, Flow(0, 900), written=False)
+    deadline.update(600, 1, Flow(900, 10, 599), written=True)
+    assert deadline.extension == 600
+    deadline.update(700, 1, Flow(900, 10, 699), written=True)
+    assert deadline.extension == 600
+
+
 def test_each_ping_begins_anew() -> None:
     """And without one there is nothing to excuse."""
     deadline = PingDeadline()

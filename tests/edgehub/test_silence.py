@@ -9,8 +9,9 @@ from edgehub.framing import Opcode
 from edgehub.ping_deadline import Flow
 from edgehub.transport import Transport
 from edgehub.websocket import WebsocketLink
-from tests.edgehub.clouds import ScriptedConnection
-from tests.edgehub.links import RunningLink, linked
+from tests.edgehub.clouds import ScriptedCloud, ScriptedConnection
+from tests.edgehub.links import RunningLink, linked, settings
+from tests.end_to_end.processes import wait_until
 from tests.support.clocks import Ahead
 
 MEBIBYTE = 1 << 20
@@ -101,3 +102,33 @@ def test_a_process_that_stood_still_asks_the_cloud_before_it_takes_it_for_dead()
         clock.seconds += 60.0
         running.link._transport.ring()
         assert isinstance(running.wait_end(), DeadPeerError)
+
+
+def test_a_process_that_stood_still_while_it_wrote_asks_the_cloud_before_it_takes_it_for_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has a message half written, and a ping cannot be before the rest of it. What the kernel had of the message was
+    acknowledged at the beginning of the pause.
+    """
+    monkeypatch.setattr(Transport, "flow", lambda _transport: Flow(acknowledged=1, unacknowledged=1, age=600.0))
+    clock = Ahead()
+    with (
+        ScriptedCloud(receive_buffer=65536) as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port, ping_interval=20.0, read_deadline=60.0), clock)) as running,
+    ):
+        connection = cloud.accept()
+        running.wait_open()
+        link = running.link
+        assert isinstance(link, WebsocketLink)
+        link.send(b"x" * 16 * MEBIBYTE)
+        wait_until(lambda: link._ping_deadline.pinged_at > 0, "the link waits until it can write more")
+        assert connection.socket.recv(1)
+        clock.seconds = 600.0
+        connection._data = b"\x81"
+        opcode, payload = connection.frame()
+        assert (opcode, len(payload)) == (Opcode.TEXT, 16 * MEBIBYTE)
+        opcode, payload = connection.frame()
+        assert opcode is Opcode.PING
+        connection.send(Opcode.PONG, payload)
+        is_read(running, connection)
+        assert running.end is None

@@ -11,8 +11,8 @@ MOST_ANSWERS: Final = 2 << 20
 FLUSH_SECONDS: Final = 30.0
 """Seconds in which a client must take the last bytes of a stream."""
 LINGER_SECONDS: Final = 5.0
-"""Seconds in which a client must end its side. Its late bytes are read, because otherwise the kernel would discard our
-unsent ones.
+"""Seconds in which a client must end its side. Its late bytes are read: otherwise the kernel resets the connection, and
+the client loses bytes that we have sent.
 """
 
 

@@ -1,8 +1,8 @@
 """Calls of nodes on which the API server of a cluster decides: they are made in the node's name, by impersonation.
 
-docs/authorization.md has a node's rights on the objects that nodes hold; they do not depend on the cluster. It has none
-for other resources, such as custom ones: a node may read those that RBAC gives to the group `system:nodes`, or to its
-user. (A watch begins with a review in the node's name; see `cluster_watches`.)
+docs/authorization.md has a node's rights on the objects that nodes hold; they do not depend on the cluster. The page
+says nothing about other resources, such as custom ones: RBAC decides which of them the group `system:nodes`, or the
+node's user, may read. (A watch begins with a review in the node's name; see `cluster_watches`.)
 """
 
 from typing import Final

@@ -175,7 +175,7 @@ class BrokerConnection:
         self._has_given_up = True
 
     def connected(self) -> None:
-        """Take the news that the broker has accepted the session and its subscriptions."""
+        """Take the news that the broker has accepted the session and answered its subscriptions."""
         self._counters.connected[self._name] = self._is_up = True
         self._counters.connections += 1
         self._up_since = self.module.clock.monotonic()

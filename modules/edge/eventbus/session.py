@@ -4,6 +4,7 @@ The session is the broker's memory of this node (clean session off): messages th
 wait at the broker. A message of QoS 1 is acknowledged when its receiver has stored it, not when it was read.
 """
 
+import logging
 import os
 import select
 import ssl
@@ -18,16 +19,19 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.reasoncodes import ReasonCode
 
 from beehive import Clock
+from beehive.printable import clipped
 from modules.edge.eventbus.client import Arrived, BufferedClient, acknowledge_at_once, send_at_once
 from modules.edge.eventbus.packets import Received
 from modules.edge.eventbus.publications import WINDOW
 from modules.edge.eventbus.tls import TlsFiles, client_context
 
+_log = logging.getLogger(__name__)
+
 KEEP_ALIVE: Final = 30
 """Seconds (KubeEdge)."""
 
 CONNECT_SECONDS: Final = 10.0
-"""For the connection, and for the broker's answer."""
+"""For the connection, for the broker's answer, and for its next bytes until it has answered the subscriptions."""
 
 MOST_UNANSWERED: Final = 1000
 """Messages of applications that are not stored yet; beyond them nothing more is read from the broker."""
@@ -67,7 +71,7 @@ class SessionEvents(Protocol):
     """The events of a session, on its own thread; each method returns at once."""
 
     def connected(self) -> None:
-        """The broker has accepted the session and its subscriptions: what is published from now on comes."""
+        """The broker has accepted the session and answered its subscriptions: later messages come."""
 
     def received(self, messages: list[Received]) -> None:
         """Messages have come, in this order."""
@@ -95,6 +99,8 @@ class MqttSession:
         self._closing = self._closed = self._rung = False
         self._refused = ""
         self._accepted = self._subscribed = False
+        self._subscribing: dict[int, list[str]] = {}
+        """The topics of each subscription that the broker has yet to answer, by its packet identifier."""
         self._opened: list[ssl.SSLSocket] = []
         """Sockets with TLS; paho leaves one open whose handshake has failed."""
         self._numbers: dict[int, int] = {}
@@ -154,7 +160,7 @@ class MqttSession:
 
         def begin(client: BufferedClient) -> None:
             if self._accepted:
-                client.subscribe(topic, 1)
+                self._subscribe(client, [topic])
             else:
                 self._topics.append(topic)
 
@@ -189,14 +195,23 @@ class MqttSession:
                 self._refused = f"the broker refuses this node: {reason}"
                 return
             self._accepted = True
-            client.subscribe([(topic, 1) for topic in self._topics])
+            self._subscribe(client, self._topics)
 
-        def subscribed(*_answer: Any) -> None:
+        def subscribed(_client: Client, _data: Any, mid: int, codes: list[ReasonCode], _properties: Any) -> None:
+            for topic, code in zip(self._subscribing.pop(mid, ()), codes, strict=False):
+                if code.is_failure:
+                    what = clipped(topic)
+                    _log.warning("the MQTT broker %s refuses the subscription to %s: %s", settings.address, what, code)
             if not self._subscribed:
                 self._subscribed = True
                 events.connected()
 
         client.on_connect, client.on_subscribe = accepted, subscribed
+
+    def _subscribe(self, client: BufferedClient, topics: list[str]) -> None:
+        _, mid = client.subscribe([(topic, 1) for topic in topics])
+        if mid is not None:
+            self._subscribing[mid] = topics
 
     @property
     def _has_room(self) -> bool:
@@ -204,9 +219,9 @@ class MqttSession:
         return self._unanswered < MOST_UNANSWERED
 
     def _loop(self, client: BufferedClient) -> str:
-        deadline = self._clock.monotonic() + CONNECT_SECONDS
+        due = self._clock.monotonic() + CONNECT_SECONDS
         while not self._refused:
-            if not self._subscribed and self._clock.monotonic() > deadline:
+            if not self._subscribed and self._clock.monotonic() > due:
                 return f"the broker has not answered within {CONNECT_SECONDS:.0f} s"
             connection = client.socket()
             if connection is None:
@@ -225,6 +240,8 @@ class MqttSession:
             code = self._turn(client, came=came, behind=behind)
             if code is not MQTTErrorCode.MQTT_ERR_SUCCESS:
                 return self._refused or f"the connection was lost: {code.name}"
+            if self._accepted and (came or behind or not self._has_room):  # messages that waited come before the answer
+                due = self._clock.monotonic() + CONNECT_SECONDS
         return self._refused
 
     def _turn(self, client: BufferedClient, *, came: bool, behind: bool) -> MQTTErrorCode:

@@ -1,9 +1,12 @@
 """The layout of the store: the paths that edgecore and its workers share.
 
-ROOT/blobs/ALGORITHM/HEX      manifests, indexes and configs ROOT/ingest/                  downloads, which a later
-attempt resumes, and locks ROOT/layers/HEX/fs            the tree of a layer, by its chain id, in the form of overlayfs
-ROOT/layers/HEX/record.json   its size ROOT/layers/.tmp-HEX.PID/     a layer that is being unpacked ROOT/trash/
-layers and blobs that are being removed ROOT/index.json               the images
+ROOT/blobs/ALGORITHM/HEX      manifests, indexes and configs
+ROOT/ingest/                  downloads, which a later attempt resumes, and locks
+ROOT/layers/HEX/fs            the tree of a layer, by its chain id, in the form of overlayfs
+ROOT/layers/HEX/record.json   its size
+ROOT/layers/.tmp-HEX.PID/     a layer that is being unpacked
+ROOT/trash/                   layers and blobs that are being removed
+ROOT/index.json               the images
 """
 
 import contextlib

@@ -46,7 +46,7 @@ class RunningRequest:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the server has begun to say why it does not."""
+        """Whether the server has answered with another status than 200."""
         return self.head is not None and self.head.status != 200
 
 

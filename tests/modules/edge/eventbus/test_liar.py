@@ -17,12 +17,13 @@ from modules.edge.eventbus.counters import EventBusCounters, NotTaken
 from modules.edge.eventbus.packets import Received, puback, publish
 from modules.edge.eventbus.refusals import refusal_of
 from modules.edge.eventbus.routing import LONGEST_TOPIC, MAX_PAYLOAD
-from modules.edge.eventbus.session import BrokerSettings, MqttSession
+from modules.edge.eventbus.session import CONNECT_SECONDS, BrokerSettings, MqttSession
 from tests.modules.edge.eventbus.broker import TIMEOUT
+from tests.support.clocks import Ahead
 
 CONNACK = bytes.fromhex("20 02 00 00")
-TOPIC, SUBACK = bytes.fromhex("0001 61 01"), bytes.fromhex("90 03 0001 01")
-"""The end of a subscription to the topic `a`, and an answer to it."""
+TOPIC, SUBACK, REFUSAL = bytes.fromhex("0001 61 01"), bytes.fromhex("90 03 0001 01"), bytes.fromhex("90 03 0001 80")
+"""The end of a subscription to the topic `a`, and two answers to it."""
 
 
 class Liar:
@@ -123,6 +124,61 @@ def test_a_session_is_connected_once_it_is_subscribed(clock: RealClock) -> None:
     liar.close()
     assert (seen, events.connections) == ([0], 1)
     assert [each.payload for each in events.received_messages] == [b"early"]
+
+
+@pytest.fixture
+def ahead() -> Iterator[Ahead]:
+    """A clock that the broker puts ahead."""
+    clock = Ahead()
+    yield clock
+    clock.close()
+
+
+def test_messages_that_waited_may_take_long_before_the_subscriptions_are_answered(ahead: Ahead) -> None:
+    """A broker sends the backlog of the session first; over a slow network that takes longer than an answer may."""
+
+    def act(connection: socket.socket) -> None:
+        for number in (1, 2, 3):
+            connection.sendall(publish("a", b"waited", number, qos=1, retain=False))
+            _until(connection, puback(number))
+            ahead.seconds += CONNECT_SECONDS - 2
+        connection.sendall(SUBACK)
+
+    liar, events = Liar(act, answers_subscription=False), Events()
+    events.session = MqttSession(liar.settings, ["a"], ahead)
+    why = events.session.run(events)
+    liar.close()
+    assert "ended the connection" in why
+    assert (events.connections, len(events.received_messages)) == (1, 3)
+
+
+def test_a_broker_that_says_nothing_of_the_subscriptions_is_left(ahead: Ahead) -> None:
+    """The node dials it again, and does not say meanwhile that it is connected."""
+    events = Events()
+
+    def act(connection: socket.socket) -> None:
+        for _ in range(2):
+            ahead.seconds += CONNECT_SECONDS + 1
+            session.subscribe("c")
+            _until(connection, bytes.fromhex("0001 63 01"))
+
+    liar = Liar(act, answers_subscription=False)
+    events.session = session = MqttSession(liar.settings, ["a"], ahead)
+    why = session.run(events)
+    liar.close()
+    assert "has not answered" in why
+    assert events.connections == 0
+
+
+def test_a_subscription_that_the_broker_refuses_has_a_line(clock: RealClock, caplog: pytest.LogCaptureFixture) -> None:
+    """An access list that is too narrow is no reason to publish nothing, but its devices are not heard."""
+    liar, events = Liar(lambda connection: connection.sendall(REFUSAL), answers_subscription=False), Events()
+    events.session = MqttSession(liar.settings, ["a"], clock)
+    events.session.run(events)
+    liar.close()
+    assert events.connections == 1
+    (line,) = [each for each in caplog.messages if "refuses" in each]
+    assert line.endswith("refuses the subscription to a: Unspecified error")
 
 
 def test_a_message_that_is_too_large_is_left_out_and_acknowledged_in_its_turn(clock: RealClock) -> None:
