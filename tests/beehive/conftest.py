@@ -4,14 +4,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from beehive import Threads
 from beehive.simulation import Simulation
 from tests.beehive.beds import Bed, Log
-
-settings.register_profile("shared machine", deadline=None)
-settings.load_profile("shared machine")
 
 
 @pytest.fixture(params=["threads", "simulation"])
