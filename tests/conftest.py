@@ -17,6 +17,7 @@ from xdist.workermanage import WorkerController
 from beehive.library_logging import COSTLY
 from tests.end_to_end.processes import mounts_below
 from tests.support import profiles
+from tests.support.leftovers import remove_host_port_rules
 from tests.support.spread import spread
 
 profiles.register()
@@ -54,6 +55,13 @@ def nothing_stays_mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def pytest_sessionstart() -> None:
     """The profile is known by now: `--hypothesis-profile` has been read."""
     profiles.fix_examples()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Remove what tests of all processes share, when they have ended."""
+    if not hasattr(session.config, "workerinput"):
+        remove_host_port_rules()
 
 
 @pytest.hookimpl(trylast=True)

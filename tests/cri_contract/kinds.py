@@ -22,7 +22,6 @@ from tests.support.containerd import PrivateContainerd, reason_missing, reserve_
 from tests.support.dockerd import PrivateDockerd
 from tests.support.dockerd import reason_missing as docker_missing
 from tests.support.embedded import EmbeddedProcess
-from tests.support.leftovers import remove_host_port_rules
 
 
 class Kind(NamedTuple):
@@ -53,7 +52,6 @@ def _oci() -> Iterator[Kind]:
             runtime.stop()
             purge(directory / "state", clock, settings)
             default.remove()
-            remove_host_port_rules()
             reserved.reservation.close()
             clock.close()
 
@@ -77,7 +75,6 @@ def _docker() -> Iterator[Kind]:
             runtime.stop()
             purge_docker(state, clock, settings)
             default.remove()
-            remove_host_port_rules()
             reserved.reservation.close()
             clock.close()
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Self
 from edged.cri import CriClient, CriError, SandboxId
 from tests.support.containerd_config import CniNetwork, cni_conflist, containerd_config
 from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive, pause_image
-from tests.support.leftovers import kill_shims, remove_cgroups, remove_host_port_rules, unmount_under
+from tests.support.leftovers import kill_shims, remove_cgroups, unmount_under
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -98,8 +98,6 @@ class PrivateContainerd:
         if self._network is not None:
             subprocess.run(["ip", "link", "delete", self._network.bridge], check=False, capture_output=True)
             self._network.reservation.close()
-        if self._host_ports:
-            remove_host_port_rules()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def import_image(self, image: Image) -> None:

@@ -27,7 +27,6 @@ from edged.oci.network import (
 from edged.oci.network.capabilities import EGRESS, INGRESS
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.network.machine import PLUGINS, needs_plugins, script
-from tests.support.leftovers import remove_host_port_rules
 from tests.support.ports import free_port
 
 pytestmark = needs_plugins
@@ -97,7 +96,6 @@ def machine(directory: Path, namespaces: PodNamespaces, clock: RealClock) -> Ite
         for sandbox_id in namespaces.sandboxes():
             made.network.detach(sandbox_id, made.home(sandbox_id), made.netns(sandbox_id))
         made.default.remove()
-        remove_host_port_rules()
         assert made.cidrs[0] not in rules()
         assert not Path(f"/sys/class/net/ect{os.getpid()}").exists()
 
