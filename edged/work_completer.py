@@ -1,4 +1,4 @@
-"""WorkCompleter: what follows from the result of a job, after kubelet's completeWork."""
+"""WorkCompleter: takes the results of jobs, after kubelet's completeWork."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -20,15 +20,14 @@ _log = logging.getLogger(__name__)
 
 
 class WorkCompleter:
-    """Notes what a worker has found, and queues the pod again, retries it or removes it. Lives on the edged module's
-    thread.
+    """Notes a worker's result, and queues the pod again, retries it or removes it. Lives on the edged module's thread.
 
     Args:
         events: records containers that have to wait for their restart.
-        pods: the pods and what changes them.
+        pods: the pods, and the parts that change them.
         status: the statuses.
         node: the node as a whole.
-        removed: called with the record, if there is one, and uid of a pod of which nothing is left on the node.
+        removed: called with the record, if there is one, and the uid when a pod has left nothing on the node.
     """
 
     def __init__(

@@ -11,11 +11,11 @@ _RECORD: Final = 16 * 1024
 class TlsStream:
     """Converts the bytes of a TCP connection to the plain bytes in it, and back. Never blocks; for one thread.
 
-    It sends no `close_notify`: what is sent over it says itself where it ends.
+    It sends no `close_notify`: HTTP/1.1 and websocket messages carry their own length.
 
     Args:
         context: TLS of a client or of a server.
-        name: whom the server's certificate must be for; None at the server's end.
+        name: the name that the server's certificate must have; None at the server's end.
     """
 
     def __init__(self, context: ssl.SSLContext, name: str | None = None) -> None:

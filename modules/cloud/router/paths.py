@@ -1,8 +1,8 @@
 """Paths of callers: exact, part by part. Pure.
 
-A rule's path such as `/door/{id}/open` has literal parts and parts in braces, each of which stands for any one part. It
-matches from its beginning, and never ends in the middle of a part; the rest of the caller's path is passed on, as by
-KubeEdge.
+A rule's path such as `/door/{id}/open` has literal parts and parts in braces. Each part in braces stands for any one
+part. The path matches from its beginning, and never ends in the middle of a part; the rest of the caller's path is
+passed on, as by KubeEdge.
 """
 
 from collections.abc import Sequence

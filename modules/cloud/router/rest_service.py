@@ -57,7 +57,7 @@ def told(status: HTTPStatus, why: str) -> RestAnswer:
 
 
 class RestService:
-    """Serves callers (`HttpService`) who are admitted, on the threads of their connections.
+    """Serves admitted callers (`HttpService`), on the threads of their connections.
 
     Args:
         callers: decides who may call.

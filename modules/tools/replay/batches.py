@@ -1,7 +1,7 @@
-"""metamanager in a replay: it commits changes together that were committed together.
+"""metamanager in a replay: it groups changes into commits as the recorded run did.
 
 metamanager commits when its inbox is empty. Messages that come within a millisecond are one commit if its thread was
-busy in that moment, and several if not. What comes after a commit waits for it: another grouping is another order.
+busy in that moment, and several if not. Messages after a commit wait for it: another grouping is another order.
 """
 
 from collections.abc import Callable

@@ -126,9 +126,12 @@ class Replay:
         self._stores: list[RecordedStore] = []
         """Each time that metamanager opened its store, the last one last."""
         self._deliveries = recorded.delivered()
-        self._answers = Responder(self._hive, self._deliveries, lambda actor: bool(module) and belongs(actor, module))
+        acted = acted_at(self._deliveries)
+        self._answers = Responder(
+            self._hive, self._deliveries, acted, lambda actor: bool(module) and belongs(actor, module)
+        )
         self._runtime = RecordedRuntime(self._simulation, recorded.calls(), self._directories.ours, recorded.events())
-        self._cloud = RecordedCloud(self._simulation, recorded, {} if module else acted_at(self._deliveries))
+        self._cloud = RecordedCloud(self._simulation, recorded, {} if module else acted)
         self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
         self._machine_info = RecordedMachineInfo(self._clock, recorded.notes("figures"))
         present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}

@@ -158,8 +158,8 @@ class RecordedStore:
         return nearest
 
     def _next_of(self, names: frozenset[str]) -> Iterator[tuple[str, StoreCommit]]:
-        """Yield the recorded commit of the next change of each row, with the row's name. What is left of a commit of
-        which a part has been made is soon given up: some changes of the recorded run change nothing now.
+        """Yield the recorded commit of the next change of each row, with the row's name. If the replay has made a part
+        of a commit, the rest is soon given up: some changes of the recorded run change nothing now.
         """
         now = self._clock.monotonic()
         for name in names:

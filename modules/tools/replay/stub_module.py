@@ -1,14 +1,13 @@
 """Stub modules, which take the place of modules that are not replayed, and answer as those did."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import accumulate
 from typing import Final
 
 from beehive import Hive, Message, Module, handles
 from beehive.names import Group, ModuleName, Operation
 from beehive.trace import Delivered
-from modules.tools.replay.acted import acted_at
 from modules.tools.replay.outputs import handled_from, sent_at
 from modules.tools.replay.sequences import RecordedAnswer, Sequences
 
@@ -83,14 +82,17 @@ class Responder:
     Args:
         hive: hive of the replay.
         deliveries: all recorded deliveries.
+        acted: the time at which each answer was acted on, by the answer's span; see `acted_at`.
         asks: whether an actor of that name belongs to the replayed module.
     """
 
-    def __init__(self, hive: Hive, deliveries: list[Delivered], asks: Callable[[str], bool]) -> None:
+    def __init__(
+        self, hive: Hive, deliveries: list[Delivered], acted: Mapping[int, float], asks: Callable[[str], bool]
+    ) -> None:
         self._hive = hive
         self.given = 0
         self._order = DeliveryOrder(deliveries)
-        self._acted = acted_at(deliveries)
+        self._acted = acted
         self._fed: set[int] = set()
         self._behind: dict[int, list[Message]] = {}
         answers: dict[str, Delivered] = {}

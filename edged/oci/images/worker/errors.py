@@ -21,8 +21,8 @@ class ImageWorkError(Exception):
 
     Args:
         kind: one of the constants above.
-        reason: what is wrong, without any secret.
-        hint: what the reader can do.
+        reason: the cause, without any secret.
+        hint: advice for the reader.
     """
 
     def __init__(self, kind: str, reason: str, hint: str = "") -> None:

@@ -172,7 +172,7 @@ def _is_impersonated(request: ApiRequest) -> bool:
 
 
 def _pass_on(result: ApiResult, exchange: InProcessExchange) -> None:
-    """Hand the result of a call to the client, without a text; warnings are for people, who are no such client."""
+    """Hand the result of a call to the client, without a text and without warnings, which are for people."""
     refusal, status = result.refusal, HTTPStatus.CREATED if result.created else HTTPStatus.OK
     if refusal is None:
         exchange.head(ResponseHead(status, result=ApiResult(result.object, created=result.created)))

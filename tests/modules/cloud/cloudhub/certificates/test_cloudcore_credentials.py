@@ -8,27 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from beehive.clock import RealClock
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.cloudcore_credentials import CloudcoreCredentials
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudhub.certificates.node_identity import node_in
 from modules.cloud.coordination.known_cloudcores import CLOUDCORES_ORGANIZATION
 from tests.modules.cloud.cloudhub.certificates.made import chain
+from tests.support.clocks import Ahead
 
 NAME = "cloud.example"
 
 
-class Late(RealClock):
-    """A clock that a test may put forward."""
-
-    later = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.later
-
-
-CLOCK = Late()
+CLOCK = Ahead()
 
 
 class Site:
@@ -38,7 +29,7 @@ class Site:
         self.directory = directory
         self.files = AuthorityFiles(directory / "tls")
         self.authority = open_authority(self.files, [NAME], CLOCK.now())
-        self.clock = Late()
+        self.clock = Ahead()
         self.credentials = CloudcoreCredentials(self.files, self.authority, "cloud-a-1", self.clock)
 
     def of_a_node(self) -> ssl.SSLContext:
@@ -102,7 +93,7 @@ def test_the_certificate_is_renewed_after_half_of_its_life(site: Site) -> None:
     before = sorted(path.name for path in site.files.directory.iterdir())
     first = site.credentials.context()
     assert site.credentials.context() is first
-    site.clock.later = 12 * 3600.0
+    site.clock.seconds = 12 * 3600.0
     second = site.credentials.context()
     assert second is not first
     assert shake_hands(second, https_context(site.files))
