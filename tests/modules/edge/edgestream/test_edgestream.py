@@ -71,7 +71,7 @@ def test_a_caller_who_leaves(bed: Bed, cloud: CloudEnd) -> None:
     cloud.send(Frame(1, REMOVE), Frame(1, REMOVE), Frame(1, DATA, b"late"), connect_frame(2, path="/pods"))
     assert cloud.next() == Frame(1, REMOVE)
     assert {cloud.next().connection, cloud.next().connection} == {2}
-    assert bed.counters.open[FrameType.LOGS] == 0
+    wait_until(lambda: bed.counters.open[FrameType.LOGS] == 0, "the stream has ended")
 
 
 def test_metrics(cloud: CloudEnd) -> None:
@@ -125,7 +125,7 @@ def test_refused(bed: Bed, cloud: CloudEnd, frame: Frame, why: str) -> None:
     assert data.startswith(b"HTTP/1.1 403 Forbidden") is (frame.kind in (FrameType.EXEC, FrameType.ATTACH))
     assert data.endswith(reason.encode() + b"\n")
     assert bed.node.requests.empty()
-    assert bed.counters.refused == 1
+    wait_until(lambda: bed.counters.refused == 1, "the refusal is counted")
 
 
 def test_without_the_node_server(bed: Bed, cloud: CloudEnd) -> None:
@@ -150,7 +150,7 @@ def test_a_log_that_breaks_off(bed: Bed, cloud: CloudEnd) -> None:
     assert cloud.next() == Frame(3, DATA, b"half")
     bed.node.log.put(OSError("broken"))
     assert "broke off" in cloud.whole(3)[1]
-    assert bed.counters.broken == 1
+    wait_until(lambda: bed.counters.broken == 1, "the broken stream is counted")
 
 
 def test_a_container_that_does_not_read(bed: Bed, cloud: CloudEnd, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_many_streams(bed: Bed, cloud: CloudEnd) -> None:
     for number in range(100, 300):
         cloud.send(connect_frame(number, FrameType.METRICS, "/metrics/resource"))
         assert cloud.whole(number)[1] == ""
-    assert sum(bed.counters.open.values()) == 0
+    wait_until(lambda: sum(bed.counters.open.values()) == 0, "all streams have ended")
     assert bed.counters.opened[FrameType.METRICS] == 200
 
 
