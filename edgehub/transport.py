@@ -91,15 +91,24 @@ class Transport:
         if self._target.secure:
             self._secure(deadline)
 
-    def wait(self, *, write: bool, until: float) -> None:
-        """Wait until the socket is readable (with `write`: or writable), `ring` is called, or `until` has come."""
+    def wait(self, *, write: bool, until: float) -> bool:
+        """Wait until the socket is readable (with `write`: or writable), `ring` is called, or `until` has come.
+
+        Returns whether to read: the socket is readable or broken, TLS holds decrypted bytes, or `until` has come, and
+        something may have arrived just before.
+        """
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         poll.register(self._connected(), select.POLLIN | (select.POLLOUT if write else 0))
         seconds = max(0.0, until - self._clock.monotonic())
         ready = poll.poll(math.ceil(min(seconds, 3600.0) * 1000))
-        if any(descriptor == self._bell for descriptor, _ in ready):
+        events = dict(ready)
+        if self._bell in events:
             self._clear_bell()
+        connection = self._connected()
+        if not events or events.get(connection.fileno(), 0) & ~select.POLLOUT:
+            return True
+        return isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
 
     def receive(self, size: int) -> bytes | None:
         """Read at most `size` bytes; empty at the end of the stream, None when nothing has arrived."""

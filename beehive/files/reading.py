@@ -4,6 +4,10 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import Final
+
+_PIECE: Final = 8 * 1024
+"""Bytes read at once: a read of the whole limit would map that much memory, and unmap it again, for a small file."""
 
 
 def read_file(path: Path, most: int) -> bytes:
@@ -12,10 +16,24 @@ def read_file(path: Path, most: int) -> bytes:
     Raises OSError: also if it is not a regular file (EINVAL), or has more than `most` bytes (EFBIG).
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
-        content = file.read(most + 1)
+        content = read_to_end(descriptor, most + 1)
+    finally:
+        os.close(descriptor)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
     return content
+
+
+def read_to_end(descriptor: int, most: int) -> bytes:
+    """Return what is left of a file, at most `most` bytes. Reads twice as much each time, as long as there is more."""
+    pieces: list[bytes] = []
+    wanted, left = _PIECE, most
+    while left > 0 and (piece := os.read(descriptor, min(wanted, left))):
+        pieces.append(piece)
+        left -= len(piece)
+        if len(piece) == wanted:
+            wanted *= 2
+    return b"".join(pieces)

@@ -4,7 +4,7 @@ import logging
 
 import msgspec
 
-from beehive import ModuleContext, ResourceType, Timer
+from beehive import ModuleContext, ResourceType
 from beehive.decoding import decode_json
 from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
 from edged.api.versions import version_number
@@ -12,12 +12,10 @@ from edged.pods.model import PodRef, PodUid
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.phase import Phase
 from edged.pods.static import is_static
+from edged.status.held import HeldStatuses
 from metamanager.client import AsyncMetaClient, CallError, NoAnswerError, NotFoundError, RejectedError
 
 _log = logging.getLogger(__name__)
-
-PENDING_DELAY = 1.0
-"""Seconds for which the phase Pending is held back while the containers wait for the usual reasons only."""
 
 _CALM = frozenset({"ContainerCreating", "PodInitializing", ""})
 
@@ -38,7 +36,6 @@ class _Entry(msgspec.Struct):
     busy: bool = False
     again: bool = False
     """The cloud was connected while a patch was under way: if that fails, it is sent again at once."""
-    held: Timer | None = None
     deleting: bool = False
     deleted: bool = False
     """The cloud has accepted the deletion of the pod, and takes no status any more."""
@@ -59,7 +56,7 @@ class StatusManager:
     One patch of a pod is under way at a time: the difference between the status that the cloud has (the last one that
     it acknowledged, or that came with the pod) and the newest one; statuses that are set meanwhile replace each other.
     When an answer was lost it is uncertain which of two the cloud has, so the next patch contains the whole status. The
-    phase Pending of a new pod is held back for `PENDING_DELAY`: most pods run by then, which spares a thin link a
+    phase Pending of a new pod is held back, see `HeldStatuses`: most pods run by then, which spares a thin link a
     message (a kubelet sends both). Lives on the edged module's thread.
 
     Args:
@@ -69,8 +66,8 @@ class StatusManager:
 
     def __init__(self, meta: AsyncMetaClient, context: ModuleContext) -> None:
         self._meta = meta
-        self._context = context
         self._entries: dict[PodUid, _Entry] = {}
+        self._held = HeldStatuses(context, self._send_held)
 
     def add_pod(self, ref: PodRef, pod: Pod) -> None:
         """Take a pod as the cloud or the store has sent it."""
@@ -114,8 +111,8 @@ class StatusManager:
         entry.wanted = status
         if not _is_calm(status):
             self._send(entry)
-        elif entry.held is None:
-            entry.held = self._context.after(PENDING_DELAY, lambda: self._send(entry))
+        else:
+            self._held.hold(uid)
 
     def has_status(self, uid: PodUid) -> bool:
         """Return whether this node has set a status of a pod. Until then later statuses of the cloud are accepted."""
@@ -133,14 +130,13 @@ class StatusManager:
 
     def forget_pod(self, uid: PodUid) -> None:
         """Drop a pod that is removed from the node."""
-        entry = self._entries.pop(uid, None)
-        if entry is not None and entry.held is not None:
-            entry.held.cancel()
+        self._entries.pop(uid, None)
+        self._held.drop(uid)
 
     def sync_all(self) -> None:
         """Send again the statuses that the cloud has not acknowledged; every status period (kubelet's syncBatch)."""
-        for entry in list(self._entries.values()):
-            if entry.held is None:
+        for uid, entry in list(self._entries.items()):
+            if uid not in self._held:
                 self._send(entry)
 
     def connected(self) -> None:
@@ -163,10 +159,11 @@ class StatusManager:
         elif entry.newer is None or version >= entry.newer[0]:
             entry.newer = (version, pod.status)
 
+    def _send_held(self, uid: PodUid) -> None:
+        self._send(self._entries[uid])
+
     def _send(self, entry: _Entry) -> None:
-        if entry.held is not None:
-            entry.held.cancel()
-            entry.held = None
+        self._held.drop(entry.ref.uid)
         if entry.busy or entry.unknown or entry.mirror == "":
             return
         wanted = None if entry.deleted else entry.wanted

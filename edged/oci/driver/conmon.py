@@ -22,6 +22,8 @@ BUNDLE, PERSIST = "bundle", "persist"
 
 _PIDFILE, _CONMON_PIDFILE = "init.pid", "conmon.pid"
 _LONGEST_ANSWER = 64 * 1024
+_PIECE = 4 * 1024
+"""Bytes of it that are read at once; it has some twenty."""
 _REOPEN_LOG = b"2 0 0\n"
 _MOST_CELLS = 1000
 """Columns or lines of a terminal that conmon accepts."""
@@ -110,7 +112,7 @@ def _read_line(descriptor: int) -> bytes:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     while b"\n" not in answer and len(answer) < _LONGEST_ANSWER and poll.poll(SECONDS * 1000):
-        part = os.read(descriptor, _LONGEST_ANSWER)
+        part = os.read(descriptor, _PIECE)
         if not part:
             break
         answer += part

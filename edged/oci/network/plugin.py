@@ -29,7 +29,10 @@ MOST_OUTPUT: Final = 1 << 20
 _MOST_COMPLAINT: Final = 16 * 1024
 """Bytes of a plug-in's standard error that are kept."""
 _LONGEST_MESSAGE: Final = 1024
-_READ_BYTES: Final = 64 * 1024
+_PIPE_BYTES: Final = 64 * 1024
+"""What a pipe holds."""
+_PIECE: Final = 8 * 1024
+"""Bytes read at once: a result has a few kilobytes, and a larger buffer would be mapped and unmapped for each read."""
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 UNKNOWN_CONTAINER: Final = 3
@@ -173,18 +176,21 @@ class PluginRunner:
             if len(texts[output.fileno()]) > MOST_OUTPUT:
                 raise OverflowError
             del texts[complaint.fileno()][_MOST_COMPLAINT:]
-            if ended in ready:  # one read has taken all that a pipe holds
+            if ended in ready:  # that was all that a pipe holds
                 return bytes(texts[output.fileno()]), bytes(texts[complaint.fileno()])
 
 
 def _take(descriptor: int, text: bytearray) -> bool:
-    """Append the bytes that can be read; return False at the end."""
-    try:
-        data = os.read(descriptor, _READ_BYTES)
-    except BlockingIOError:
-        return True
-    text += data
-    return bool(data)
+    """Append the bytes that a pipe holds; return False at the end."""
+    for _ in range(_PIPE_BYTES // _PIECE):
+        try:
+            data = os.read(descriptor, _PIECE)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        text += data
+    return True
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:

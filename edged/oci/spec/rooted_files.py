@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from beehive.files.reading import read_to_end
+
 _OPENAT2: Final = 437
 """The system call's number, the same on every architecture but Alpha."""
 _NO_MAGICLINKS: Final = 0x02
@@ -36,8 +38,11 @@ def read_inside(root: Path, path: str, limit: int) -> bytes | None:
         with _opened(root, path) as handle:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return None
-            with open(f"/proc/self/fd/{handle}", "rb") as file:  # noqa: PTH123 - no path but a descriptor
-                content = file.read(limit + 1)
+            descriptor = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                content = read_to_end(descriptor, limit + 1)
+            finally:
+                os.close(descriptor)
     except (FileNotFoundError, NotADirectoryError):
         return None
     if len(content) > limit:

@@ -7,7 +7,8 @@ from edged.api import ContainerState, ContainerStateWaiting, ContainerStatus, Ob
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.pods.static import CONFIG_SOURCE
-from edged.status.manager import PENDING_DELAY, StatusManager
+from edged.status.held import PENDING_DELAY, PENDING_PERIOD
+from edged.status.manager import StatusManager
 from metamanager.client import NoAnswerError, NotConnectedError
 from tests.edged.status.meta_requests import NOT_FOUND, MetaRequests, rejected
 
@@ -19,8 +20,8 @@ RUNNING = PodStatus(phase="Running", pod_ip="10.0.0.1")
 FAILED = PodStatus(phase="Failed")
 
 
-def a_pod(status: PodStatus = PENDING, version: str = "5") -> Pod:
-    metadata = ObjectMeta(name="web", namespace="default", uid=UID, resource_version=version)
+def a_pod(status: PodStatus = PENDING, version: str = "5", uid: str = UID) -> Pod:
+    metadata = ObjectMeta(name="web", namespace="default", uid=PodUid(uid), resource_version=version)
     return Pod(metadata=metadata, spec=PodSpec(), status=status)
 
 
@@ -80,6 +81,25 @@ def test_a_calm_pending_that_lasts_is_sent(requests: MetaRequests, reporter: Sta
     reporter.set_pod_status(UID, waiting_for("ContainerCreating"))
     requests.run(PENDING_DELAY)
     assert len(requests.open) == 1
+
+
+def test_of_many_pods_that_start_at_once_one_pending_is_sent_at_a_time(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    uids = [PodUid(f"u{number}") for number in range(2, 6)]
+    for uid in uids:
+        pod = a_pod(uid=uid)
+        reporter.add_pod(ref_of(pod), pod)
+        reporter.set_pod_status(uid, waiting_for("ContainerCreating"))
+    sent = []
+    for _ in range(4):
+        requests.run(PENDING_DELAY if not sent else PENDING_PERIOD)
+        sent.append([request.value["metadata"]["uid"] for request in requests.open])
+        if len(sent) == 1:
+            reporter.set_pod_status(uids[1], RUNNING)
+            reporter.forget_pod(uids[2])
+    assert sent == [["u2"], ["u2", "u3", "u5"], ["u2", "u3", "u5"], ["u2", "u3", "u5"]]
+    assert [request.value["status"].get("phase") for request in requests.open] == [None, "Running", None]
 
 
 def test_a_pending_with_trouble_does_not_wait(requests: MetaRequests, reporter: StatusManager) -> None:
