@@ -29,6 +29,7 @@ from tests.edged.oci.images.tars import directory, file, tar
 from tests.edged.oci.node import reason_missing as oci_missing
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, phase, pod
+from tests.end_to_end.processes import wait_until
 from tests.end_to_end.runtimes import ContainerdUnderTest, OciUnderTest, RuntimeUnderTest
 from tests.support.containerd import PrivateContainerd
 from tests.support.containerd import reason_missing as containerd_missing
@@ -49,6 +50,8 @@ class _Measured(NamedTuple):
 
     one: list[float]
     many: list[float]
+    beside_ends: list[float]
+    """Of as many pods, while those of the round before still end."""
     commands: list[float]
 
 
@@ -68,7 +71,7 @@ def measure(rounds: int) -> list[Row]:
 
 
 def _node(runtime: RuntimeUnderTest, rounds: int, *, is_own: bool) -> list[Row]:
-    measured = _Measured([], [], [])
+    measured = _Measured([], [], [], [])
     machine = Machine(runtime)
     extra: list[Row] = []
     try:
@@ -77,9 +80,13 @@ def _node(runtime: RuntimeUnderTest, rounds: int, *, is_own: bool) -> list[Row]:
         for number in range(2 * rounds):
             measured.one.append(_up(machine, [f"one-{number}"]))
             _down(machine, [f"one-{number}"])
+            _empty(machine)
         for _ in range(rounds):
             measured.many.append(_up(machine, names))
             _down(machine, names)
+            measured.beside_ends.append(_up(machine, names))
+            _down(machine, names)
+            _empty(machine)
         _up(machine, names)
         if is_own:  # before the commands, whose client starts the runtime's gRPC server
             extra = _rest(machine)
@@ -95,6 +102,7 @@ def _node(runtime: RuntimeUnderTest, rounds: int, *, is_own: bool) -> list[Row]:
     return [
         Row.of(f"{name}: 1 pod with CNI, manifest to Running reported", measured.one, Unit.SECONDS, goals=goal(0.07)),
         Row.of(f"{name}: {_MANY} pods with CNI, the last Running", measured.many, Unit.SECONDS, goals=goal(0.7)),
+        Row.of("   while the pods of the round before still end", measured.beside_ends, Unit.SECONDS),
         Row.of(f"{name}: ExecSync of `true`", measured.commands, Unit.MILLISECONDS, goals=goal(10)),
         *extra,
     ]
@@ -109,10 +117,17 @@ def _up(machine: Machine, names: list[str]) -> float:
 
 
 def _down(machine: Machine, names: list[str]) -> None:
+    """Delete pods in the cloud. Their processes end later: the kubelet gives them two seconds at least."""
     for name in names:
         machine.cloud.delete("Pod", name, 0)
     for name in names:
         machine.cloud.pods.wait_gone(name, 120.0)
+    breathe()
+
+
+def _empty(machine: Machine) -> None:
+    """Wait until the runtime has no pods, and rest."""
+    wait_until(lambda: machine.runtime.pods(machine.edge.root / "edged") == 0, "the runtime has no pods", 60)
     breathe()
 
 
