@@ -27,6 +27,7 @@ class HttpExchange:
         server: the server's URL, for errors.
         refuse: told the credentials that were answered with 401; returns whether the source may have others.
         changed: tells the transport's thread that the exchange was cancelled or resumed.
+        tell: makes a call of the listener, after the calls before.
     """
 
     def __init__(
@@ -36,12 +37,14 @@ class HttpExchange:
         server: str,
         refuse: Callable[["RequestCredentials"], bool],
         changed: Callable[["HttpExchange"], None],
+        tell: Callable[[Callable[[], None]], None],
     ) -> None:
         self.request = request
         self._listener = listener
         self._server = server
         self._refuse = refuse
         self._changed = changed
+        self._call_listener = tell
         self.is_cancelled = False
         self.is_paused = False
         self.is_over = False
@@ -145,10 +148,14 @@ class HttpExchange:
         self.is_over = True
 
     def _tell(self, call: Callable[[], None]) -> None:
-        if self.is_done:
+        if not self.is_done:
+            self._call_listener(lambda: self._make(call))
+
+    def _make(self, call: Callable[[], None]) -> None:
+        if self.is_cancelled:
             return
         try:
             call()
         except Exception:  # noqa: BLE001 - a listener's failure must not end the other requests
             _log.exception("what listens to %s %s failed", self.request.method, self.request.path.partition("?")[0])
-            self.is_cancelled = True
+            self.cancel()
