@@ -116,10 +116,15 @@ def proposed(kind: Kind, call: ApiCall, live: JsonObject | None) -> JsonObject |
 
 
 def _patched(call: ApiCall, live: JsonObject) -> JsonObject:
+    """Return an object with a patch of it; with its old status if a strategic merge patch, as nodes report with, is for
+    the status: NodeRestriction does not look at it.
+    """
     match call.patch_type:
         case _ if call.patch_type == STRATEGIC and isinstance(call.body, dict):
             _refuse_directives(call.body)
-            return merge_strategic(live, call.body, schema_of(str(live.get("kind") or "")))
+            ignored = _STATUS if call.subresource == _STATUS else None
+            looked_at = {name: value for name, value in call.body.items() if name != ignored}
+            return merge_strategic(live, looked_at, schema_of(str(live.get("kind") or "")))
         case _ if call.patch_type == MERGE and isinstance(call.body, dict):
             merged = merge_json(live, call.body)
             return merged if isinstance(merged, dict) else {}
