@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from beehive.trace_context import Cause, current_cause, resumed
+from beehive.trace_context import Cause, current_cause, own_context, resumed
 from modules.cloud.apiserver.database.database import Database, RemoteChanges
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.object_store import ObjectStore
@@ -85,7 +85,8 @@ class Transactions:
         """
         if begins:
             self.begin()
-        self._database.set_savepoint()
+        if self._database.in_transaction:
+            self._database.set_savepoint()
         self._storage.set_savepoint()
         acts = len(self._later)
         was_working, self._is_working = self._is_working, True
@@ -130,8 +131,10 @@ class Transactions:
             self._database.commit(self._storage.version)
         self._storage.set_savepoint()
         later, self._later = self._later, []
-        for cause, act in later:
-            with resumed(cause):
+        with resumed(current_cause()):
+            context = own_context()
+            for cause, act in later:
+                context.span, context.trace = cause
                 act()
 
     def abandon(self) -> None:
