@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
@@ -98,7 +99,7 @@ class HttpExchange:
             self.is_withheld = self._refuse(self.credentials)
         if not self.is_withheld:
             self.has_head = True
-            self._tell(lambda: self._listener.on_head(head))
+            self._tell(partial(self._listener.on_head, head))
 
     def data(self, data: bytes) -> None:
         """Take a piece of the body.
@@ -111,7 +112,7 @@ class HttpExchange:
             why = f"its body is longer than {MAX_BODY} bytes: ask for less, with a limit"
             raise KubeTooLargeError("the API server's response is too long", self._server, why)
         if not self.is_withheld:
-            self._tell(lambda: self._listener.on_data(data))
+            self._tell(partial(self._listener.on_data, data))
 
     def end(self) -> None:
         """Take the end of the response."""
@@ -124,7 +125,7 @@ class HttpExchange:
         """Take the reason why there is no response."""
         if not self.is_done:
             self._finish()
-            self._tell(lambda: self._listener.on_error(error))
+            self._tell(partial(self._listener.on_error, error))
             self.is_over = True
 
     def begin_again(self) -> None:
@@ -149,7 +150,7 @@ class HttpExchange:
 
     def _tell(self, call: Callable[[], None]) -> None:
         if not self.is_done:
-            self._call_listener(lambda: self._make(call))
+            self._call_listener(partial(self._make, call))
 
     def _make(self, call: Callable[[], None]) -> None:
         if self.is_cancelled:
