@@ -9,7 +9,7 @@ import h11
 from modules.cloud.client.http.exchange import HttpExchange
 from modules.cloud.client.http.network_stream import NetworkStream
 from modules.cloud.client.http.request_text import RequestHead, request_text
-from modules.cloud.client.http.response_reader import MAX_HEAD, Mark, Part, ResponseReader
+from modules.cloud.client.http.response_reader import MAX_HEAD, Part, ResponseMark, ResponseReader
 from modules.cloud.client.transport import ResponseHead
 from modules.cloud.client.transport_errors import (
     KubeCutError,
@@ -119,17 +119,17 @@ class HttpConnection:
         except h11.RemoteProtocolError as error:
             raise self._refused(error) from None
 
-    def _take(self, exchange: HttpExchange, part: ResponseHead | bytes | Mark) -> None:
+    def _take(self, exchange: HttpExchange, part: ResponseHead | bytes | ResponseMark) -> None:
         match part:
             case bytes():
                 exchange.data(part)
             case ResponseHead():
                 self._check_length(part)
                 exchange.head(part)
-            case Mark.END:
+            case ResponseMark.END:
                 self.is_complete = True
                 exchange.end()
-            case Mark.CLOSED:
+            case ResponseMark.CLOSED:
                 raise self._cut(f"it was closed {_BEFORE}")
 
     def _check_length(self, head: ResponseHead) -> None:

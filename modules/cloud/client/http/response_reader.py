@@ -24,14 +24,14 @@ _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _WITHOUT_BODY: Final = frozenset({204, 304})
 
 
-class Mark(Enum):
+class ResponseMark(Enum):
     """What a connection brings besides heads and bodies."""
 
     END = "the response is complete"
     CLOSED = "the server has closed the connection, and there is no response"
 
 
-Part = ResponseHead | bytes | Mark | None
+Part = ResponseHead | bytes | ResponseMark | None
 """The head, a piece of the body, or a mark; None: more bytes are needed."""
 
 
@@ -95,7 +95,7 @@ class ResponseReader:
         if not self._head:
             return self._read_head()
         if self._is_complete:
-            return Mark.END
+            return ResponseMark.END
         return self._read_chunks() if self._is_chunked else self._read_body()
 
     def _read_head(self) -> Part:
@@ -129,7 +129,7 @@ class ResponseReader:
     def _read_body(self) -> Part:
         if not self._left:
             self._is_complete = True
-            return Mark.END
+            return ResponseMark.END
         data = self._take()
         if not data:
             self._check_open()
@@ -168,7 +168,7 @@ class ResponseReader:
         if not self._is_in_chunk and self._data.startswith(_LAST_CHUNK, self._at):
             self._at += len(_LAST_CHUNK)
             self._is_complete = True
-            return Mark.END
+            return ResponseMark.END
         rest = self._data[self._at :]
         if not self._is_in_chunk and _BEGINS_CHUNK(rest) is None and not _LAST_CHUNK.startswith(rest):
             return self._leave_to_h11()
@@ -206,7 +206,7 @@ class ResponseReader:
             case h11.Data():
                 return bytes(event.data)
             case h11.EndOfMessage():
-                return Mark.END
+                return ResponseMark.END
             case h11.NEED_DATA:
                 return None
-        return Mark.CLOSED
+        return ResponseMark.CLOSED

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modules.cloud.client.http.request_text import RequestHead, request_text
-from modules.cloud.client.http.response_reader import MAX_HEAD, Mark, ResponseReader
+from modules.cloud.client.http.response_reader import MAX_HEAD, ResponseMark, ResponseReader
 from modules.cloud.client.transport import ResponseHead
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -76,7 +76,7 @@ def outcome(reader: Any, pieces: list[bytes], ending: str = "open") -> tuple[Any
                 return heads, body, "refused", error.error_status_hint
             if part is None:
                 break
-            if isinstance(part, Mark):
+            if isinstance(part, ResponseMark):
                 return heads, body, part, reader.is_reusable
             if isinstance(part, ResponseHead):
                 heads.append(part)
@@ -141,7 +141,7 @@ def test_plain_responses_are_read_without_h11(monkeypatch: pytest.MonkeyPatch) -
     empty = PLAIN.replace(b"Length: 2", b"Length: 0")[:-2]
     for data, body in ((PLAIN, b"{}"), (empty, b""), (CHUNKED + b"2\r\n{}\r\n1\r\n\n\r\n0\r\n\r\n", b"{}\n")):
         heads, read, end, is_reusable = outcome(ResponseReader("GET"), [data])
-        assert ([head.status for head in heads], read, end, is_reusable) == ([200], body, Mark.END, True)
+        assert ([head.status for head in heads], read, end, is_reusable) == ([200], body, ResponseMark.END, True)
 
 
 def test_chunks_that_came_together_are_one_piece() -> None:
