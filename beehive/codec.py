@@ -79,7 +79,7 @@ def decode(frame: bytes | str) -> Message:
         FrameError: the frame is not a message; `reason` is one of `empty`, `json`, `type`, `too large`.
     """
     message = _decode(frame)
-    too_long = _too_long(message)
+    too_long = _too_long(message, len(frame)) if frame.isascii() else _too_long(message)
     if too_long:
         raise FrameError("too large", f"{too_long} is longer than {LONGEST_TEXT} bytes", "Kubernetes names are shorter")
     return message
@@ -103,21 +103,30 @@ def encode(message: Message) -> bytes:
     Raises:
         ContentError: the content has no JSON form, or a text of header or route is longer than a peer may send.
     """
-    too_long = _too_long(message)
-    if too_long:
-        hint = f"{LONGEST_TEXT} bytes at most"
-        raise ContentError("cannot encode a message", f"its {too_long} begins {message.route.resource[:80]!r}", hint)
     if isinstance(message.content, msgspec.Raw) and not len(message.content):
         message = message.with_content(None)
     try:
-        return _encoder.encode(message)
+        frame = _encoder.encode(message)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         about = f"{message.route.operation} {message.route.resource} {message.id}"
         raise ContentError("cannot encode the content as JSON", about, str(error)) from error
+    too_long = _too_long(message, len(frame))
+    if too_long:
+        hint = f"{LONGEST_TEXT} bytes at most"
+        raise ContentError("cannot encode a message", f"its {too_long} begins {message.route.resource[:80]!r}", hint)
+    return frame
 
 
-def _too_long(message: Message) -> str:
-    """Return the name of a text of header or route that is too long, or an empty string."""
+def _too_long(message: Message, size: int = SLOW_BYTES) -> str:
+    """Return the name of a text of header or route that is too long, or an empty string.
+
+    Args:
+        message: the message.
+        size: of its frame, in bytes: none of its texts has more, unless an invalid byte became a character of three.
+    """
+    content = message.content
+    if size - (len(content) if isinstance(content, msgspec.Raw) else 0) <= LONGEST_TEXT:
+        return ""
     header, route = message.header, message.route
     size = len(route.resource) + len(route.operation) + len(route.source) + len(route.group) + len(route.destination)
     size += len(header.msg_id) + len(header.parent_msg_id) + len(header.resourceversion) + len(header.type)

@@ -6,10 +6,11 @@ printed back unchanged.
 """
 
 from enum import Enum
+from functools import lru_cache
 
 import msgspec
 
-from beehive.cache import cached_for_short_texts
+from beehive.cache import LONGEST
 from beehive.errors import ResourceError
 
 NULL_NAMESPACE = "null"
@@ -64,10 +65,9 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
         Raises:
             ResourceError: the string is empty or has an empty token.
         """
-        if not text or "" in (tokens := text.split("/")):
-            hint = "namespace/type[/name], on the cloud node/NODE/namespace/type[/name]"
-            raise ResourceError("cannot parse a resource", repr(text[:200]), hint)
-        return _parse_cloud(text, tokens) if side is Side.CLOUD else _parse_edge(text, tokens)
+        if len(text) > LONGEST:
+            return _parse_cloud(text) if side is Side.CLOUD else _parse_edge(text)
+        return _parsed_of_cloud(text) if side is Side.CLOUD else _parsed_of_edge(text)
 
     @classmethod
     def of(cls, kind: str, namespace: str, name: str = "") -> "Resource":
@@ -113,7 +113,6 @@ def trim_node(text: str) -> str:
     return tokens[2] if len(tokens) == 3 and tokens[0] == "node" else text
 
 
-@cached_for_short_texts(1024)
 def type_of(text: str, side: Side) -> str:
     """Return the type token by which handlers are chosen; empty if the string has none. Never raises."""
     try:
@@ -122,19 +121,32 @@ def type_of(text: str, side: Side) -> str:
         return ""
 
 
-def _parse_edge(text: str, tokens: list[str]) -> Resource:
+def _tokens(text: str) -> list[str]:
+    if not text or "" in (tokens := text.split("/")):
+        hint = "namespace/type[/name], on the cloud node/NODE/namespace/type[/name]"
+        raise ResourceError("cannot parse a resource", repr(text[:200]), hint)
+    return tokens
+
+
+def _parse_edge(text: str) -> Resource:
     """Parse two or three tokens as an object, as metamanager's parseResource does; other strings have no type."""
+    tokens = _tokens(text)
     if len(tokens) in (2, 3):
         return Resource(type=tokens[1], namespace=tokens[0], name="/".join(tokens[2:]))
     return _other(text, tokens)
 
 
-def _parse_cloud(text: str, tokens: list[str]) -> Resource:
+def _parse_cloud(text: str) -> Resource:
+    tokens = _tokens(text)
     if tokens[0] == "node" and len(tokens) >= 3:
         return _parse_on_node(tokens[1], tokens[2:])
     if tokens[0] in _RULE_TYPES and len(tokens) == 2:
         return Resource(type=tokens[0], name=tokens[1], tail=text, form=Form.RULE)
     return _other(text, tokens)
+
+
+_parsed_of_edge, _parsed_of_cloud = lru_cache(1024)(_parse_edge), lru_cache(1024)(_parse_cloud)
+"""For texts of up to `LONGEST` characters: a peer's longer ones could fill the memory."""
 
 
 def _parse_on_node(node: str, rest: list[str]) -> Resource:

@@ -40,6 +40,8 @@ class TlsStream:
                 self.is_established = True
             while part := self._tls.read(_RECORD):
                 plain += part
+                if not (self._incoming.pending or self._tls.pending()):  # a read that has to wait raises an exception
+                    return bytes(plain)
             self.is_ended = True
         except ssl.SSLWantReadError:
             pass

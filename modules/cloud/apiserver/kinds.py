@@ -154,12 +154,12 @@ def metadata_of(obj: JsonObject) -> JsonObject:
 
 def uid_of(obj: JsonObject) -> str:
     """Return the object's uid, or ""."""
-    return str(metadata_of(obj).get("uid") or "")
+    return str((obj.get("metadata") or {}).get("uid") or "")
 
 
 def version_of(obj: JsonObject) -> str:
     """Return the object's resourceVersion, or ""."""
-    return str(metadata_of(obj).get("resourceVersion") or "")
+    return str((obj.get("metadata") or {}).get("resourceVersion") or "")
 
 
 def is_being_deleted(obj: JsonObject) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from beehive.trace_context import Cause, current_cause, resumed
+from beehive.trace_context import Cause, current_cause, own_context, resumed
 from modules.cloud.apiserver.database.database import Database, RemoteChanges
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.object_store import ObjectStore
@@ -43,6 +43,16 @@ class Transactions:
         self.is_adopting = False
         """Whether `changed` is called for a change of another cloudcore."""
         self._later: list[tuple[Cause, Callable[[], None]]] = []
+        self._is_working = False
+        """Whether the work of a message is under way."""
+        self._pulled: RemoteChanges | None = None
+        """Changes of other cloudcores that wait for the end of that work."""
+        database.begin_late = self.begin
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a transaction has begun, or the work of a message is under way."""
+        return self._is_working or self._database.in_transaction
 
     def begin(self) -> None:
         """Begins a transaction, unless one has begun.
@@ -50,32 +60,50 @@ class Transactions:
         Raises:
             DatabaseError: the database is unreachable, or was locked for too long.
         """
-        if not self._database.in_transaction:
-            self._adopt(self._database.begin())
+        if self._database.in_transaction:
+            return
+        pulled = self._database.begin()
+        if self._is_working:
+            self._pulled = pulled
+        else:
+            self._adopt(pulled)
 
-    def attempt(self, work: Callable[[], None]) -> None:
+    def attempt(self, work: Callable[[], None], *, begins: bool = True) -> None:
         """Does the work of one message in the transaction.
 
         If it raises, its changes, pending writes and after-commit calls are rolled back; those of the transaction's
         other messages stay.
 
+        Args:
+            work: the work.
+            begins: whether the transaction begins before the work. Otherwise it begins when the work uses the database,
+                and not at all if it does not; then the changes of other cloudcores are taken over after the work.
+
         Raises:
             DatabaseError: the whole transaction is over.
             Exception: any exception of the work.
         """
-        self.begin()
-        self._database.set_savepoint()
+        if begins:
+            self.begin()
+        if self._database.in_transaction:
+            self._database.set_savepoint()
         self._storage.set_savepoint()
         acts = len(self._later)
+        was_working, self._is_working = self._is_working, True
         try:
             work()
             self.note_changes()
         except DatabaseError:
+            self._pulled = None
             raise
         except Exception:
             del self._later[acts:]
             self._rolled_back(self._storage.roll_back(), self._database.roll_back())
             raise
+        finally:
+            self._is_working = was_working
+            if not was_working:
+                self._adopt_late()
 
     def note_changes(self) -> None:
         """Adds the changes since the last call to the transaction, and calls `changed` with them."""
@@ -98,13 +126,15 @@ class Transactions:
         Raises:
             DatabaseError: the commit failed; no after-commit call is made.
         """
+        self.note_changes()
         if self._database.in_transaction:
-            self.note_changes()
             self._database.commit(self._storage.version)
-            self._storage.set_savepoint()
+        self._storage.set_savepoint()
         later, self._later = self._later, []
-        for cause, act in later:
-            with resumed(cause):
+        with resumed(current_cause()):
+            context = own_context()
+            for cause, act in later:
+                context.span, context.trace = cause
                 act()
 
     def abandon(self) -> None:
@@ -113,6 +143,11 @@ class Transactions:
         self._storage.take_events()
         self._storage.set_savepoint()
         self._database.abandon()
+
+    def _adopt_late(self) -> None:
+        pulled, self._pulled = self._pulled, None
+        if pulled is not None:
+            self._adopt(pulled)
 
     def _adopt(self, pulled: RemoteChanges) -> None:
         self._claimed(pulled.sessions)

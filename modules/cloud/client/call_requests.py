@@ -8,6 +8,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from beehive.cache import cached_for_short_texts
+from beehive.decoding import json_decoder
 from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult, JsonObject
 from modules.cloud.client.transport import ApiRequest, ApiResponse
 
@@ -29,6 +31,8 @@ _LONGEST_MESSAGE: Final = 1000
 _UNRESERVED: Final = re.compile("[A-Za-z0-9_.~-]+").fullmatch
 _WITH_CALL: Final = ("get", "list", "create", "update", "updatestatus", "patch", "delete")
 """Verbs of calls that need no text within a process."""
+_LARGE_PARTS: Final = ("spec", "status")
+_PARTS: Final = json_decoder(dict[str, msgspec.Raw])
 _ABOUT_USERS: Final = ("authentication.k8s.io", "authorization.k8s.io")
 """Groups that have no objects: a server finds the user and its rights only when it reads the request's text."""
 
@@ -50,7 +54,7 @@ def request_of(call: ApiCall) -> ApiRequest:
     if method is None:
         raise CallError(f"the verb {call.verb[:40]!r} is none of the Kubernetes API")
     is_delete = method == "DELETE"
-    query = "" if is_delete else urlencode(list(_query(call.options)))
+    query = "" if is_delete or not call.options else _query_text(call.options)
     path = collection_path(call.api_version, call.plural, call.namespace) + "".join(_of_one(call))
     body: Any = {**call.options, "kind": "DeleteOptions", "apiVersion": "v1"} if is_delete else call.body
     body = None if method == "GET" else body
@@ -71,6 +75,8 @@ def _without_text(call: ApiCall) -> ApiCall | None:
     """
     if call.verb not in _WITH_CALL or call.api_version.partition("/")[0] in _ABOUT_USERS:
         return None
+    if call.verb == "patch" and not call.duplicates and not call.node:
+        return call
     is_status = call.verb == "updatestatus"
     has_name = call.verb not in _OF_COLLECTION or bool(call.subresource)
     return msgspec.structs.replace(
@@ -83,16 +89,17 @@ def _without_text(call: ApiCall) -> ApiCall | None:
     )
 
 
-def result_of(response: ApiResponse) -> ApiResult:
-    """Return the result in a response; one that is no JSON object is a refusal."""
+def result_of(response: ApiResponse, *, is_passed_on: bool = False) -> ApiResult:
+    """Return the result in a response; one that is no JSON object is a refusal. `is_passed_on` as in `ApiCall`."""
     if response.head.result is not None:
         return response.head.result
     status = response.head.status
+    is_success = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
     try:
-        content = msgspec.json.decode(response.body)
+        content = _with_text(response.body) if is_success and is_passed_on else msgspec.json.decode(response.body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         content = None
-    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES and isinstance(content, dict):
+    if is_success and isinstance(content, dict):
         return ApiResult(content, created=status == HTTPStatus.CREATED)
     if isinstance(content, dict) and content.get("kind") == "Status":
         kept = {name: value for name, value in content.items() if name not in ("kind", "apiVersion")}
@@ -101,12 +108,21 @@ def result_of(response: ApiResponse) -> ApiResult:
     return failure(status, text or "the response is no JSON object")
 
 
+def _with_text(body: bytes) -> JsonObject:
+    """Return an object whose spec and status are JSON text."""
+    return {
+        name: value if name in _LARGE_PARTS else msgspec.json.decode(value)
+        for name, value in _PARTS.decode(body).items()
+    }
+
+
 def failure(code: int, message: str) -> ApiResult:
     """Return the result of a call that has no answer of the API server's own."""
     status: JsonObject = {"metadata": {}, "status": "Failure", "message": message, "reason": _reason(code)}
     return ApiResult(refusal={**status, "code": code})
 
 
+@cached_for_short_texts(1024)
 def collection_path(api_version: str, plural: str, namespace: str = "") -> str:
     """Return the path of a collection.
 
@@ -136,6 +152,13 @@ def _part(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "%" in name:
         raise CallError(f"{name[:80]!r} is no name of an object")
     return name if _UNRESERVED(name) else quote(name, safe="")
+
+
+def _query_text(options: JsonObject) -> str:
+    pairs = list(_query(options))
+    if all(_UNRESERVED(name) and _UNRESERVED(value) for name, value in pairs):
+        return "&".join([f"{name}={value}" for name, value in pairs])
+    return urlencode(pairs)
 
 
 def _query(options: JsonObject) -> Iterator[tuple[str, str]]:

@@ -39,6 +39,10 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     body: Any = None
     duplicates: tuple[str, ...] = ()
     """Fields that the text of the body has twice."""
+    is_passed_on: bool = False
+    """Whether the object in the answer is passed on, and only its metadata are looked at: its spec and its status may
+    stay JSON text (`msgspec.Raw`).
+    """
     node: str = ""
     """The node whose metaserver makes the request, known from its connection; "" is an administrator."""
 

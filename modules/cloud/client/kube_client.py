@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from beehive.clock import Clock, Timer
+from modules.cloud.client.handover import Handover
 from modules.cloud.client.lane_calls import (
     Call,
     CallAnswered,
@@ -79,6 +80,7 @@ class KubeClient:
         self._sent: dict[int, Exchange] = {}
         self._timer: Timer | None = None
         self._watches: list[_Watch] = []
+        self._handover = Handover(thread.call_soon)
         self._is_closed = False
 
     def call(
@@ -106,7 +108,8 @@ class KubeClient:
 
     def watch(self, selection: Selection, told: Callable[[News], None]) -> None:
         """List and watch a collection until the client is closed."""
-        watch = _Watch(self._transport, self._thread, Reflector(selection, self._source), selection.path, told)
+        reflector = Reflector(selection, self._source)
+        watch = _Watch(self._transport, self._thread, self._handover, reflector, selection.path, told)
         self._watches.append(watch)
         watch.start()
 
@@ -146,7 +149,7 @@ class KubeClient:
 
     def _listener(self, number: int) -> ResponseCollector:
         """Return a function that passes the end of a call from the transport's thread to the module's."""
-        return ResponseCollector(lambda end: self._thread.call_soon(lambda: self._ended(number, end)))
+        return ResponseCollector(lambda end: self._handover.post(lambda: self._ended(number, end)))
 
     def _ended(self, number: int, end: ApiResponse | Exception) -> None:
         if self._sent.pop(number, None) is None or self._is_closed:
@@ -173,12 +176,14 @@ class _Watch:
         self,
         transport: KubeTransport,
         thread: ModuleThread,
+        handover: Handover,
         reflector: Reflector,
         path: str,
         told: Callable[[News], None],
     ) -> None:
         self._transport = transport
         self._thread = thread
+        self._handover = handover
         self._reflector = reflector
         self._path = path
         self._told = told
@@ -208,7 +213,7 @@ class _Watch:
         for effect in effects:
             match effect:
                 case StartRequest():
-                    listener = _WatchListener(self._thread, self, effect)
+                    listener = _WatchListener(self._handover, self, effect)
                     self._exchange = listener.exchange = self._transport.start(effect.request, listener)
                 case CancelRequest():
                     if self._exchange is not None:
@@ -233,9 +238,9 @@ class _WatchListener:
     behind, and those of a page of a list all together, as it can be read only when it is complete.
     """
 
-    def __init__(self, thread: ModuleThread, watch: _Watch, started: StartRequest) -> None:
+    def __init__(self, handover: Handover, watch: _Watch, started: StartRequest) -> None:
         self.exchange: Exchange | None = None
-        self._thread = thread
+        self._handover = handover
         self._watch = watch
         self._number = started.number
         self._is_stream = started.request.stream
@@ -257,7 +262,7 @@ class _WatchListener:
         if self._handed - self._taken > UNREAD_BYTES and self.exchange is not None and not self._is_paused:
             self._is_paused = True
             self.exchange.pause()
-        self._thread.call_soon(lambda: self._take(data))
+        self._handover.post(lambda: self._take(data))
 
     def on_end(self) -> None:
         """Hand the end over."""
@@ -282,4 +287,4 @@ class _WatchListener:
             self.exchange.resume()
 
     def _post(self, step: Callable[[Reflector, float], list[ReflectorEffect] | None]) -> None:
-        self._thread.call_soon(lambda: self._watch.take(step))
+        self._handover.post(lambda: self._watch.take(step))

@@ -58,7 +58,7 @@ class LaneQueue:
         """The server wants no call of the lane before."""
         self._source = source
         self._keys: dict[CallKey, _KeyQueue] = {}
-        self._ready: OrderedDict[CallKey, None] = OrderedDict()
+        self.ready: OrderedDict[CallKey, None] = OrderedDict()
         """Keys whose first call may be sent."""
         self._delayed: list[tuple[float, int, CallKey]] = []
         """Heap of the keys whose first call is a retry, by time."""
@@ -79,7 +79,7 @@ class LaneQueue:
             self._count(replaced, -1)
         self._append(queue, waiting)
         if not queue.is_busy:
-            self._ready[key] = None
+            self.ready[key] = None
         return replaced
 
     def has_room(self, call: Call) -> bool:
@@ -90,11 +90,11 @@ class LaneQueue:
 
     def is_ready(self, now: float) -> bool:
         """Return whether a call may be sent."""
-        return bool(self._ready) and now >= self.paused_until
+        return bool(self.ready) and now >= self.paused_until
 
     def take(self) -> WaitingCall:
         """Take out the call that is sent next; it is in flight. Ask `is_ready` before."""
-        key, _ = self._ready.popitem(last=False)
+        key, _ = self.ready.popitem(last=False)
         queue = self._keys[key]
         queue.is_busy = True
         waiting = queue.waiting.popleft()
@@ -117,8 +117,8 @@ class LaneQueue:
         waiting.attempts -= 1
         queue = self._keys[waiting.key]
         queue.is_busy = False
-        self._ready[waiting.key] = None
-        self._ready.move_to_end(waiting.key, last=False)
+        self.ready[waiting.key] = None
+        self.ready.move_to_end(waiting.key, last=False)
         return self._put_first(queue, waiting)
 
     def retry(self, waiting: WaitingCall, now: float, at_least: float) -> WaitingCall | None:
@@ -136,7 +136,7 @@ class LaneQueue:
         queue.waiting.remove(waiting)
         self._count(waiting, -1)
         if not queue.waiting and not self._is_in_flight(queue):
-            self._ready.pop(waiting.key, None)
+            self.ready.pop(waiting.key, None)
             del self._keys[waiting.key]
 
     def release_due(self, now: float) -> None:
@@ -150,7 +150,7 @@ class LaneQueue:
     def next_time(self, now: float) -> float | None:
         """Return when a call may become ready, None for never by time alone."""
         times = [self._delayed[0][0]] if self._delayed else []
-        if self._ready and self.paused_until > now:
+        if self.ready and self.paused_until > now:
             times.append(self.paused_until)
         return min(times, default=None)
 
@@ -160,7 +160,7 @@ class LaneQueue:
     def _release(self, key: CallKey, queue: _KeyQueue) -> None:
         queue.is_busy, queue.ready_at = False, 0.0
         if queue.waiting:
-            self._ready[key] = None
+            self.ready[key] = None
         else:
             del self._keys[key]
 

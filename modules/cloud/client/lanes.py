@@ -55,7 +55,10 @@ class RequestLanes:
         """Waiting calls and calls in flight, by number."""
         self._deadlines: dict[RequestLane, deque[tuple[float, int]]] = {lane: deque() for lane in RequestLane}
         """Deadlines of the lane's calls, also of some that have ended, by time."""
+        self._from_lowest = list(reversed(self._queues.items()))
         self._wake_at: float | None = None
+        self._is_time_new = False
+        """Whether something may be due before `_wake_at`."""
 
     def waiting(self, lane: RequestLane) -> int:
         """Return the number of calls of a lane that wait."""
@@ -73,6 +76,7 @@ class RequestLanes:
         waiting = WaitingCall(call, now + queue.limits.seconds)
         self._calls[call.number] = waiting
         self._deadlines[call.lane].append((waiting.deadline, call.number))
+        self._is_time_new = waiting.deadline < (self._wake_at or 0.0) or now < queue.paused_until
         replaced = queue.put(waiting)
         return [*self._superseded(replaced), *self._proceed(now)]
 
@@ -125,6 +129,7 @@ class RequestLanes:
     def _pause(self, waiting: WaitingCall, seconds: float, now: float) -> Iterator[LaneEffect]:
         queue = self._queues[waiting.call.lane]
         queue.paused_until = max(queue.paused_until, now + max(SHORTEST_PAUSE, seconds))
+        self._is_time_new = True
         if now >= waiting.deadline:
             self._end(waiting)
             yield CallFailed(waiting.call.number, "the API server has too many requests", _TOO_MANY_REQUESTS)
@@ -134,6 +139,7 @@ class RequestLanes:
     def _failed(self, waiting: WaitingCall, why: str, status: int, at_least: float, now: float) -> Iterator[LaneEffect]:
         is_retried = waiting.call.idempotent and (not status or status in _RETRIED)
         if is_retried and waiting.attempts < MAX_ATTEMPTS and now < waiting.deadline:
+            self._is_time_new = True
             yield from self._superseded(self._queues[waiting.call.lane].retry(waiting, now, at_least))
             return
         self._end(waiting)
@@ -141,8 +147,12 @@ class RequestLanes:
         yield CallFailed(waiting.call.number, why + times, status)
 
     def _end(self, waiting: WaitingCall) -> None:
-        self._queues[waiting.call.lane].finish(waiting)
+        lane = waiting.call.lane
+        self._queues[lane].finish(waiting)
         del self._calls[waiting.call.number]
+        deadlines = self._deadlines[lane]
+        while deadlines and deadlines[0][1] not in self._calls:
+            deadlines.popleft()
 
     def _superseded(self, waiting: WaitingCall | None) -> Iterator[LaneEffect]:
         if waiting is not None:
@@ -150,24 +160,30 @@ class RequestLanes:
             yield CallSuperseded(waiting.call.number)
 
     def _proceed(self, now: float) -> Iterator[LaneEffect]:
-        for lane, queue in self._queues.items():
+        """Send what may be sent. Before the time of the last `WakeLanesAt` no deadline and no retry is due, and none is
+        looked for.
+        """
+        is_due = self._wake_at is None or now >= self._wake_at
+        for lane, queue in self._queues.items() if is_due else ():
             queue.release_due(now)
             yield from self._expired(lane, now)
         for lane, queue in self._queues.items():
-            while queue.is_ready(now) and self._has_place(lane):
+            while queue.ready and now >= queue.paused_until and self._has_place(lane):
                 waiting = queue.take()
                 yield SendCall(waiting.call.number, waiting.call.request)
-        yield from self._wake(now)
+        if is_due or self._is_time_new:
+            self._is_time_new = False
+            yield from self._wake(now)
 
     def _has_place(self, lane: RequestLane) -> bool:
         if self._queues[lane].in_flight >= self._queues[lane].limits.in_flight:
             return False
-        return all(
-            self._with_lower(upper) < self._queues[upper].limits.with_lower for upper in RequestLane if upper <= lane
-        )
-
-    def _with_lower(self, lane: RequestLane) -> int:
-        return sum(queue.in_flight for each, queue in self._queues.items() if each >= lane)
+        with_lower = 0
+        for each, queue in self._from_lowest:
+            with_lower += queue.in_flight
+            if each <= lane and with_lower >= queue.limits.with_lower:
+                return False
+        return True
 
     def _expired(self, lane: RequestLane, now: float) -> Iterator[LaneEffect]:
         deadlines = self._deadlines[lane]

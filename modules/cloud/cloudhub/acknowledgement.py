@@ -4,6 +4,7 @@ rule by rule).
 A KubeEdge edge acknowledges by the same table: a deviation would block a delivery for ever, or lose it silently.
 """
 
+import re
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from beehive.message import Message
 from beehive.names import OK, Group, ModuleName, Operation, ResourceType, Source
 from beehive.resource import Resource, Side
 
-_NEVER_IN = ("podlist", "membership", "twin/cloud_updated", "serviceaccounttoken", "k8s/ca.crt")
+_NEVER_IN = re.compile("podlist|membership|twin/cloud_updated|serviceaccounttoken|k8s/ca[.]crt").search
 """Plain substrings of the resource, as in KubeEdge: an object whose name contains one is never
 acknowledged.
 """
@@ -36,7 +37,7 @@ _ANSWERED_TYPES = (
 def needs_acknowledgement(message: Message) -> bool:
     """Return whether a message, with its cloud resource, is resent until the node has acknowledged it."""
     route = message.route
-    if any(part in route.resource for part in _NEVER_IN):
+    if _NEVER_IN(route.resource):
         return False
     if route.operation in _CSI or route.operation == Operation.APPLICATION_RESPONSE:
         return False

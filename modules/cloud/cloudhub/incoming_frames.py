@@ -1,5 +1,6 @@
 """The received frames that wait to be delivered to cloudhub."""
 
+import itertools
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +16,8 @@ _PORTION: Final = 1024 * 1024
 """Cost of the frames decoded between two polls of the sockets, so that newly received frames get their share."""
 _MOST_BYTES: Final = 256 * 1024 * 1024
 """Waiting bytes of all connections above which connections with waiting frames are not read."""
+_UNCHECKED: Final = 16
+"""Frames that are delivered between two looks whether the inboxes are full."""
 _KEEPALIVE: Final = b'"keepalive"'
 _KEEPALIVE_BYTES: Final = 1024
 _KEEPALIVE_PERIOD: Final = 1.0
@@ -66,14 +69,21 @@ class IncomingFrames:
         """Delivers a portion of the waiting frames in fair shares; none while the inboxes are full.
 
         Args:
-            delivered: called with the connection of each delivered frame.
+            delivered: called with each connection of delivered frames.
         """
         cost = 0
-        while self._waiting and cost < _PORTION and not self._is_full():
+        served: dict[WebsocketConnection, None] = {}
+        for number in itertools.count():
+            if not self._waiting or cost >= _PORTION or (number % _UNCHECKED == 0 and self._is_full()):
+                break
             connection = self._waiting.take()
             if connection is None:
                 break
             cost += self._deliver_next(connection)
+            served[connection] = None
+            if connection.has_to_pass:
+                self._waiting.add(connection)
+        for connection in served:
             delivered(connection)
 
     def end(self, connection: WebsocketConnection) -> None:

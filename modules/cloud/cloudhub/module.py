@@ -25,6 +25,7 @@ from modules.cloud.cloudhub.node_session import NodeSession, ObjectVersion, Offe
 from modules.cloud.cloudhub.replaced_connections import TWO_MACHINES, ReplacedConnections
 from modules.cloud.cloudhub.routing import (
     CA_RESOURCE,
+    GROUPS,
     Destination,
     destination_of,
     is_deletion_of_node,
@@ -279,13 +280,7 @@ class CloudHub(Module):
         return False
 
     def _to_controller(self, destination: Destination, node: str, message: Message, size: int) -> bool:
-        group = {
-            Destination.OBJECTS: Group.EDGECONTROLLER,
-            Destination.DEVICES: Group.DEVICECONTROLLER,
-            Destination.DYNAMIC: Group.DYNAMICCONTROLLER,
-            Destination.TASKS: Group.TASKMANAGER,
-            Destination.ROUTER: Group.ROUTER,
-        }.get(destination)
+        group = GROUPS.get(destination)
         if group is Group.EDGECONTROLLER or (group is not None and self.hive.members(group)):
             if not self._has_handler(group, message):
                 self.broadcast(group, message)  # a dead letter: no controller will report it as handled
@@ -370,7 +365,7 @@ class CloudHub(Module):
             return
         trimmed = message.with_route(resource=trim_node(message.route.resource))
         try:
-            connection.link.send(encode(trimmed.with_header(sync=False)))
+            connection.link.send(encode(trimmed.with_header(sync=False) if trimmed.header.sync else trimmed))
         except ContentError as error:
             _log.error("node %s: a message could not be encoded: %s", node, error)
         except OSError as error:

@@ -43,6 +43,15 @@ class Destination(Enum):
     REFUSED = "refuse: nothing that an edge says"
 
 
+GROUPS = {
+    Destination.OBJECTS: Group.EDGECONTROLLER,
+    Destination.DEVICES: Group.DEVICECONTROLLER,
+    Destination.DYNAMIC: Group.DYNAMICCONTROLLER,
+    Destination.TASKS: Group.TASKMANAGER,
+    Destination.ROUTER: Group.ROUTER,
+}
+"""The controllers that handle messages of nodes."""
+
 _BY_OPERATION = {
     Operation.RESPONSE: Destination.ACKNOWLEDGE,
     Operation.ERROR: Destination.LOG,

@@ -44,8 +44,10 @@ def update_status(obj: JsonObject) -> ApiCall:
 
 
 def patch_status(key: ObjectKey, patch: JsonObject) -> ApiCall:
-    """Return the request to merge a strategic merge patch into the status and metadata of an object."""
-    return _call("patch", key, "status", body=patch, patch_type=STRATEGIC, options=_UNCHECKED)
+    """Return the request to merge a strategic merge patch into the status and metadata of an object, whose answer is
+    passed on to the node.
+    """
+    return _call("patch", key, "status", body=patch, patch_type=STRATEGIC, options=_UNCHECKED, is_passed_on=True)
 
 
 def patch_metadata(key: ObjectKey, metadata: JsonObject) -> ApiCall:

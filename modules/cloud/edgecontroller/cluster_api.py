@@ -308,18 +308,19 @@ class ClusterApi:
         is_repeatable = call.verb in _REPEATABLE and call.patch_type != JSON_PATCH
         lane = _LANES.get(call.plural, RequestLane.QUERY)
         self._is_sending = True
-        self._client.call(lane, request, partial(self._ended, answered), key=key, idempotent=is_repeatable)
+        ended = partial(self._ended, answered, call.is_passed_on)
+        self._client.call(lane, request, ended, key=key, idempotent=is_repeatable)
         self._is_sending = False
 
-    def _ended(self, answered: Answered, end: CallEnd) -> None:
+    def _ended(self, answered: Answered, is_passed_on: bool, end: CallEnd) -> None:
         """Take the end of a call: later when another message is at work, whose new call has taken this one's place."""
         if self._is_sending:
-            self._module.call_soon(lambda: self._answered(answered, end))
+            self._module.call_soon(lambda: self._answered(answered, is_passed_on, end))
         else:
-            self._answered(answered, end)
+            self._answered(answered, is_passed_on, end)
 
-    def _answered(self, answered: Answered, end: CallEnd) -> None:
-        answered(_result(end))
+    def _answered(self, answered: Answered, is_passed_on: bool, end: CallEnd) -> None:
+        answered(_result(end, is_passed_on))
         self._end_turn()
 
     def _write_soon(self) -> None:
@@ -366,9 +367,9 @@ class ClusterApi:
             self._loaded()
 
 
-def _result(end: CallEnd) -> ApiResult:
+def _result(end: CallEnd, is_passed_on: bool) -> ApiResult:
     if isinstance(end, CallAnswered):
-        return result_of(end.response)
+        return result_of(end.response, is_passed_on=is_passed_on)
     if isinstance(end, CallSuperseded):
         return failure(HTTPStatus.SERVICE_UNAVAILABLE, "a newer request for the object has taken its place")
     why = getattr(end, "why", "too many requests wait for the API server")

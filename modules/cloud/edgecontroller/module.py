@@ -53,13 +53,17 @@ _COLLECTION_PERIOD = 600.0
 """Seconds between two looks for the state of deleted nodes."""
 _NODE = kind_named("Node").name
 
+Refuse = Callable[[Message, ApiError], None]
+"""Answers the sender of a message that cannot be handled."""
+
 
 class EdgeController(Module):
     """Answers the upstream messages of nodes, and sends nodes the objects that they need.
 
     It also makes the API calls of dynamiccontroller, devicecontroller and the router, and those of `control` about a
     cluster. It is a client of the API server, a cluster's or the embedded one (`ClusterApi`). Each batch of messages is
-    one transaction (`Transactions`). The module's thread waits for the database, and for nothing else.
+    one transaction (`Transactions`), if it uses the database: a status or a change of an object that a node has already
+    does not. The module's thread waits for the database, and for nothing else.
 
     Args:
         cluster: the API server.
@@ -113,7 +117,7 @@ class EdgeController(Module):
         self.failures = Failures()
         self._handled = HandledMessages(self)
         self._upstream = UpstreamController(
-            self.clock, self._api, access_control, self._downstream, sender, self._handled, self._handle
+            self.clock, self._api, access_control, self._downstream, sender, self._handled, self._handle_late
         )
         self._waiting: deque[Callable[[], None]] = deque()
         """Work that came before the objects were loaded, or while earlier such work still waited."""
@@ -263,24 +267,25 @@ class EdgeController(Module):
         return self._api.mirrors(kind)
 
     def _handle(
-        self, message: Message, work: Callable[[], None], refuse: Callable[[Message, ApiError], None] | None = None
+        self, message: Message, work: Callable[[], None], refuse: Refuse | None = None, *, begins: bool = True
     ) -> None:
         """Does the work of one message. When it fails, nothing of it remains, and `refuse` answers the sender.
 
         Raises:
             DatabaseError: the transaction is lost. The supervisor restarts the module, and the message is tried again.
         """
-        attempt = partial(self._attempt, message, work, refuse)
         if self._api.is_ready and not self._waiting:
-            attempt()
+            self._attempt(message, work, refuse, begins)
         else:
-            self._waiting.append(attempt)
+            self._waiting.append(partial(self._attempt, message, work, refuse, begins))
 
-    def _attempt(
-        self, message: Message, work: Callable[[], None], refuse: Callable[[Message, ApiError], None] | None
-    ) -> None:
+    def _handle_late(self, message: Message, work: Callable[[], None], refuse: Refuse) -> None:
+        """Does the work of one message, most of which do not use the database: `Transactions.attempt`."""
+        self._handle(message, work, refuse, begins=False)
+
+    def _attempt(self, message: Message, work: Callable[[], None], refuse: Refuse | None, begins: bool) -> None:
         try:
-            self._transactions.attempt(work)
+            self._transactions.attempt(work, begins=begins)
         except DatabaseError:
             raise
         except Exception as error:  # noqa: BLE001 - one sender's message must not stop the module for all
@@ -290,7 +295,7 @@ class EdgeController(Module):
 
     def _transact(self, work: Callable[[], None]) -> None:
         """Does work in a transaction of its own, or in the one that has begun."""
-        is_part = self._database.in_transaction
+        is_part = self._transactions.is_under_way
         self._transactions.begin()
         work()
         if not is_part:

@@ -26,6 +26,8 @@ WRITES = ("create", "update", "updatestatus", "patch", "delete", "deletecollecti
 _BY_NAME = ("Lease", "CertificateSigningRequest")
 """Kinds whose admission looks at no state before the write, unless it deletes the object."""
 _STATUS: Final = "status"
+_UID: Final = frozenset({"uid"})
+_OF_STATUS: Final = frozenset({"metadata", "status"})
 
 
 def is_write(call: ApiCall) -> bool:
@@ -56,7 +58,8 @@ def admitted(
         if live is not None:
             _check_uid(kind, call, live)
             admit(live, live)  # whether a patch fits the object would tell others what is in it
-        admit(live, proposed(kind, call, live))
+        if live is None or not _is_of_status_only(call):
+            admit(live, proposed(kind, call, live))
         return call if live is None else with_uid(call, live)
     except ApiError:
         raise
@@ -65,6 +68,14 @@ def admitted(
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         _log.warning("a write of a node to %s cannot be read", kind.plural, exc_info=error)
         raise BadRequestError(f"{kind.name}: the object does not have the kind's form") from error
+
+
+def _is_of_status_only(call: ApiCall) -> bool:
+    """Return whether a write changes nothing but the status, at which NodeRestriction does not look: most patches."""
+    if call.verb != "patch" or call.subresource != _STATUS or call.patch_type != STRATEGIC:
+        return False
+    metadata = _metadata_in(call.body)
+    return metadata is not None and metadata.keys() <= _UID and call.body.keys() <= _OF_STATUS
 
 
 def _check_uid(kind: Kind, call: ApiCall, live: JsonObject) -> None:
@@ -116,10 +127,15 @@ def proposed(kind: Kind, call: ApiCall, live: JsonObject | None) -> JsonObject |
 
 
 def _patched(call: ApiCall, live: JsonObject) -> JsonObject:
+    """Return an object with a patch of it; with its old status if a strategic merge patch, as nodes report with, is for
+    the status: NodeRestriction does not look at it.
+    """
     match call.patch_type:
         case _ if call.patch_type == STRATEGIC and isinstance(call.body, dict):
             _refuse_directives(call.body)
-            return merge_strategic(live, call.body, schema_of(str(live.get("kind") or "")))
+            ignored = _STATUS if call.subresource == _STATUS else None
+            looked_at = {name: value for name, value in call.body.items() if name != ignored}
+            return merge_strategic(live, looked_at, schema_of(str(live.get("kind") or "")))
         case _ if call.patch_type == MERGE and isinstance(call.body, dict):
             merged = merge_json(live, call.body)
             return merged if isinstance(merged, dict) else {}
@@ -170,9 +186,10 @@ def with_uid(call: ApiCall, live: JsonObject) -> ApiCall:
     if isinstance(call.body, list):
         test = {"op": "test", "path": "/metadata/uid", "value": uid}
         return msgspec.structs.replace(call, body=[test, *call.body])
-    return msgspec.structs.replace(
-        call, body={**call.body, "metadata": {**(_metadata_in(call.body) or {}), "uid": uid}}
-    )
+    metadata = _metadata_in(call.body) or {}
+    if metadata.get("uid") == uid:
+        return call
+    return msgspec.structs.replace(call, body={**call.body, "metadata": {**metadata, "uid": uid}})
 
 
 def _metadata_in(body: Any) -> JsonObject | None:

@@ -135,7 +135,7 @@ class Reflectors:
             DatabaseError: the transaction is lost.
         """
         try:
-            self._transactions.attempt(change)
+            self._transactions.attempt(change, begins=False)
         except DatabaseError:
             raise
         except Exception:  # noqa: BLE001 - one object must not stop the module for all

@@ -14,8 +14,8 @@ BEGIN = "BEGIN IMMEDIATE"
 class Beginning:
     """Takes the lock of the database and reads the state's row.
 
-    Each turn of edgecontroller begins so, and most end without a write. The driver needs 0.02 ms of processor time for
-    it, SQLAlchemy 0.2: a pod's status takes four turns. A database in memory begins a transaction with its first use.
+    The driver needs 0.02 ms of processor time for it, SQLAlchemy 0.2. A database in memory begins a transaction with
+    its first use.
 
     Args:
         engine: of SQLite or PostgreSQL.

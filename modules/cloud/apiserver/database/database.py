@@ -96,6 +96,8 @@ class Database:
         """Connected nodes whose claim is not committed yet; it is newer than any claim in the database."""
         self.changed: set[str] = set()
         """Nodes whose ObjectSyncs or states have changed, for who keeps a copy of them."""
+        self.begin_late: Callable[[], None] = self._refuse
+        """Called when the database is used and no transaction has begun; begins one."""
         self.progressed: Callable[[], None] = lambda: None
         """Called now and then while objects are read: a hundred thousand take some time."""
         try:
@@ -164,11 +166,11 @@ class Database:
     def put(self, event: ObjectEvent) -> None:
         """Adds a changed object to the transaction."""
         if self._stores_objects:
-            self._message.put(event)
+            self._writes.put(event)
 
     def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
         """Adds a changed ObjectSync to the transaction; None deletes it."""
-        self._message.put_object_sync(node, uid, sync)
+        self._writes.put_object_sync(node, uid, sync)
         self.put_syncs += 1
 
     def object_syncs_of(self, node: str) -> dict[str, ObjectSync]:
@@ -209,7 +211,7 @@ class Database:
 
     def put_node_state(self, node: str, node_state: NodeState) -> None:
         """Adds a changed state of a node to the transaction."""
-        self._message.node_states[node] = node_state
+        self._writes.node_states[node] = node_state
 
     def epoch(self) -> Epoch:
         """Returns the newest epoch that a cloudcore has committed.
@@ -221,15 +223,15 @@ class Database:
 
     def put_epoch(self, epoch: Epoch) -> None:
         """Adds an epoch to the transaction; it is not written over a later one, or over a newer version."""
-        self._message.epoch = epoch
+        self._writes.epoch = epoch
 
     def forget_node(self, node: str) -> None:
         """Deletes the ObjectSyncs and the state of a node."""
-        self._message.forget_node(node)
+        self._writes.forget_node(node)
 
     def release(self, node: str) -> None:
         """Deletes the claim of a node."""
-        self._message.release(node)
+        self._writes.release(node)
 
     def set_savepoint(self) -> None:
         """Sets the savepoint to which `roll_back` returns, before the next message."""
@@ -253,7 +255,7 @@ class Database:
         """Claims a node for this cloudcore, which it has connected to; `version` is a new resourceVersion."""
         self.connected[node] = connection
         self.unclaimed.add(node)
-        self._message.sessions[node] = version
+        self._writes.sessions[node] = version
 
     def commit(self, version: int) -> None:
         """Ends the transaction and makes its changes durable.
@@ -293,9 +295,19 @@ class Database:
         self._close_kept()
         self.engine.dispose()
 
+    @property
+    def _writes(self) -> PendingWrites:
+        """The writes of the present message."""
+        if not self.in_transaction:
+            self.begin_late()
+        return self._message
+
+    def _refuse(self) -> None:
+        raise DatabaseError("use the database", self.where, "no transaction has begun")
+
     def _current(self) -> Connection:
         if not self.in_transaction:
-            raise DatabaseError("use the database", self.where, "no transaction has begun")
+            self.begin_late()
         if self._connection is not None:
             return self._connection
         connection = self._connect()

@@ -2,12 +2,14 @@
 
 import selectors
 import ssl
-from typing import Final, NamedTuple
+from typing import Final
 
 import h11
 
 from modules.cloud.client.http.exchange import HttpExchange
 from modules.cloud.client.http.network_stream import NetworkStream
+from modules.cloud.client.http.request_text import RequestHead, request_text
+from modules.cloud.client.http.response_reader import MAX_HEAD, Part, ResponseMark, ResponseReader
 from modules.cloud.client.transport import ResponseHead
 from modules.cloud.client.transport_errors import (
     KubeCutError,
@@ -16,17 +18,7 @@ from modules.cloud.client.transport_errors import (
     KubeTransportError,
 )
 
-MAX_HEAD: Final = 64 * 1024
-"""Bytes of the longest head of a response: status line and headers."""
 _BEFORE: Final = "before an answer came"
-
-
-class RequestHead(NamedTuple):
-    """The method, target and headers of a request."""
-
-    method: str
-    target: str
-    headers: list[tuple[str, str]]
 
 
 class HttpConnection:
@@ -42,7 +34,7 @@ class HttpConnection:
         self.network = network
         self.context = context
         self._server = server
-        self._protocol = h11.Connection(h11.CLIENT, MAX_HEAD)
+        self._reader = ResponseReader("")
         self._request = b""
         self.exchange: HttpExchange | None = None
         self.is_kept = False
@@ -67,16 +59,12 @@ class HttpConnection:
             KubeProtocolError: it cannot be sent as HTTP.
         """
         self.exchange, self.is_complete, self.has_answered = exchange, False, False
+        self._reader = ResponseReader(head.method)
         try:
-            encoded = h11.Request(method=head.method, target=head.target, headers=head.headers)
-            parts = [self._protocol.send(encoded)]
-            if exchange.request.body:
-                parts.append(self._protocol.send(h11.Data(data=exchange.request.body)))
-            parts.append(self._protocol.send(h11.EndOfMessage()))
-        except (h11.LocalProtocolError, UnicodeEncodeError):
+            self._request = request_text(head, exchange.request.body)
+        except ValueError:
             why = "its method, path or a header has characters that HTTP does not allow"
             raise KubeProtocolError("cannot send a request to the API server", self._server, why) from None
-        self._request = b"".join(part or b"" for part in parts)
         self._send()
 
     def _send(self) -> None:
@@ -105,9 +93,9 @@ class HttpConnection:
             return
         if data:
             self.has_answered = True
-            self._protocol.receive_data(data)
+            self._reader.receive(data)
         if self.network.is_ended:
-            self._protocol.receive_data(b"")
+            self._reader.receive(b"")
         if data or self.network.is_ended:
             self.deliver()
 
@@ -120,39 +108,36 @@ class HttpConnection:
         while (exchange := self.exchange) is not None and not (
             self.is_complete or exchange.is_paused or exchange.is_cancelled
         ):
-            event = self._next_event()
-            if event is h11.NEED_DATA:
+            part = self._next_part()
+            if part is None:
                 return
-            self._take(exchange, event)
+            self._take(exchange, part)
 
-    def _next_event(self) -> object:
+    def _next_part(self) -> Part:
         try:
-            return self._protocol.next_event()
+            return self._reader.next()
         except h11.RemoteProtocolError as error:
             raise self._refused(error) from None
 
-    def _take(self, exchange: HttpExchange, event: object) -> None:
-        match event:
-            case h11.Response():
-                exchange.head(self._head(event))
-            case h11.Data():
-                exchange.data(bytes(event.data))
-            case h11.EndOfMessage():
+    def _take(self, exchange: HttpExchange, part: ResponseHead | bytes | ResponseMark) -> None:
+        match part:
+            case bytes():
+                exchange.data(part)
+            case ResponseHead():
+                self._check_length(part)
+                exchange.head(part)
+            case ResponseMark.END:
                 self.is_complete = True
                 exchange.end()
-            case h11.InformationalResponse():
-                pass
-            case _:
+            case ResponseMark.CLOSED:
                 raise self._cut(f"it was closed {_BEFORE}")
 
-    def _head(self, event: h11.Response) -> ResponseHead:
-        headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers)
-        if sum(len(name) + len(value) + 4 for name, value in headers) > MAX_HEAD:
+    def _check_length(self, head: ResponseHead) -> None:
+        if sum([len(name) + len(value) + 4 for name, value in head.headers]) > MAX_HEAD:
             raise self._long_head()
-        return ResponseHead(event.status_code, headers)
 
     def _refused(self, error: h11.RemoteProtocolError) -> KubeTransportError:
-        if self._protocol.their_state is h11.ERROR and error.error_status_hint == 431:
+        if error.error_status_hint == 431:
             return self._long_head()
         if self.network.is_ended:
             return self._cut(f"it was closed {'in the middle of a response' if self.has_answered else _BEFORE}")
@@ -169,21 +154,10 @@ class HttpConnection:
     def release(self) -> bool:
         """Part with an exchange whose response is complete; return whether the connection can carry another."""
         self.exchange = None
-        extra, is_ended = self._protocol.trailing_data
-        states = self._protocol.our_state, self._protocol.their_state
-        if states != (h11.DONE, h11.DONE) or extra or is_ended or self.network.is_unwritable or self.network.unsent:
+        if not self._reader.is_reusable or self.network.is_unwritable or self.network.unsent:
             return False
-        self._protocol.start_next_cycle()
         self.is_kept = True
         return not self.network.is_ended
-
-    def is_usable(self) -> bool:
-        """Return whether an idle connection is still open, as far as it is known here."""
-        try:
-            self._read()
-        except KubeTransportError:
-            return False
-        return not self.is_closed
 
     def close(self) -> None:
         """Close it at once."""

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
@@ -27,6 +28,7 @@ class HttpExchange:
         server: the server's URL, for errors.
         refuse: told the credentials that were answered with 401; returns whether the source may have others.
         changed: tells the transport's thread that the exchange was cancelled or resumed.
+        tell: makes a call of the listener, after the calls before.
     """
 
     def __init__(
@@ -36,12 +38,14 @@ class HttpExchange:
         server: str,
         refuse: Callable[["RequestCredentials"], bool],
         changed: Callable[["HttpExchange"], None],
+        tell: Callable[[Callable[[], None]], None],
     ) -> None:
         self.request = request
         self._listener = listener
         self._server = server
         self._refuse = refuse
         self._changed = changed
+        self._call_listener = tell
         self.is_cancelled = False
         self.is_paused = False
         self.is_over = False
@@ -95,7 +99,7 @@ class HttpExchange:
             self.is_withheld = self._refuse(self.credentials)
         if not self.is_withheld:
             self.has_head = True
-            self._tell(lambda: self._listener.on_head(head))
+            self._tell(partial(self._listener.on_head, head))
 
     def data(self, data: bytes) -> None:
         """Take a piece of the body.
@@ -108,7 +112,7 @@ class HttpExchange:
             why = f"its body is longer than {MAX_BODY} bytes: ask for less, with a limit"
             raise KubeTooLargeError("the API server's response is too long", self._server, why)
         if not self.is_withheld:
-            self._tell(lambda: self._listener.on_data(data))
+            self._tell(partial(self._listener.on_data, data))
 
     def end(self) -> None:
         """Take the end of the response."""
@@ -121,7 +125,7 @@ class HttpExchange:
         """Take the reason why there is no response."""
         if not self.is_done:
             self._finish()
-            self._tell(lambda: self._listener.on_error(error))
+            self._tell(partial(self._listener.on_error, error))
             self.is_over = True
 
     def begin_again(self) -> None:
@@ -145,10 +149,14 @@ class HttpExchange:
         self.is_over = True
 
     def _tell(self, call: Callable[[], None]) -> None:
-        if self.is_done:
+        if not self.is_done:
+            self._call_listener(partial(self._make, call))
+
+    def _make(self, call: Callable[[], None]) -> None:
+        if self.is_cancelled:
             return
         try:
             call()
         except Exception:  # noqa: BLE001 - a listener's failure must not end the other requests
             _log.exception("what listens to %s %s failed", self.request.method, self.request.path.partition("?")[0])
-            self.is_cancelled = True
+            self.cancel()

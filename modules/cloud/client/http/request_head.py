@@ -3,7 +3,7 @@
 from typing import Final
 
 from modules.cloud.client.credentials.source import RequestCredentials
-from modules.cloud.client.http.connection import RequestHead
+from modules.cloud.client.http.request_text import RequestHead
 from modules.cloud.client.http.server_url import ServerUrl
 from modules.cloud.client.kubeconfig.errors import KubeconfigError
 from modules.cloud.client.kubeconfig.model import Selected, UserEntry

@@ -2,7 +2,9 @@
 
 import logging
 import ssl
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from modules.cloud.client.http.connection import HttpConnection
@@ -67,20 +69,27 @@ class HttpTransport:
         self._clock = clock
         self._background = background
         self._thread: SelectorThread[HttpConnection] = SelectorThread(
-            "kube-client", self._serve, self._dispatch, self._end_all
+            "kube-client", self._serve, self._end_turn, self._end_all
         )
         resolver = Resolver(*server.peer, background, self._post)
         name = selected.cluster.tls_server_name or server.host
         self._connector = Connector(server, name, resolver, self._attempt, self._after)
         self._pool: ConnectionPool[HttpExchange, HttpConnection] = ConnectionPool(connections)
+        self._told: deque[Callable[[], None]] = deque()
+        """Calls of listeners, made at the end of the turn: the threads that they wake do not meet this one, which lets
+        others run at each use of a socket.
+        """
         self._idle_timer: Timer | None = None
         self._is_fetching = False
 
     def start(self, request: "ApiRequest", listener: "ResponseListener") -> HttpExchange:
         """Send a request as soon as there is a connection; after `close` the listener gets an error at once."""
-        exchange = HttpExchange(request, listener, self._server.text, self._source.refuse, self._on_changed)
+        exchange = HttpExchange(
+            request, listener, self._server.text, self._source.refuse, self._on_changed, self._told.append
+        )
         if not self._thread.post(lambda: self._admit(exchange)):
             exchange.fail(self._closed())
+            self._tell()
         return exchange
 
     def close(self) -> None:
@@ -98,6 +107,16 @@ class HttpTransport:
             self._fail(exchange, self._closed())
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        self._tell()
+
+    def _end_turn(self) -> None:
+        self._dispatch()
+        self._tell()
+
+    def _tell(self) -> None:
+        with suppress(IndexError):  # after the end of the thread, others call this
+            while True:
+                self._told.popleft()()
 
     def _closed(self) -> KubeTransportError:
         return KubeCutError("no response of the API server", self._server.text, "the client was closed")
@@ -189,9 +208,11 @@ class HttpTransport:
             self._connector.open(connection)
 
     def _usable(self, exchange: HttpExchange, context: ssl.SSLContext | None) -> HttpConnection | None:
-        """Return a kept connection of the same user; close those of others."""
+        """Return a kept connection of the same user; close those of others. One that the server has closed is no longer
+        kept: the events of idle connections come before the requests of a turn.
+        """
         while not exchange.is_repeated and (idle := self._pool.idle()) is not None:
-            if idle.context is context and idle.is_usable():
+            if idle.context is context:
                 return idle
             self._drop(idle)
         return None

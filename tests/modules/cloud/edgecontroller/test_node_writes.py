@@ -7,7 +7,7 @@ import pytest
 from modules.cloud.apiserver.errors import ApiError, BadRequestError, MethodNotAllowedError
 from modules.cloud.apiserver.kinds import kind_named
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
-from modules.cloud.edgecontroller.node_writes import is_write, needs_live, proposed, same_uid, with_uid
+from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, proposed, same_uid, with_uid
 
 NODE, POD, LEASE = kind_named("Node"), kind_named("Pod"), kind_named("Lease")
 LIVE: dict[str, Any] = {
@@ -134,11 +134,36 @@ def test_directives_outside_of_the_status_are_refused(body: dict[str, Any]) -> N
         left(body)
 
 
-def test_directives_in_the_status_are_applied() -> None:
-    """Kubelets send the order of conditions."""
+def test_directives_in_the_status_are_the_api_servers_to_apply() -> None:
+    """Kubelets send the order of conditions. NodeRestriction sees the object with its old status."""
     condition = {"type": "Ready", "status": "True"}
     body = {"status": {"$setElementOrder/conditions": [{"type": "Ready"}], "conditions": [condition]}}
-    assert left(body, subresource="status")["status"] == {"phase": "Old", "conditions": [condition]}
+    assert left(body, subresource="status")["status"] == {"phase": "Old"}
+
+
+@pytest.mark.parametrize(
+    ("body", "is_merged"),
+    [
+        ({"metadata": {"uid": "u1"}, "status": {"phase": "New"}}, False),
+        ({"metadata": {"uid": "u1", "labels": {"b": "2"}}, "status": {}}, True),
+        ({"metadata": {"uid": "u1"}, "status": {}, "spec": {}}, True),
+        ({"metadata": {"uid": "u1", "$deleteFromPrimitiveList/finalizers": []}, "status": {}}, True),
+        ({"metadata": {"uid": "u1"}, "status": {}, "$retainKeys": ["status"]}, True),
+        ({"status": {}}, True),
+    ],
+)
+def test_a_patch_of_nothing_but_the_status_is_not_merged(body: dict[str, Any], *, is_merged: bool) -> None:
+    """Before it, NodeRestriction looks at the object; what it looks at is the same afterwards."""
+    seen: list[tuple[Any, Any]] = []
+    status = call(body=body, patch_type=STRATEGIC, subresource="status")
+    try:
+        write = admitted(NODE, status, LIVE, lambda before, after: seen.append((before, after)))
+    except BadRequestError:
+        assert any(name.startswith("$") for name in (*body, *body["metadata"]))
+        return
+    assert seen[0] == (LIVE, LIVE)
+    assert (len(seen) == 2) is is_merged
+    assert write.body["metadata"]["uid"] == "u1"
 
 
 def test_deep_nesting_is_no_way_around_the_search_for_directives() -> None:
