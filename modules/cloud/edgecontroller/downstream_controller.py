@@ -31,7 +31,7 @@ from modules.cloud.edgecontroller.edge_mesh import EdgeMeshServices
 from modules.cloud.edgecontroller.location_cache import LocationCache
 from modules.cloud.edgecontroller.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.node_watches import NodeWatch, NodeWatches, is_other
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
 from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
 
 _HELD = {
@@ -42,6 +42,10 @@ _POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDri
 MAX_HELD_OBJECTS = 2000
 """Objects held by a node above which its queries for missing objects are not recorded."""
 _FIRST_AS_UPDATE = ("Secret", "Node")
+
+
+def _never(_key: ObjectKey) -> bool:
+    return False
 
 
 class DownstreamController:
@@ -69,6 +73,8 @@ class DownstreamController:
         self._object_syncs = object_syncs
         self._send = send
         self._mirrors = mirrors
+        self.is_missing: Callable[[ObjectKey], bool] = _never
+        """Whether only a part of an object is here, which is sent as soon as it is whole."""
         self._watches = NodeWatches()
         self._locations = LocationCache()
         self._devices = DeviceObjects(lister, object_syncs, self.send)
@@ -144,6 +150,30 @@ class DownstreamController:
         """Returns the pods of a node."""
         return list(self._pods.get(node, ()))
 
+    def nodes_with_pods(self) -> list[str]:
+        """Returns the nodes that have pods."""
+        return [node for node, pods in self._pods.items() if pods]
+
+    def nodes_with(self, key: ObjectKey) -> list[str]:
+        """Returns the nodes that hold an object or whose pods refer to it."""
+        return self._locations.nodes_of(key)
+
+    def references_on(self, node: str) -> list[ObjectKey]:
+        """Returns the objects to which the pods of a node refer."""
+        found = (self._locations.references_of(pod) for pod in self._pods.get(node, ()))
+        return list(dict.fromkeys(key for references in found for key in references))
+
+    def newest_version(self, kind: str) -> str:
+        """Returns the newest version of a kind that the API server has told; "" before any."""
+        return self._newest.of(kind)
+
+    def send_to_holders(self, key: ObjectKey) -> None:
+        """Sends an object that is whole now to the nodes that need it."""
+        obj = self._lister.find(key)
+        if obj is not None:
+            for node in [_node_of(obj)] if key.kind == _POD.name else self._locations.nodes_of(key):
+                self._send_objects(node, [key])
+
     def listed(self, kind: str, version: str) -> None:
         """Notes that all objects of a kind have been listed in a version."""
         self._newest.listed(kind, version)
@@ -162,6 +192,8 @@ class DownstreamController:
             self._locations.add(event.key, node)
         self.edge_mesh.hold(event)
         down = messages_for_event(event, self._holders(event))
+        if event.type is EventType.ADDED and event.old is not None:  # only a part of it was here
+            down = [self._message_for(one.node, event.key, event.new) for one in down]
         if event.key.kind == _POD.name and event.type is EventType.DELETED:
             self._forget_pod(event.key, event.new)
         elif event.key.kind == _POD.name and not (event.keeps_spec and self._knows(event.key, event.new)):
@@ -237,8 +269,11 @@ class DownstreamController:
         return len(self._object_syncs.of(node))
 
     def send(self, down: DownstreamMessage) -> None:
-        """Sends a message to a node, if it is connected here, and records the object in an ObjectSync."""
-        if self._object_syncs.is_connected(down.node):
+        """Sends a message to a node, if it is connected here, and records the object in an ObjectSync. An object whose
+        version is no number is not sent (`number_of`).
+        """
+        is_sendable = down.operation is Operation.DELETE or number_of(down.version)
+        if is_sendable and self._object_syncs.is_connected(down.node):
             self._object_syncs.sending(down.node, down.uid, down.key)
             self._send(self.edge_mesh.in_our_name(down))
 
@@ -278,7 +313,7 @@ class DownstreamController:
         live = self._live(sync.key, uid)
         if live is None:
             return not self._newest.is_ahead(uid, sync)
-        return self._object_syncs.is_needed(node, uid, int(live.version))
+        return self._object_syncs.is_needed(node, uid, number_of(live.version))
 
     def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
         """Sends unacknowledged and wanted objects to a node, pods last, so that the node need not query the objects of
@@ -292,7 +327,7 @@ class DownstreamController:
         self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
 
     def _is_needed(self, node: str, obj: JsonObject) -> bool:
-        return self._object_syncs.is_needed(node, uid_of(obj), int(version_of(obj)))
+        return self._object_syncs.is_needed(node, uid_of(obj), number_of(version_of(obj)))
 
     def _live(self, key: ObjectKey, uid: str) -> Revision | None:
         """Returns the revision of the object of this uid, or None; another object of that name does not count."""
@@ -312,9 +347,10 @@ class DownstreamController:
             return
         for key in keys:
             live = self._lister.revision_of(key)
-            if live is None or not self._object_syncs.is_needed(node, live.uid, int(live.version)):
+            if live is None or not self._object_syncs.is_needed(node, live.uid, number_of(live.version)):
                 continue
-            obj = self._lister.find(key) if self._may_have(node, key) else None
+            is_sent = self._may_have(node, key) and not self.is_missing(key)
+            obj = self._lister.find(key) if is_sent else None
             if obj is not None:
                 self.send(self._message_for(node, key, obj))
 

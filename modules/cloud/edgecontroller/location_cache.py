@@ -39,6 +39,10 @@ class LocationCache:
         for key in self._references.of(pod):
             self.add(key, node)
 
+    def references_of(self, pod: ObjectKey) -> tuple[ObjectKey, ...]:
+        """Returns the objects to which a pod refers."""
+        return self._references.of(pod)
+
     def add(self, key: ObjectKey, node: str) -> None:
         """Records that a node holds an object."""
         self._nodes.setdefault(key, {})[node] = None

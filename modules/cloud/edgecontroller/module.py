@@ -37,6 +37,7 @@ from modules.cloud.edgecontroller.cluster_api import ClusterApi, RemoteCluster
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.duties import Duties
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
+from modules.cloud.edgecontroller.kept_bodies import LOOK_PERIOD, KeptBodies
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
@@ -98,6 +99,7 @@ class EdgeController(Module):
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._end_turn_soon)
         if database.shared:
             self._connections.owns = self._duties.owns
+        self._kept = KeptBodies(mirror, self._downstream, database, lambda: self._duties.alive, self.call_soon)
         self._api = ClusterApi(
             cluster,
             self,
@@ -123,10 +125,12 @@ class EdgeController(Module):
     def on_start(self) -> None:
         """Starts to list and watch the objects."""
         self._transact(self._connections.epochs.load)
+        self._transact(self._kept.load)
         self._api.start()
         self.call_soon(self._wait)
         self.every(_RESEND_PERIOD, Resending(self, self._transact, self._downstream).begin)
         self.every(_COLLECTION_PERIOD, lambda: self._transact(self._connections.collect))
+        self.every(LOOK_PERIOD, self._kept.look)
         poll_for_changes(self, self._database, self.poll_database)
 
     def on_stop(self) -> None:
@@ -178,11 +182,17 @@ class EdgeController(Module):
 
         def refuse(_: Message, __: ApiError) -> None:
             self._connections.close(node)
+            self._kept.connected(node)
 
-        def connect() -> None:
-            self._handle(message, lambda: self._connections.connected(message.content_as(ConnectEvent)), refuse)
+        def connected() -> None:
+            self._connections.connected(message.content_as(ConnectEvent))
+            self._kept.connected(node)
 
-        self._handle(message, lambda: self._api.claim(node, connect), refuse)
+        def claim() -> None:
+            self._kept.connecting(node)
+            self._api.claim(node, lambda: self._handle(message, connected, refuse))
+
+        self._handle(message, claim, refuse)
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_disconnected(self, message: Message) -> None:
@@ -346,10 +356,12 @@ class EdgeController(Module):
         self._api.changed(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
+        self._kept.handle_event(event)
         if event.key.kind == _NODE and event.type is not EventType.MODIFIED:
             self._connections.node_changed(event)
 
     def _claimed(self, claims: Sequence[tuple[str, str]]) -> None:
+        self._kept.claimed(claims)
         self._connections.claimed_elsewhere(claims)
 
     def _rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:

@@ -27,6 +27,8 @@ MIRRORED: Final = (
     "Node", "Pod", "ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment", "CSIDriver",
 )  # fmt: skip
 """The kinds that nodes hold (KubeEdge's cloudcore watches the same, whole)."""
+_BEFORE: Final = {"Pod": "Node", "ConfigMap": "Pod", "Secret": "Pod"}
+"""The kind that is listed before: of pods the bodies of edge nodes are kept, and of the others what they refer to."""
 _REQUIRED: Final = frozenset({"Node", "Pod"})
 """Kinds without which no node can be served; the right to another may be missing."""
 _FOR_WATCHES: Final = frozenset(SENT_BY_WATCH)
@@ -76,6 +78,8 @@ class Reflectors:
         self._held = HeldDevices(mirror, module, self._observe_device)
         self._missing = set(MIRRORED)
         """Kinds whose first list is not complete yet. No node is served without them."""
+        self._following: set[str] = set()
+        """The kinds of `_BEFORE` that are watched."""
         self._later: dict[str, bool] = {}
         """The kinds of `_LATER` that are mirrored, and whether their lists are complete."""
         self._refused: dict[str, int] = {}
@@ -92,7 +96,8 @@ class Reflectors:
         """Begin to list and watch the kinds that nodes hold, and devices: models first, as nodes get them first."""
         self._client = client
         for name in MIRRORED:
-            self._watch(client, kind_named(name))
+            if name not in _BEFORE:
+                self._watch(client, kind_named(name))
         self._watch_later(DEVICE_MODEL)
 
     def mirrors(self, kind: str) -> bool:
@@ -146,6 +151,13 @@ class Reflectors:
             self._later[kind.key_name] = False
             self._watch(self._client, kind)
 
+    def _watch_following(self, listed: str) -> None:
+        """Begin with the kinds that had to wait for the first list of a kind."""
+        following = [name for name, before in _BEFORE.items() if before == listed and name not in self._following]
+        self._following.update(following)
+        for name in following if self._client is not None else ():
+            self._watch(self._client, kind_named(name))
+
     def _watch(self, client: KubeClient, kind: Kind) -> None:
         selector = _ASSIGNED if kind.name == _POD else ""
         path = collection_path(kind.api_version, kind.plural)
@@ -157,6 +169,7 @@ class Reflectors:
             case Synced():
                 self._downstream.listed(kind.key_name, news.resource_version)
                 self._listed(kind, news.resource_version)
+                self._watch_following(kind.key_name)
             case Refused():
                 self._log_refusal(kind, news)
                 self._refused[kind.key_name] = news.status
