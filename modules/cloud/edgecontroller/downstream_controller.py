@@ -8,7 +8,6 @@ from modules.cloud.apiserver.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
-    is_being_deleted,
     key_of,
     kind_named,
     uid_of,
@@ -25,13 +24,14 @@ from modules.cloud.edgecontroller.downstream_messages import (
     DownstreamMessage,
     deletion_of_unknown,
     messages_for_event,
-    object_message,
+    present_message,
 )
 from modules.cloud.edgecontroller.edge_mesh import EdgeMeshServices
 from modules.cloud.edgecontroller.location_cache import LocationCache
 from modules.cloud.edgecontroller.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.node_watches import NodeWatch, NodeWatches, is_other
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
+from modules.cloud.edgecontroller.sent_versions import SentVersions
 from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
 
 _HELD = {
@@ -41,7 +41,6 @@ _HELD = {
 _POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
 MAX_HELD_OBJECTS = 2000
 """Objects held by a node above which its queries for missing objects are not recorded."""
-_FIRST_AS_UPDATE = ("Secret", "Node")
 
 
 def _never(_key: ObjectKey) -> bool:
@@ -81,6 +80,7 @@ class DownstreamController:
         self.edge_mesh = EdgeMeshServices(lister, object_syncs, self._locations, send, mirrors)
         self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         """The pods of each node, in order."""
+        self._sent = SentVersions()
         self._newest = NewestVersions()
         self._unacknowledged: dict[str, set[str]] = {}
         """By node, the uids that were unacknowledged at the last resending."""
@@ -115,16 +115,22 @@ class DownstreamController:
         self._watches.forget(node)
 
     def node_restarted(self, node: str) -> None:
-        """Resets the acknowledged versions of a node whose process has started. The versions of objects that the watch
-        has not reported yet are kept: without a version such an object would count as deleted.
+        """Resets the acknowledged versions of a node whose process has started, unless they were sent over the present
+        connection, and so to this process. The versions of objects that the watch has not reported yet are kept:
+        without a version such an object would count as deleted.
         """
         for uid, sync in self._object_syncs.of(node).items():
             if sync.version and self._live(sync.key, uid) is None and self._newest.is_ahead(uid, sync):
                 self._newest.ahead(sync.key.kind, uid, str(sync.version))
-        self._object_syncs.node_restarted(node)
+        self._object_syncs.node_restarted(node, self._sent.of(node))
+
+    def connection_began(self, node: str) -> None:
+        """Notes that nothing has been sent over a node's connection, or to its new Node, yet."""
+        self._sent.forget(node)
 
     def node_disconnected(self, node: str) -> None:
         """Forgets the objects that a disconnected node has queried, except those that its pods need."""
+        self._sent.forget(node)
         self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
         self._locations.forget_node(node)
@@ -220,7 +226,9 @@ class DownstreamController:
                 self._learn(event.key, event.old)
 
     def node_connected(self, node: str) -> None:
-        """Sends a connected node the objects that it needs and has not acknowledged."""
+        """Sends a connected node the objects that it needs and has not acknowledged, unless they were sent over its
+        present connection: their acknowledgements are on the way.
+        """
         self._unacknowledged.pop(node, None)
         for sync in self._object_syncs.of(node).values():
             if sync.key.kind not in (_POD.name, _NODE.name) and not is_sent_to_nodes(sync.key):
@@ -229,7 +237,14 @@ class DownstreamController:
             self._hold_selected(node, watch)
         drivers = [key_of(driver) for driver in self._lister.list(_DRIVER)]
         wanted = [*drivers, *self._locations.on_node(node), *self._pods.get(node, ())]
-        self._send_all(node, self._unacknowledged_of(node), wanted)
+        unacknowledged = {
+            uid: sync
+            for uid, sync in self._unacknowledged_of(node).items()
+            if not self._sent.has(node, uid, self._live(sync.key, uid))
+        }
+        present = ((key, self._lister.revision_of(key)) for key in wanted)
+        unsent = [key for key, live in present if live is not None and not self._sent.has(node, live.uid, live)]
+        self._send_all(node, unacknowledged, unsent)
         self._reconcile_devices(node)
 
     def send_deletions(self, kind: str) -> None:
@@ -275,6 +290,10 @@ class DownstreamController:
         is_sendable = down.operation is Operation.DELETE or number_of(down.version)
         if is_sendable and self._object_syncs.is_connected(down.node):
             self._object_syncs.sending(down.node, down.uid, down.key)
+            if down.operation is Operation.DELETE:
+                self._sent.note_deletion(down.node, down.uid)
+            else:
+                self._sent.note(down.node, down.uid, down.version)
             self._send(self.edge_mesh.in_our_name(down))
 
     def _reconcile_devices(self, node: str) -> None:
@@ -339,6 +358,7 @@ class DownstreamController:
         if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._lister.revision_of(sync.key)):
             self._object_syncs.deleted(node, uid)
         else:
+            self._sent.note_deletion(node, uid)
             self._send(self.edge_mesh.in_our_name(deletion_of_unknown(node, sync.key, uid)))
 
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
@@ -355,11 +375,8 @@ class DownstreamController:
                 self.send(self._message_for(node, key, obj))
 
     def _message_for(self, node: str, key: ObjectKey, obj: JsonObject) -> DownstreamMessage:
-        """Returns the message with an object: an insert, or an update if the node has an older version."""
         sync = self._object_syncs.of(node).get(uid_of(obj))
-        has_older = sync is not None and sync.version > 0
-        is_update = has_older or key.kind in _FIRST_AS_UPDATE or is_being_deleted(obj)
-        return object_message(node, Operation.UPDATE if is_update else Operation.INSERT, key, obj)
+        return present_message(node, key, obj, has_older=sync is not None and sync.version > 0)
 
     def _holders(self, event: ObjectEvent) -> list[str]:
         """Returns the nodes to which a change is sent. All nodes receive CSIDrivers: KubeEdge's cloud does not answer

@@ -161,15 +161,17 @@ class EdgeController(Module):
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
-        """Registers a node, at each start of its process, and sends it all its objects: its store may be new, and
-        cloudhub forgets the acknowledgements of an earlier process.
+        """Registers a node, at each start of its process, and sends it all its objects, because its store may be new;
+        but not those that it was sent over the same connection.
         """
+        node = message.route.resource.split("/")[1]
+        connection = self._connections.connection_of(node)
 
         def registered() -> None:
             self._transactions.note_changes()
             resource = Resource.parse(message.route.resource, Side.CLOUD)
             if resource.name == resource.node:
-                self._connections.registered(resource.node)
+                self._connections.registered(node, connection)
 
         self._upstream.answer(message, upstream_nodes.insert, registered)
 

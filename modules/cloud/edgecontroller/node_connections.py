@@ -52,6 +52,8 @@ class NodeConnections:
         """Whether a duty is this cloudcore's, of those that share the database."""
         self._registered_before: set[str] = set()
         """Nodes that have registered while they were being claimed."""
+        self._registered: dict[str, str] = {}
+        """By node, the connection over which it has registered last."""
         self.epochs = Epochs(database, self.close_all)
         """The epochs of the API server's versions."""
         self._suspects: set[str] | None = None
@@ -122,6 +124,7 @@ class NodeConnections:
             return
         self._claim(node, event.connection)
         self._load(node)
+        self._downstream.connection_began(node)
         if node in self._registered_before:
             self._registered_before.discard(node)
             self._downstream.node_restarted(node)
@@ -137,9 +140,22 @@ class NodeConnections:
         else:
             self._ended[node] = event.connection
 
-    def registered(self, node: str) -> None:
-        """Sends a node everything it needs again: its process has started, perhaps with an empty store."""
-        self._downstream.unwatch(node)
+    def connection_of(self, node: str) -> str:
+        """Returns the connection of a node; "" if it has none."""
+        return self._database.connected.get(node, "")
+
+    def registered(self, node: str, connection: str) -> None:
+        """Sends a node everything it needs again that it was not sent over this connection: its process has started,
+        perhaps with an empty store. A process that has no answer in time registers again over the same connection.
+
+        Args:
+            node: the node.
+            connection: its connection when the message came; "" if it had none.
+        """
+        is_repeated = connection != "" and self._registered.get(node) == connection == self.connection_of(node)
+        self._registered[node] = connection
+        if not is_repeated:
+            self._downstream.unwatch(node)
         if not self._object_syncs.is_connected(node):
             self._registered_before.add(node)
         self._downstream.node_restarted(node)
@@ -181,8 +197,9 @@ class NodeConnections:
                 self.close(node)
 
     def roll_back(self, nodes: Iterable[str]) -> None:
-        """Loads the ObjectSyncs of nodes again, after changes to them were rolled back."""
+        """Loads the ObjectSyncs of nodes again, after changes to them were rolled back: nothing was sent then."""
         for node in nodes:
+            self._downstream.connection_began(node)
             if self._object_syncs.is_connected(node):
                 self._load(node)
 
@@ -191,6 +208,7 @@ class NodeConnections:
         node, uid = event.key.name, uid_of(event.new)
         if event.type is EventType.DELETED:
             self._downstream.unwatch(node)
+            self._downstream.connection_began(node)
         is_connected = self._object_syncs.is_connected(node)
         if not is_connected and event.type is not EventType.DELETED:
             return
@@ -200,6 +218,8 @@ class NodeConnections:
         elif event.type is EventType.DELETED and found.uid in ("", uid):
             self._object_syncs.forget(node)
             self._database.forget_node(node)
+        if event.type is EventType.ADDED and is_connected:
+            self._downstream.node_connected(node)  # it may have registered before its earlier Node was seen to be gone
 
     def collect(self) -> None:
         """Deletes the state of nodes whose Node object is gone, such as one that was deleted while no cloudcore ran.
@@ -247,6 +267,7 @@ class NodeConnections:
 
     def _remove(self, node: str) -> None:
         self._registered_before.discard(node)
+        self._registered.pop(node, None)
         self._database.connected.pop(node, None)
         self._object_syncs.node_disconnected(node)
         self._downstream.node_disconnected(node)

@@ -1,6 +1,6 @@
 """The ObjectSyncs of connected nodes (docs/protocol.md, "ObjectSync")."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from modules.cloud.apiserver.kinds import ObjectKey
 from modules.cloud.apiserver.object_sync import ObjectSync
@@ -82,10 +82,12 @@ class ObjectSyncs:
         if self.of(node).pop(uid, None) is not None:
             self._write(node, uid, None)
 
-    def node_restarted(self, node: str) -> None:
-        """Resets the acknowledged versions of a node whose process has started, perhaps with an empty store."""
+    def node_restarted(self, node: str, sent: Mapping[str, int]) -> None:
+        """Resets the acknowledged versions of a node whose process has started, perhaps with an empty store; but not
+        those of `sent`, the versions that this process was sent, by uid.
+        """
         for uid, sync in list(self.of(node).items()):
-            if sync.version:
+            if sync.version and sent.get(uid) != sync.version:
                 self._put(node, uid, ObjectSync(sync.key))
 
     def _put(self, node: str, uid: str, sync: ObjectSync) -> None:
