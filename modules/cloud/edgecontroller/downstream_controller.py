@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from beehive.names import Operation
+from modules.cloud.apiserver.authorization.node_authorizer import node_of
 from modules.cloud.apiserver.kinds import (
     JsonObject,
     Kind,
@@ -177,7 +178,7 @@ class DownstreamController:
         """Sends an object that is whole now to the nodes that need it."""
         obj = self._lister.find(key)
         if obj is not None:
-            for node in [_node_of(obj)] if key.kind == _POD.name else self._locations.nodes_of(key):
+            for node in [node_of(obj)] if key.kind == _POD.name else self._locations.nodes_of(key):
                 self._send_objects(node, [key])
 
     def listed(self, kind: str, version: str) -> None:
@@ -231,7 +232,7 @@ class DownstreamController:
         """
         self._unacknowledged.pop(node, None)
         for sync in self._object_syncs.of(node).values():
-            if sync.key.kind not in (_POD.name, _NODE.name) and not is_sent_to_nodes(sync.key):
+            if _is_held(sync.key) and self._may_have(node, sync.key):
                 self._locations.add(sync.key, node)
         for watch in self._watches.of(node):
             self._hold_selected(node, watch)
@@ -248,9 +249,7 @@ class DownstreamController:
         self._reconcile_devices(node)
 
     def send_deletions(self, kind: str) -> None:
-        """Sends connected nodes the deletions of objects of a kind that they have and the first list of the kind
-        lacked.
-        """
+        """Sends connected nodes the deletions of objects that they have and the first list of their kind lacked."""
         self.edge_mesh.send_lists()
         for node in self._object_syncs.nodes():
             for uid, sync in self._unacknowledged_of(node).items():
@@ -284,8 +283,8 @@ class DownstreamController:
         return len(self._object_syncs.of(node))
 
     def send(self, down: DownstreamMessage) -> None:
-        """Sends a message to a node, if it is connected here, and records the object in an ObjectSync. An object whose
-        version is no number is not sent (`number_of`).
+        """Sends a message to a node, if it is connected here and the version is a number (`number_of`), and records the
+        object in an ObjectSync.
         """
         is_sendable = down.operation is Operation.DELETE or number_of(down.version)
         if is_sendable and self._object_syncs.is_connected(down.node):
@@ -310,18 +309,18 @@ class DownstreamController:
 
     def _learn(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
         self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
-        self._pods[_node_of(pod)][key] = None
+        self._pods[node_of(pod)][key] = None
         return self._locations.add_or_update_pod(key, pod)
 
     def _knows(self, key: ObjectKey, pod: JsonObject) -> bool:
-        return key in self._pods.get(_node_of(pod), ())
+        return key in self._pods.get(node_of(pod), ())
 
     def _forget_pod(self, key: ObjectKey, pod: JsonObject) -> None:
-        self._pods[_node_of(pod)].pop(key, None)
-        self._locations.remove_pod(key)
+        self._pods[node_of(pod)].pop(key, None)
+        self._locations.remove_pod(key, node_of(pod))
 
     def _unacknowledged_of(self, node: str) -> dict[str, ObjectSync]:
-        """Returns the unacknowledged ObjectSyncs of a node, by uid, including those of deleted objects."""
+        """Returns the unacknowledged ObjectSyncs of a node, by uid: also of deleted objects, not of unreadable ones."""
         return {
             uid: sync for uid, sync in self._object_syncs.of(node).items() if self._is_unacknowledged(node, uid, sync)
         }
@@ -332,7 +331,8 @@ class DownstreamController:
         live = self._live(sync.key, uid)
         if live is None:
             return not self._newest.is_ahead(uid, sync)
-        return self._object_syncs.is_needed(node, uid, number_of(live.version))
+        is_needed = self._object_syncs.is_needed(node, uid, number_of(live.version))
+        return is_needed and (not _is_held(sync.key) or self._may_have(node, sync.key))
 
     def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
         """Sends unacknowledged and wanted objects to a node, pods last, so that the node need not query the objects of
@@ -393,5 +393,6 @@ class DownstreamController:
         return self._watches.may_have(node, key) if is_other(key.kind) else self._may_read(node, key)
 
 
-def _node_of(pod: JsonObject) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "")
+def _is_held(key: ObjectKey) -> bool:
+    """Returns whether nodes hold an object because others refer to it, or they have asked for it."""
+    return key.kind not in (_POD.name, _NODE.name) and not is_sent_to_nodes(key)

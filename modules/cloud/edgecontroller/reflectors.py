@@ -153,10 +153,10 @@ class Reflectors:
 
     def _watch_following(self, listed: str) -> None:
         """Begin with the kinds that had to wait for the first list of a kind."""
-        following = [name for name, before in _BEFORE.items() if before == listed and name not in self._following]
-        self._following.update(following)
-        for name in following if self._client is not None else ():
-            self._watch(self._client, kind_named(name))
+        for name, before in _BEFORE.items():
+            if before == listed and name not in self._following and self._client is not None:
+                self._following.add(name)
+                self._watch(self._client, kind_named(name))
 
     def _watch(self, client: KubeClient, kind: Kind) -> None:
         selector = _ASSIGNED if kind.name == _POD else ""
