@@ -200,6 +200,15 @@ class ClusterApi:
         else:
             self._state.claim(node, lambda: self._bodies.read_for(node, claimed))
 
+    def confirm_deletion(self, node: str, then: Callable[[], None]) -> None:
+        """Call a function in a transaction if the API server says that a Node is not there."""
+
+        def answered(result: ApiResult) -> None:
+            if (result.refusal or {}).get("code") == HTTPStatus.NOT_FOUND and self.knows_all:
+                self._reflectors.observe(then)
+
+        self._send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered, "")
+
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the beginning of devicecontroller's watch; others are refused."""
         return self._devices.start_watch(query)

@@ -232,7 +232,8 @@ class DownstreamController:
         """
         self._unacknowledged.pop(node, None)
         for sync in self._object_syncs.of(node).values():
-            if _is_held(sync.key) and self._may_have(node, sync.key):
+            is_here = _is_held(sync.key) and self._lister.revision_of(sync.key) is not None
+            if is_here and self._may_have(node, sync.key):
                 self._locations.add(sync.key, node)
         for watch in self._watches.of(node):
             self._hold_selected(node, watch)

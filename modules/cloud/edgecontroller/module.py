@@ -111,6 +111,7 @@ class EdgeController(Module):
             downstream=self._downstream,
             connections=self._connections,
         )
+        self._connections.seems_gone = self._api.confirm_deletion
         self._callers = ApiCallers(self._api, access_control, self._graph, self._downstream)
         self.failures = Failures()
         self._handled = HandledMessages(self)

@@ -50,6 +50,10 @@ class NodeConnections:
         """Called when a node has disconnected."""
         self.owns: Callable[[str], bool] = lambda _duty: True
         """Whether a duty is this cloudcore's, of those that share the database."""
+        self.seems_gone: Callable[[str, Callable[[], None]], None] = lambda _node, _confirmed: None
+        """Called with a node that has connected and whose Node seems to have been deleted while it was away, and with
+        what follows if that is so: the mirror may only be behind.
+        """
         self._registered_before: set[str] = set()
         """Nodes that have registered while they were being claimed."""
         self._registered: dict[str, str] = {}
@@ -123,7 +127,9 @@ class NodeConnections:
             self._remove(node)
             return
         self._claim(node, event.connection)
-        self._load(node)
+        former = self._load(node)
+        if former:
+            self.seems_gone(node, lambda: self._tell_of_deletion(event, former))
         self._downstream.connection_began(node)
         if node in self._registered_before:
             self._registered_before.discard(node)
@@ -246,8 +252,16 @@ class NodeConnections:
     def _claim(self, node: str, connection: str) -> None:
         self._database.claim(node, connection, self._storage.next_version())
 
-    def _load(self, node: str) -> None:
-        """Loads the ObjectSyncs of a node; none of another Node, and no versions of another epoch."""
+    def _tell_of_deletion(self, event: ConnectEvent, uid: str) -> None:
+        """Tells a node that its Node was deleted, if it has the same connection and no other Node."""
+        node = event.client_id
+        if self.connection_of(node) == event.connection and not self._uid_of(node):
+            self._downstream.delete_unknown(node, ObjectKey(_NODE, "", node), uid)
+
+    def _load(self, node: str) -> str:
+        """Loads the ObjectSyncs of a node; none of another Node, and no versions of another epoch. Returns the uid of
+        its earlier Node if that is not here, nor another one; "" otherwise.
+        """
         found, present = self._database.node_state_of(node), NodeState(self._uid_of(node), self.epochs.number)
         if found.uid not in ("", present.uid):
             self._database.forget_node(node)
@@ -259,6 +273,7 @@ class NodeConnections:
         if found != present:
             self._database.put_node_state(node, present)
         self._object_syncs.node_connected(node, known)
+        return "" if present.uid else found.uid
 
     def _uid_of(self, node: str) -> str:
         """Returns the uid of a Node, "" if there is none."""
