@@ -54,6 +54,8 @@ class NodeConnections:
         """Called with a node that has connected and whose Node seems to have been deleted while it was away, and with
         what follows if that is so: the mirror may only be behind.
         """
+        self.missed_restore: Callable[[], None] = lambda: None
+        """Called when another cloudcore has seen a restore of etcd that this one has not: the mirror is older."""
         self._registered_before: set[str] = set()
         """Nodes that have registered while they were being claimed."""
         self._registered: dict[str, str] = {}
@@ -117,7 +119,8 @@ class NodeConnections:
         return changed
 
     def connected(self, event: ConnectEvent) -> None:
-        """Claims the node and sends it its unacknowledged objects.
+        """Claims the node and sends it its unacknowledged objects. If the node comes from a cloudcore with a newer
+        epoch, its connection is ended, and it connects again while all is listed again.
 
         Raises:
             DatabaseError: its ObjectSyncs could not be read.
@@ -127,6 +130,10 @@ class NodeConnections:
             self._remove(node)
             return
         self._claim(node, event.connection)
+        if self._database.node_state_of(node).epoch > self.epochs.number:
+            self.missed_restore()
+            self.close(node)
+            return
         former = self._load(node)
         if former:
             self.seems_gone(node, lambda: self._tell_of_deletion(event, former))

@@ -72,6 +72,7 @@ class Reflectors:
         self._end_turn = end_turn
         self._downstream = downstream
         self._epochs = connections.epochs
+        connections.missed_restore = self._went_back
         self._all_listed = all_listed
         self._client: KubeClient | None = None
         self._ended_pods = EndedPods()
@@ -179,9 +180,7 @@ class Reflectors:
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
                 self._ended_pods.forget()
                 if self.are_complete:
-                    self._transactions.begin()
-                    self._epochs.went_back()
-                    self._list_again()
+                    self._went_back()
             case Deleted():
                 self._ended_pods.told(news.object.uid)
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
@@ -237,6 +236,11 @@ class Reflectors:
             self._list_again()
         else:
             self._have(kind.key_name)
+
+    def _went_back(self) -> None:
+        self._transactions.begin()
+        self._epochs.went_back()
+        self._list_again()
 
     def _list_again(self) -> None:
         """List all kinds again: until then nodes are not served, as the mirror is partly older than the restore."""

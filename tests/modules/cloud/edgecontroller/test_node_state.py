@@ -133,6 +133,32 @@ def test_the_state_of_a_node_that_was_deleted_while_cloudcore_was_away_is_remove
         assert stored(core) == ({}, {})
 
 
+def test_nothing_is_deleted_on_a_node_that_comes_from_a_cloudcore_with_a_newer_epoch(site: Site) -> None:
+    """It has seen a restore of etcd, and pods of after it, of which the watch here is still to tell (simulation, state,
+    seed 52027).
+    """
+    key = ObjectKey("Pod", "default", "later")
+    with site.core() as core:
+        core.server.hold_watches()
+        core.server.apply(pod("later"))
+        later, database = site.live(key), core.database
+        database.begin()
+        database.put_object_sync("n1", uid_of(later), ObjectSync(key, int(version_of(later))))
+        state = database.node_state_of("n1")
+        database.put_node_state("n1", NodeState(state.uid, state.epoch + 1))
+        database.commit(1)
+        core.connected()
+        core.bee.run_for(30.0)
+        core.connected()
+        core.bee.run_for(1.0)
+        sent = core.down()
+        assert "disconnected node/n1" in sent, "it has to wait for the lists"
+        assert not [line for line in sent if line.startswith("delete")]
+        core.server.remove("pods", "later")
+        core.bee.run_for(1.0)
+        assert "delete node/n1/default/pod/later" in core.down()
+
+
 def test_a_node_that_was_deleted_while_it_was_away_is_told_so_once(site: Site) -> None:
     """cloudhub ends its connection for it, as KubeEdge's does."""
     site.objects = [each for each in site.objects if each["kind"] != "Node"]
