@@ -10,15 +10,19 @@ from modules.cloud.edgecontroller.upstream_requests import Steps
 _UNCHECKED = {"fieldValidation": "Ignore"}
 """A Go edge may know fields that the API server does not."""
 
+_PAGE = "500"
+"""Objects of a page."""
+
 
 def get(key: ObjectKey) -> ApiCall:
     """Return the request for an object."""
     return _call("get", key)
 
 
-def list_of(kind: str) -> ApiCall:
-    """Return the request for all objects of a kind."""
-    return _call("list", ObjectKey(kind, "", ""))
+def page_of(kind: str, token: str = "") -> ApiCall:
+    """Return the request for a page of all objects of a kind: the first one, or that of a continue token."""
+    options: JsonObject = {"limit": _PAGE, **({"continue": token} if token else {})}
+    return _call("list", ObjectKey(kind, "", ""), options=options)
 
 
 def create(obj: JsonObject) -> ApiCall:

@@ -32,6 +32,7 @@ from modules.cloud.edgecontroller.downstream_controller import DownstreamControl
 from modules.cloud.edgecontroller.ended_pods import ended_uid, missing_pods
 from modules.cloud.edgecontroller.lease_watch import watch_leases
 from modules.cloud.edgecontroller.mirror import Mirror
+from modules.cloud.edgecontroller.missing_bodies import MissingBodies
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_reads import shown
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
@@ -113,6 +114,7 @@ class ClusterApi:
         self._watches = ClusterWatches(self._send, resources, self._reflectors, downstream, transactions)
         self._devices = ClusterDevices(mirror, self._reflectors, transactions)
         send = partial(self._send, node="")
+        self._bodies = MissingBodies(mirror, downstream, send, self._reflectors.observe, module, end_turn)
         self._state = ClusterState(send, connections, transactions.begin) if cluster.keeps_state else None
         self._is_loading = False
         self._writes_soon = False
@@ -184,10 +186,7 @@ class ClusterApi:
         return as_the_node.is_decided(call)
 
     def claim(self, node: str, then: Callable[[], None]) -> None:
-        """Claim a node in the cluster if its state is there."""
-        if self._state is None:
-            then()
-            return
+        """Claim a node in the cluster if its state is there, and read what the node needs and is not in the mirror."""
 
         def claimed() -> None:
             waiting = self._claiming.pop(node, ())
@@ -196,7 +195,19 @@ class ClusterApi:
                 each()
 
         self._claiming.setdefault(node, [])
-        self._state.claim(node, claimed)
+        if self._state is None:
+            self._bodies.read_for(node, claimed)
+        else:
+            self._state.claim(node, lambda: self._bodies.read_for(node, claimed))
+
+    def confirm_deletion(self, node: str, then: Callable[[], None]) -> None:
+        """Call a function in a transaction if the API server says that a Node is not there."""
+
+        def answered(result: ApiResult) -> None:
+            if (result.refusal or {}).get("code") == HTTPStatus.NOT_FOUND and self.knows_all:
+                self._reflectors.observe(then)
+
+        self._send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered, "")
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the beginning of devicecontroller's watch; others are refused."""
@@ -225,7 +236,7 @@ class ClusterApi:
     def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
         if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
             return None
-        return self._mirror.find(key_for(kind, call.namespace, call.name))
+        return self._mirror.find_whole(key_for(kind, call.namespace, call.name))
 
     def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
         """Take the answer to a node's read. A list of its pods may be newer than the mirror, whose watch is late: a pod
@@ -262,7 +273,7 @@ class ClusterApi:
         if call.name and turn in self._following:
             self._following[turn].append(partial(self._admit, kind, call, node, answered))
             return
-        live = self._mirror.find(key_for(kind, call.namespace, call.name)) if call.name else None
+        live = self._mirror.find_whole(key_for(kind, call.namespace, call.name)) if call.name else None
         if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
             self._admit_change(kind, call, node, live, answered)
             return

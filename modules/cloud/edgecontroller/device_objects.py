@@ -10,7 +10,7 @@ from modules.cloud.device_forms import converted_device, converted_model
 from modules.cloud.devices import DEVICE, is_sent_to_nodes
 from modules.cloud.edgecontroller.device_placements import DevicePlacements
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, deletion_of_unknown, object_message
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
 
 
 class DeviceObjects:
@@ -105,7 +105,7 @@ class DeviceObjects:
         """Send a node the objects whose present version it has not acknowledged."""
         for key in keys if self._object_syncs.is_connected(node) else ():
             live = self._lister.revision_of(key)
-            if live is None or not self._object_syncs.is_needed(node, live.uid, int(live.version)):
+            if live is None or not self._object_syncs.is_needed(node, live.uid, number_of(live.version)):
                 continue
             found = self._lister.find(key)
             if found is not None:

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from beehive.names import Operation
+from modules.cloud.apiserver.authorization.node_authorizer import node_of
 from modules.cloud.apiserver.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
-    is_being_deleted,
     key_of,
     kind_named,
     uid_of,
@@ -25,13 +25,14 @@ from modules.cloud.edgecontroller.downstream_messages import (
     DownstreamMessage,
     deletion_of_unknown,
     messages_for_event,
-    object_message,
+    present_message,
 )
 from modules.cloud.edgecontroller.edge_mesh import EdgeMeshServices
 from modules.cloud.edgecontroller.location_cache import LocationCache
 from modules.cloud.edgecontroller.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.node_watches import NodeWatch, NodeWatches, is_other
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
+from modules.cloud.edgecontroller.sent_versions import SentVersions
 from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
 
 _HELD = {
@@ -41,7 +42,10 @@ _HELD = {
 _POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
 MAX_HELD_OBJECTS = 2000
 """Objects held by a node above which its queries for missing objects are not recorded."""
-_FIRST_AS_UPDATE = ("Secret", "Node")
+
+
+def _never(_key: ObjectKey) -> bool:
+    return False
 
 
 class DownstreamController:
@@ -69,12 +73,15 @@ class DownstreamController:
         self._object_syncs = object_syncs
         self._send = send
         self._mirrors = mirrors
+        self.is_missing: Callable[[ObjectKey], bool] = _never
+        """Whether only a part of an object is here, which is sent as soon as it is whole."""
         self._watches = NodeWatches()
         self._locations = LocationCache()
         self._devices = DeviceObjects(lister, object_syncs, self.send)
         self.edge_mesh = EdgeMeshServices(lister, object_syncs, self._locations, send, mirrors)
         self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         """The pods of each node, in order."""
+        self._sent = SentVersions()
         self._newest = NewestVersions()
         self._unacknowledged: dict[str, set[str]] = {}
         """By node, the uids that were unacknowledged at the last resending."""
@@ -109,16 +116,22 @@ class DownstreamController:
         self._watches.forget(node)
 
     def node_restarted(self, node: str) -> None:
-        """Resets the acknowledged versions of a node whose process has started. The versions of objects that the watch
-        has not reported yet are kept: without a version such an object would count as deleted.
+        """Resets the acknowledged versions of a node whose process has started, unless they were sent over the present
+        connection, and so to this process. The versions of objects that the watch has not reported yet are kept:
+        without a version such an object would count as deleted.
         """
         for uid, sync in self._object_syncs.of(node).items():
             if sync.version and self._live(sync.key, uid) is None and self._newest.is_ahead(uid, sync):
                 self._newest.ahead(sync.key.kind, uid, str(sync.version))
-        self._object_syncs.node_restarted(node)
+        self._object_syncs.node_restarted(node, self._sent.of(node))
+
+    def connection_began(self, node: str) -> None:
+        """Notes that nothing has been sent over a node's connection, or to its new Node, yet."""
+        self._sent.forget(node)
 
     def node_disconnected(self, node: str) -> None:
         """Forgets the objects that a disconnected node has queried, except those that its pods need."""
+        self._sent.forget(node)
         self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
         self._locations.forget_node(node)
@@ -144,6 +157,30 @@ class DownstreamController:
         """Returns the pods of a node."""
         return list(self._pods.get(node, ()))
 
+    def nodes_with_pods(self) -> list[str]:
+        """Returns the nodes that have pods."""
+        return [node for node, pods in self._pods.items() if pods]
+
+    def nodes_with(self, key: ObjectKey) -> list[str]:
+        """Returns the nodes that hold an object or whose pods refer to it."""
+        return self._locations.nodes_of(key)
+
+    def references_on(self, node: str) -> list[ObjectKey]:
+        """Returns the objects to which the pods of a node refer."""
+        found = (self._locations.references_of(pod) for pod in self._pods.get(node, ()))
+        return list(dict.fromkeys(key for references in found for key in references))
+
+    def newest_version(self, kind: str) -> str:
+        """Returns the newest version of a kind that the API server has told; "" before any."""
+        return self._newest.of(kind)
+
+    def send_to_holders(self, key: ObjectKey) -> None:
+        """Sends an object that is whole now to the nodes that need it."""
+        obj = self._lister.find(key)
+        if obj is not None:
+            for node in [node_of(obj)] if key.kind == _POD.name else self._locations.nodes_of(key):
+                self._send_objects(node, [key])
+
     def listed(self, kind: str, version: str) -> None:
         """Notes that all objects of a kind have been listed in a version."""
         self._newest.listed(kind, version)
@@ -162,6 +199,8 @@ class DownstreamController:
             self._locations.add(event.key, node)
         self.edge_mesh.hold(event)
         down = messages_for_event(event, self._holders(event))
+        if event.type is EventType.ADDED and event.old is not None:  # only a part of it was here
+            down = [self._message_for(one.node, event.key, event.new) for one in down]
         if event.key.kind == _POD.name and event.type is EventType.DELETED:
             self._forget_pod(event.key, event.new)
         elif event.key.kind == _POD.name and not (event.keeps_spec and self._knows(event.key, event.new)):
@@ -188,22 +227,30 @@ class DownstreamController:
                 self._learn(event.key, event.old)
 
     def node_connected(self, node: str) -> None:
-        """Sends a connected node the objects that it needs and has not acknowledged."""
+        """Sends a connected node the objects that it needs and has not acknowledged, unless they were sent over its
+        present connection: their acknowledgements are on the way.
+        """
         self._unacknowledged.pop(node, None)
         for sync in self._object_syncs.of(node).values():
-            if sync.key.kind not in (_POD.name, _NODE.name) and not is_sent_to_nodes(sync.key):
+            is_here = _is_held(sync.key) and self._lister.revision_of(sync.key) is not None
+            if is_here and self._may_have(node, sync.key):
                 self._locations.add(sync.key, node)
         for watch in self._watches.of(node):
             self._hold_selected(node, watch)
         drivers = [key_of(driver) for driver in self._lister.list(_DRIVER)]
         wanted = [*drivers, *self._locations.on_node(node), *self._pods.get(node, ())]
-        self._send_all(node, self._unacknowledged_of(node), wanted)
+        unacknowledged = {
+            uid: sync
+            for uid, sync in self._unacknowledged_of(node).items()
+            if not self._sent.has(node, uid, self._live(sync.key, uid))
+        }
+        present = ((key, self._lister.revision_of(key)) for key in wanted)
+        unsent = [key for key, live in present if live is not None and not self._sent.has(node, live.uid, live)]
+        self._send_all(node, unacknowledged, unsent)
         self._reconcile_devices(node)
 
     def send_deletions(self, kind: str) -> None:
-        """Sends connected nodes the deletions of objects of a kind that they have and the first list of the kind
-        lacked.
-        """
+        """Sends connected nodes the deletions of objects that they have and the first list of their kind lacked."""
         self.edge_mesh.send_lists()
         for node in self._object_syncs.nodes():
             for uid, sync in self._unacknowledged_of(node).items():
@@ -237,9 +284,16 @@ class DownstreamController:
         return len(self._object_syncs.of(node))
 
     def send(self, down: DownstreamMessage) -> None:
-        """Sends a message to a node, if it is connected here, and records the object in an ObjectSync."""
-        if self._object_syncs.is_connected(down.node):
+        """Sends a message to a node, if it is connected here and the version is a number (`number_of`), and records the
+        object in an ObjectSync.
+        """
+        is_sendable = down.operation is Operation.DELETE or number_of(down.version)
+        if is_sendable and self._object_syncs.is_connected(down.node):
             self._object_syncs.sending(down.node, down.uid, down.key)
+            if down.operation is Operation.DELETE:
+                self._sent.note_deletion(down.node, down.uid)
+            else:
+                self._sent.note(down.node, down.uid, down.version)
             self._send(self.edge_mesh.in_our_name(down))
 
     def _reconcile_devices(self, node: str) -> None:
@@ -256,18 +310,18 @@ class DownstreamController:
 
     def _learn(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
         self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
-        self._pods[_node_of(pod)][key] = None
+        self._pods[node_of(pod)][key] = None
         return self._locations.add_or_update_pod(key, pod)
 
     def _knows(self, key: ObjectKey, pod: JsonObject) -> bool:
-        return key in self._pods.get(_node_of(pod), ())
+        return key in self._pods.get(node_of(pod), ())
 
     def _forget_pod(self, key: ObjectKey, pod: JsonObject) -> None:
-        self._pods[_node_of(pod)].pop(key, None)
-        self._locations.remove_pod(key)
+        self._pods[node_of(pod)].pop(key, None)
+        self._locations.remove_pod(key, node_of(pod))
 
     def _unacknowledged_of(self, node: str) -> dict[str, ObjectSync]:
-        """Returns the unacknowledged ObjectSyncs of a node, by uid, including those of deleted objects."""
+        """Returns the unacknowledged ObjectSyncs of a node, by uid: also of deleted objects, not of unreadable ones."""
         return {
             uid: sync for uid, sync in self._object_syncs.of(node).items() if self._is_unacknowledged(node, uid, sync)
         }
@@ -278,7 +332,8 @@ class DownstreamController:
         live = self._live(sync.key, uid)
         if live is None:
             return not self._newest.is_ahead(uid, sync)
-        return self._object_syncs.is_needed(node, uid, int(live.version))
+        is_needed = self._object_syncs.is_needed(node, uid, number_of(live.version))
+        return is_needed and (not _is_held(sync.key) or self._may_have(node, sync.key))
 
     def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
         """Sends unacknowledged and wanted objects to a node, pods last, so that the node need not query the objects of
@@ -292,7 +347,7 @@ class DownstreamController:
         self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
 
     def _is_needed(self, node: str, obj: JsonObject) -> bool:
-        return self._object_syncs.is_needed(node, uid_of(obj), int(version_of(obj)))
+        return self._object_syncs.is_needed(node, uid_of(obj), number_of(version_of(obj)))
 
     def _live(self, key: ObjectKey, uid: str) -> Revision | None:
         """Returns the revision of the object of this uid, or None; another object of that name does not count."""
@@ -304,6 +359,7 @@ class DownstreamController:
         if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._lister.revision_of(sync.key)):
             self._object_syncs.deleted(node, uid)
         else:
+            self._sent.note_deletion(node, uid)
             self._send(self.edge_mesh.in_our_name(deletion_of_unknown(node, sync.key, uid)))
 
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
@@ -312,18 +368,16 @@ class DownstreamController:
             return
         for key in keys:
             live = self._lister.revision_of(key)
-            if live is None or not self._object_syncs.is_needed(node, live.uid, int(live.version)):
+            if live is None or not self._object_syncs.is_needed(node, live.uid, number_of(live.version)):
                 continue
-            obj = self._lister.find(key) if self._may_have(node, key) else None
+            is_sent = self._may_have(node, key) and not self.is_missing(key)
+            obj = self._lister.find(key) if is_sent else None
             if obj is not None:
                 self.send(self._message_for(node, key, obj))
 
     def _message_for(self, node: str, key: ObjectKey, obj: JsonObject) -> DownstreamMessage:
-        """Returns the message with an object: an insert, or an update if the node has an older version."""
         sync = self._object_syncs.of(node).get(uid_of(obj))
-        has_older = sync is not None and sync.version > 0
-        is_update = has_older or key.kind in _FIRST_AS_UPDATE or is_being_deleted(obj)
-        return object_message(node, Operation.UPDATE if is_update else Operation.INSERT, key, obj)
+        return present_message(node, key, obj, has_older=sync is not None and sync.version > 0)
 
     def _holders(self, event: ObjectEvent) -> list[str]:
         """Returns the nodes to which a change is sent. All nodes receive CSIDrivers: KubeEdge's cloud does not answer
@@ -340,5 +394,6 @@ class DownstreamController:
         return self._watches.may_have(node, key) if is_other(key.kind) else self._may_read(node, key)
 
 
-def _node_of(pod: JsonObject) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "")
+def _is_held(key: ObjectKey) -> bool:
+    """Returns whether nodes hold an object because others refer to it, or they have asked for it."""
+    return key.kind not in (_POD.name, _NODE.name) and not is_sent_to_nodes(key)

@@ -22,6 +22,7 @@ _OPERATIONS = {
     EventType.MODIFIED: Operation.UPDATE,
     EventType.DELETED: Operation.DELETE,
 }
+_FIRST_AS_UPDATE = ("Secret", "Node")
 _SENT_TO_HOLDERS = (
     "ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment", "CSIDriver", *SENT_BY_WATCH,
 )  # fmt: skip
@@ -73,6 +74,12 @@ def messages_for_event(event: ObjectEvent, holders: Iterable[str]) -> list[Downs
 def object_message(node: str, operation: Operation, key: ObjectKey, obj: JsonObject) -> DownstreamMessage:
     """Return the message with an object, or its deletion, for a node."""
     return DownstreamMessage(node, operation, key, obj, version_of(obj))
+
+
+def present_message(node: str, key: ObjectKey, obj: JsonObject, *, has_older: bool) -> DownstreamMessage:
+    """Return the message with an object that a node lacks: an insert, or an update if it has an older version."""
+    is_update = has_older or key.kind in _FIRST_AS_UPDATE or is_being_deleted(obj)
+    return object_message(node, Operation.UPDATE if is_update else Operation.INSERT, key, obj)
 
 
 def deletion_of_unknown(node: str, key: ObjectKey, uid: str = "") -> DownstreamMessage:

@@ -13,7 +13,7 @@ from modules.cloud.apiserver.lister import Lister
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
 from modules.cloud.edgecontroller.location_cache import LocationCache
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
 
 MOST_PODS: Final = 100
 """Pods in the list of a Service's pods (KubeEdge's limit)."""
@@ -125,7 +125,7 @@ class EdgeMeshServices:
         for each in objects:
             self._locations.add(key_of(each), node)
             self._object_syncs.sending(node, uid_of(each), key_of(each))
-        versions = {uid_of(each): int(version_of(each)) for each in objects}
+        versions = {uid_of(each): number_of(version_of(each)) for each in objects}
         key = _LISTS[kind]
         self._listed[node, _resource_of(key)] = versions
         version = str(max(versions.values(), default=0))

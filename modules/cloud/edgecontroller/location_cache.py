@@ -1,6 +1,7 @@
 """The nodes to which each object has to be sent (KubeEdge's LocationCache)."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.pod_references import references_of
@@ -8,11 +9,11 @@ from modules.cloud.apiserver.reference_index import ReferenceIndex
 
 
 class LocationCache:
-    """The nodes that hold, or have queried, an object such as a configmap or secret.
+    """The nodes that are sent an object such as a configmap or secret: their pods refer to it, or they have queried it.
 
-    A node stays when its last pod with the object is deleted: its store keeps the object, so it must receive changes.
-    As in KubeEdge, the entry is removed with the object. The nodes of the pods that still name it stay, so that they
-    receive a new object of that name; KubeEdge forgets this.
+    A node leaves when its last pod with the object does; in KubeEdge it stays until the object is deleted. Its store
+    keeps the object: an ObjectSync says so, and the node is told of the deletion. After the deletion the nodes of the
+    pods that still name the object stay, so that they receive a new one of that name; KubeEdge forgets them.
     """
 
     def __init__(self) -> None:
@@ -26,18 +27,26 @@ class LocationCache:
         """Records that a pod's node needs the pod's references, and returns them."""
         references = references_of(pod)
         node = str((pod.get("spec") or {}).get("nodeName") or "")
+        before = self._references.of(key)
         self._references.put(key, node, references)
+        self._leave(node, before)
         self.add_references(key, node)
         return references
 
-    def remove_pod(self, key: ObjectKey) -> None:
-        """Removes a pod; its node stays a holder of the objects to which the pod referred."""
+    def remove_pod(self, key: ObjectKey, node: str) -> None:
+        """Removes a pod of a node, which leaves the objects to which no other pod of it refers."""
+        references = self._references.of(key)
         self._references.remove(key)
+        self._leave(node, references)
 
     def add_references(self, pod: ObjectKey, node: str) -> None:
         """Records that a node needs the references of its pod."""
         for key in self._references.of(pod):
             self.add(key, node)
+
+    def references_of(self, pod: ObjectKey) -> tuple[ObjectKey, ...]:
+        """Returns the objects to which a pod refers."""
+        return self._references.of(pod)
 
     def add(self, key: ObjectKey, node: str) -> None:
         """Records that a node holds an object."""
@@ -58,11 +67,8 @@ class LocationCache:
 
     def forget_node(self, node: str) -> None:
         """Removes a node."""
-        for key in self._keys.pop(node, {}):
-            nodes = self._nodes[key]
-            del nodes[node]
-            if not nodes:
-                del self._nodes[key]
+        for key in self.on_node(node):
+            self._remove(key, node)
 
     def forget(self, key: ObjectKey) -> None:
         """Removes an object, after its deletion has been sent, from all nodes but those whose pods still name it."""
@@ -73,3 +79,16 @@ class LocationCache:
                 del self._keys[node]
         for node in self._references.nodes_of(key):
             self.add(key, node)
+
+    def _leave(self, node: str, keys: Iterable[ObjectKey]) -> None:
+        for key in keys:
+            if node in self._nodes.get(key, ()) and not self._references.refers(node, key):
+                self._remove(key, node)
+
+    def _remove(self, key: ObjectKey, node: str) -> None:
+        nodes, keys = self._nodes[key], self._keys[node]
+        del nodes[node], keys[key]
+        if not nodes:
+            del self._nodes[key]
+        if not keys:
+            del self._keys[node]

@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -12,6 +12,7 @@ from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
 from modules.cloud.apiserver.lister import Revision
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.client.reflector.effects import ObservedObject
+from modules.cloud.edgecontroller.partial_objects import HAVE_PARTS, partial_object
 
 _DECODED: Final = 64
 """Objects that are kept decoded: a request looks at its object several times."""
@@ -24,13 +25,20 @@ class _Mirrored(msgspec.Struct, frozen=True, gc=False):
     uid: str
     version: str
     body: bytes
+    is_whole: bool = True
+    """Whether the body is the object's, and not the JSON of its part."""
+
+
+def _always(_key: ObjectKey, _obj: JsonObject, _size: int) -> bool:
+    return True
 
 
 class Mirror:
     """The objects that an API server has told of, with an event for each change (`ObjectStore`).
 
     Each object is kept as the JSON that was sent, without `managedFields`, and decoded when it is used: decoded objects
-    need four to six times the memory. Only edgecontroller's thread calls this.
+    need four to six times the memory. Of pods, configmaps and secrets that no node needs here only a part is kept
+    (`partial_object`). Only edgecontroller's thread calls this.
     """
 
     def __init__(self) -> None:
@@ -43,6 +51,8 @@ class Mirror:
         self._since: list[tuple[ObjectEvent, _Mirrored | None]] = []
         """The changes since the savepoint, in order, each with the earlier object."""
         self._saved_version = self._version
+        self.keeps: Callable[[ObjectKey, JsonObject, int], bool] = _always
+        """Whether the body of a pod, configmap or secret, of so many bytes, is kept when the API server tells of it."""
 
     @property
     def version(self) -> int:
@@ -55,7 +65,7 @@ class Mirror:
         return self._version
 
     def find(self, key: ObjectKey) -> JsonObject | None:
-        """Return the object, or None. It must not be changed."""
+        """Return the object, or what is kept of it, or None. It must not be changed."""
         obj = self._decoded.get(key)
         if obj is None:
             mirrored = self._objects[key.kind].get(key)
@@ -70,28 +80,70 @@ class Mirror:
         mirrored = self._objects[key.kind].get(key)
         return None if mirrored is None else Revision(mirrored.uid, mirrored.version)
 
-    def body_of(self, key: ObjectKey, version: str) -> bytes | None:
-        """Return the JSON of a version of an object, None if that is not the present one."""
+    def find_whole(self, key: ObjectKey) -> JsonObject | None:
+        """Return the object; None if it is not here, or only a part of it. It must not be changed."""
+        return None if self.is_partial(key) else self.find(key)
+
+    def is_partial(self, key: ObjectKey) -> bool:
+        """Return whether an object is here, but without its body."""
         mirrored = self._objects[key.kind].get(key)
-        return mirrored.body if mirrored is not None and mirrored.version == version else None
+        return mirrored is not None and not mirrored.is_whole
+
+    def whole(self, kind: str) -> list[ObjectKey]:
+        """Return the objects of a kind whose bodies are here."""
+        return [key for key, mirrored in self._objects[kind].items() if mirrored.is_whole]
+
+    def body_of(self, key: ObjectKey, version: str) -> bytes | None:
+        """Return the JSON of a version of an object, None if that is not the present one, or only a part of it."""
+        mirrored = self._objects[key.kind].get(key)
+        is_wanted = mirrored is not None and mirrored.is_whole and mirrored.version == version
+        return mirrored.body if mirrored is not None and is_wanted else None
 
     def observe(self, kind: Kind, observed: ObservedObject) -> None:
         """Take over an object that exists. An equal state is no change. An object that cannot be read is dropped, with
-        a line in the log.
+        a line in the log. One of which only a part was here, and that comes with its body now, is added with the part
+        as its earlier state.
         """
         read = compact(kind, observed.body)
         if read is None:
             return
         obj, body = read
         key = ObjectKey(kind.key_name, observed.namespace, observed.name)
-        old = self.find(key)
+        is_whole = key.kind not in HAVE_PARTS or self.keeps(key, obj, len(body))
+        if not is_whole:
+            obj = partial_object(obj)
+            body = msgspec.json.encode(obj)
+        was_partial, old = self.is_partial(key), self.find(key)
         if old is not None and self._objects[key.kind][key].uid != observed.uid:
             self._remove(key, old, "")
             old = None
+        now = _Mirrored(observed.uid, observed.resource_version, body, is_whole)
         if obj != old:
-            change = EventType.ADDED if old is None else EventType.MODIFIED
-            self._note(ObjectEvent(change, key, obj, old), _Mirrored(observed.uid, observed.resource_version, body))
+            change = EventType.ADDED if old is None or (was_partial and is_whole) else EventType.MODIFIED
+            self._note(ObjectEvent(change, key, obj, old), now)
             self._keep_decoded(key, obj)
+        elif was_partial:
+            self._set(key, now)
+
+    def complete(self, kind: Kind, observed: ObservedObject) -> bool:
+        """Take the body of an object of which only a part is here, and return whether it was one. A body of another
+        version is not taken: the watch tells of that version, too.
+        """
+        key = ObjectKey(kind.key_name, observed.namespace, observed.name)
+        known = self._objects[key.kind].get(key)
+        if known is None or known.is_whole or (known.uid, known.version) != (observed.uid, observed.resource_version):
+            return False
+        read = compact(kind, observed.body)
+        if read is not None:
+            self._set(key, _Mirrored(known.uid, known.version, read[1]))
+        return read is not None
+
+    def drop_body(self, key: ObjectKey) -> None:
+        """Keep only a part of an object; nothing if it is not here, or no more of it."""
+        known, obj = self._objects[key.kind].get(key), self.find_whole(key)
+        if known is not None and obj is not None and key.kind in HAVE_PARTS:
+            body = msgspec.json.encode(partial_object(obj))
+            self._set(key, _Mirrored(known.uid, known.version, body, is_whole=False))
 
     def remove(self, key: ObjectKey, version: str = "") -> None:
         """Take over that an object is gone; nothing if it is not here.

@@ -37,6 +37,7 @@ from modules.cloud.edgecontroller.cluster_api import ClusterApi, RemoteCluster
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.duties import Duties
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
+from modules.cloud.edgecontroller.kept_bodies import LOOK_PERIOD, KeptBodies
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
@@ -102,6 +103,7 @@ class EdgeController(Module):
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._end_turn_soon)
         if database.shared:
             self._connections.owns = self._duties.owns
+        self._kept = KeptBodies(mirror, self._downstream, database, lambda: self._duties.alive, self.call_soon)
         self._api = ClusterApi(
             cluster,
             self,
@@ -113,6 +115,7 @@ class EdgeController(Module):
             downstream=self._downstream,
             connections=self._connections,
         )
+        self._connections.seems_gone = self._api.confirm_deletion
         self._callers = ApiCallers(self._api, access_control, self._graph, self._downstream)
         self.failures = Failures()
         self._handled = HandledMessages(self)
@@ -127,10 +130,12 @@ class EdgeController(Module):
     def on_start(self) -> None:
         """Starts to list and watch the objects."""
         self._transact(self._connections.epochs.load)
+        self._transact(self._kept.load)
         self._api.start()
         self.call_soon(self._wait)
         self.every(_RESEND_PERIOD, Resending(self, self._transact, self._downstream).begin)
         self.every(_COLLECTION_PERIOD, lambda: self._transact(self._connections.collect))
+        self.every(LOOK_PERIOD, self._kept.look)
         poll_for_changes(self, self._database, self.poll_database)
 
     def on_stop(self) -> None:
@@ -161,15 +166,17 @@ class EdgeController(Module):
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
-        """Registers a node, at each start of its process, and sends it all its objects: its store may be new, and
-        cloudhub forgets the acknowledgements of an earlier process.
+        """Registers a node, at each start of its process, and sends it all its objects, because its store may be new;
+        but not those that it was sent over the same connection.
         """
+        node = message.route.resource.split("/")[1]
+        connection = self._connections.connection_of(node)
 
         def registered() -> None:
             self._transactions.note_changes()
             resource = Resource.parse(message.route.resource, Side.CLOUD)
             if resource.name == resource.node:
-                self._connections.registered(resource.node)
+                self._connections.registered(node, connection)
 
         self._upstream.answer(message, upstream_nodes.insert, registered)
 
@@ -182,11 +189,17 @@ class EdgeController(Module):
 
         def refuse(_: Message, __: ApiError) -> None:
             self._connections.close(node)
+            self._kept.connected(node)
 
-        def connect() -> None:
-            self._handle(message, lambda: self._connections.connected(message.content_as(ConnectEvent)), refuse)
+        def connected() -> None:
+            self._connections.connected(message.content_as(ConnectEvent))
+            self._kept.connected(node)
 
-        self._handle(message, lambda: self._api.claim(node, connect), refuse)
+        def claim() -> None:
+            self._kept.connecting(node)
+            self._api.claim(node, lambda: self._handle(message, connected, refuse))
+
+        self._handle(message, claim, refuse)
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_disconnected(self, message: Message) -> None:
@@ -351,10 +364,12 @@ class EdgeController(Module):
         self._api.changed(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
+        self._kept.handle_event(event)
         if event.key.kind == _NODE and event.type is not EventType.MODIFIED:
             self._connections.node_changed(event)
 
     def _claimed(self, claims: Sequence[tuple[str, str]]) -> None:
+        self._kept.claimed(claims)
         self._connections.claimed_elsewhere(claims)
 
     def _rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:

@@ -31,6 +31,10 @@ class NewestVersions:
         """Note a complete list; its version may be lower than one before, after a restore."""
         self._of_kind[kind] = version
 
+    def of(self, kind: str) -> str:
+        """Return the newest version of a kind that was told; "" before any."""
+        return self._of_kind.get(kind, "")
+
     def ahead(self, kind: str, uid: str, version: str) -> None:
         """Note an object in an answer that is missing here."""
         self._ahead[uid] = kind, version

@@ -50,8 +50,16 @@ class NodeConnections:
         """Called when a node has disconnected."""
         self.owns: Callable[[str], bool] = lambda _duty: True
         """Whether a duty is this cloudcore's, of those that share the database."""
+        self.seems_gone: Callable[[str, Callable[[], None]], None] = lambda _node, _confirmed: None
+        """Called with a node that has connected and whose Node seems to have been deleted while it was away, and with
+        what follows if that is so: the mirror may only be behind.
+        """
+        self.missed_restore: Callable[[], None] = lambda: None
+        """Called when another cloudcore has seen a restore of etcd that this one has not: the mirror is older."""
         self._registered_before: set[str] = set()
         """Nodes that have registered while they were being claimed."""
+        self._registered: dict[str, str] = {}
+        """By node, the connection over which it has registered last."""
         self.epochs = Epochs(database, self.close_all)
         """The epochs of the API server's versions."""
         self._suspects: set[str] | None = None
@@ -111,7 +119,8 @@ class NodeConnections:
         return changed
 
     def connected(self, event: ConnectEvent) -> None:
-        """Claims the node and sends it its unacknowledged objects.
+        """Claims the node and sends it its unacknowledged objects. If the node comes from a cloudcore with a newer
+        epoch, its connection is ended, and it connects again while all is listed again.
 
         Raises:
             DatabaseError: its ObjectSyncs could not be read.
@@ -121,7 +130,14 @@ class NodeConnections:
             self._remove(node)
             return
         self._claim(node, event.connection)
-        self._load(node)
+        if self._database.node_state_of(node).epoch > self.epochs.number:
+            self.missed_restore()
+            self.close(node)
+            return
+        former = self._load(node)
+        if former:
+            self.seems_gone(node, lambda: self._tell_of_deletion(event, former))
+        self._downstream.connection_began(node)
         if node in self._registered_before:
             self._registered_before.discard(node)
             self._downstream.node_restarted(node)
@@ -137,9 +153,22 @@ class NodeConnections:
         else:
             self._ended[node] = event.connection
 
-    def registered(self, node: str) -> None:
-        """Sends a node everything it needs again: its process has started, perhaps with an empty store."""
-        self._downstream.unwatch(node)
+    def connection_of(self, node: str) -> str:
+        """Returns the connection of a node; "" if it has none."""
+        return self._database.connected.get(node, "")
+
+    def registered(self, node: str, connection: str) -> None:
+        """Sends a node everything it needs again that it was not sent over this connection: its process has started,
+        perhaps with an empty store. A process that has no answer in time registers again over the same connection.
+
+        Args:
+            node: the node.
+            connection: its connection when the message came; "" if it had none.
+        """
+        is_repeated = connection != "" and self._registered.get(node) == connection == self.connection_of(node)
+        self._registered[node] = connection
+        if not is_repeated:
+            self._downstream.unwatch(node)
         if not self._object_syncs.is_connected(node):
             self._registered_before.add(node)
         self._downstream.node_restarted(node)
@@ -181,8 +210,9 @@ class NodeConnections:
                 self.close(node)
 
     def roll_back(self, nodes: Iterable[str]) -> None:
-        """Loads the ObjectSyncs of nodes again, after changes to them were rolled back."""
+        """Loads the ObjectSyncs of nodes again, after changes to them were rolled back: nothing was sent then."""
         for node in nodes:
+            self._downstream.connection_began(node)
             if self._object_syncs.is_connected(node):
                 self._load(node)
 
@@ -191,6 +221,7 @@ class NodeConnections:
         node, uid = event.key.name, uid_of(event.new)
         if event.type is EventType.DELETED:
             self._downstream.unwatch(node)
+            self._downstream.connection_began(node)
         is_connected = self._object_syncs.is_connected(node)
         if not is_connected and event.type is not EventType.DELETED:
             return
@@ -200,6 +231,8 @@ class NodeConnections:
         elif event.type is EventType.DELETED and found.uid in ("", uid):
             self._object_syncs.forget(node)
             self._database.forget_node(node)
+        if event.type is EventType.ADDED and is_connected:
+            self._downstream.node_connected(node)  # it may have registered before its earlier Node was seen to be gone
 
     def collect(self) -> None:
         """Deletes the state of nodes whose Node object is gone, such as one that was deleted while no cloudcore ran.
@@ -226,8 +259,16 @@ class NodeConnections:
     def _claim(self, node: str, connection: str) -> None:
         self._database.claim(node, connection, self._storage.next_version())
 
-    def _load(self, node: str) -> None:
-        """Loads the ObjectSyncs of a node; none of another Node, and no versions of another epoch."""
+    def _tell_of_deletion(self, event: ConnectEvent, uid: str) -> None:
+        """Tells a node that its Node was deleted, if it has the same connection and no other Node."""
+        node = event.client_id
+        if self.connection_of(node) == event.connection and not self._uid_of(node):
+            self._downstream.delete_unknown(node, ObjectKey(_NODE, "", node), uid)
+
+    def _load(self, node: str) -> str:
+        """Loads the ObjectSyncs of a node; none of another Node, and no versions of another epoch. Returns the uid of
+        its earlier Node if that is not here, nor another one; "" otherwise.
+        """
         found, present = self._database.node_state_of(node), NodeState(self._uid_of(node), self.epochs.number)
         if found.uid not in ("", present.uid):
             self._database.forget_node(node)
@@ -239,6 +280,7 @@ class NodeConnections:
         if found != present:
             self._database.put_node_state(node, present)
         self._object_syncs.node_connected(node, known)
+        return "" if present.uid else found.uid
 
     def _uid_of(self, node: str) -> str:
         """Returns the uid of a Node, "" if there is none."""
@@ -247,6 +289,7 @@ class NodeConnections:
 
     def _remove(self, node: str) -> None:
         self._registered_before.discard(node)
+        self._registered.pop(node, None)
         self._database.connected.pop(node, None)
         self._object_syncs.node_disconnected(node)
         self._downstream.node_disconnected(node)

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import logging
 import zlib
 from typing import Final
 
@@ -11,6 +12,8 @@ from beehive.decoding import convert, decode_json
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
 from modules.cloud.edgecontroller.object_syncs import is_storable
+
+_log = logging.getLogger(__name__)
 
 API_VERSION: Final = "edgecore.io/v1alpha1"
 PLURAL: Final = "nodestates"
@@ -78,6 +81,8 @@ def _packed(syncs: dict[str, ObjectSync]) -> str:
     while True:
         text = base64.b64encode(zlib.compress(msgspec.json.encode(rows))).decode()
         if len(text) <= MAX_BYTES:
+            if len(rows) < len(syncs):
+                _log.warning("a node has %d objects, and its NodeState %d: it is full", len(syncs), len(rows))
             return text
         del rows[len(rows) * MAX_BYTES * 9 // (len(text) * 10) :]
 

@@ -1,11 +1,13 @@
 """The ObjectSyncs of connected nodes (docs/protocol.md, "ObjectSync")."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from modules.cloud.apiserver.kinds import ObjectKey
 from modules.cloud.apiserver.object_sync import ObjectSync
 
 _LONGEST = 253
+_DIGITS = 19
+"""Digits of the least number that a 64-bit column does not hold."""
 
 
 Write = Callable[[str, str, ObjectSync | None], None]
@@ -57,12 +59,12 @@ class ObjectSyncs:
         return [node for node, syncs in self._of.items() if uid in syncs]
 
     def is_needed(self, node: str, uid: str, version: int) -> bool:
-        """Returns whether a node must be sent this version of an object.
+        """Returns whether a node must be sent this version of an object (`number_of`).
 
         A version may be lower than the acknowledged one when etcd was restored.
         """
         sync = self.of(node).get(uid)
-        return sync is None or sync.version != version
+        return version > 0 and (sync is None or sync.version != version)
 
     def sending(self, node: str, uid: str, key: ObjectKey) -> None:
         """Stores an ObjectSync before its object, or deletion, is sent."""
@@ -80,10 +82,12 @@ class ObjectSyncs:
         if self.of(node).pop(uid, None) is not None:
             self._write(node, uid, None)
 
-    def node_restarted(self, node: str) -> None:
-        """Resets the acknowledged versions of a node whose process has started, perhaps with an empty store."""
+    def node_restarted(self, node: str, sent: Mapping[str, int]) -> None:
+        """Resets the acknowledged versions of a node whose process has started, perhaps with an empty store; but not
+        those of `sent`, the versions that this process was sent, by uid.
+        """
         for uid, sync in list(self.of(node).items()):
-            if sync.version:
+            if sync.version and sent.get(uid) != sync.version:
                 self._put(node, uid, ObjectSync(sync.key))
 
     def _put(self, node: str, uid: str, sync: ObjectSync) -> None:
@@ -91,6 +95,14 @@ class ObjectSyncs:
         if known is not None:
             known[uid] = sync
             self._write(node, uid, sync)
+
+
+def number_of(version: str) -> int:
+    """Returns a resourceVersion as the number that edges compare; 0 for one that is no number, as Kubernetes allows. An
+    object with such a version is not sent.
+    """
+    is_number = version.isascii() and version.isdigit() and len(version) < _DIGITS
+    return int(version) if is_number else 0
 
 
 def is_storable(uid: str, key: ObjectKey) -> bool:

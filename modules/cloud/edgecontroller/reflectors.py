@@ -27,6 +27,8 @@ MIRRORED: Final = (
     "Node", "Pod", "ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment", "CSIDriver",
 )  # fmt: skip
 """The kinds that nodes hold (KubeEdge's cloudcore watches the same, whole)."""
+_BEFORE: Final = {"Pod": "Node", "ConfigMap": "Pod", "Secret": "Pod"}
+"""The kind that is listed before: of pods the bodies of edge nodes are kept, and of the others what they refer to."""
 _REQUIRED: Final = frozenset({"Node", "Pod"})
 """Kinds without which no node can be served; the right to another may be missing."""
 _FOR_WATCHES: Final = frozenset(SENT_BY_WATCH)
@@ -70,12 +72,15 @@ class Reflectors:
         self._end_turn = end_turn
         self._downstream = downstream
         self._epochs = connections.epochs
+        connections.missed_restore = self._went_back
         self._all_listed = all_listed
         self._client: KubeClient | None = None
         self._ended_pods = EndedPods()
         self._held = HeldDevices(mirror, module, self._observe_device)
         self._missing = set(MIRRORED)
         """Kinds whose first list is not complete yet. No node is served without them."""
+        self._following: set[str] = set()
+        """The kinds of `_BEFORE` that are watched."""
         self._later: dict[str, bool] = {}
         """The kinds of `_LATER` that are mirrored, and whether their lists are complete."""
         self._refused: dict[str, int] = {}
@@ -92,7 +97,8 @@ class Reflectors:
         """Begin to list and watch the kinds that nodes hold, and devices: models first, as nodes get them first."""
         self._client = client
         for name in MIRRORED:
-            self._watch(client, kind_named(name))
+            if name not in _BEFORE:
+                self._watch(client, kind_named(name))
         self._watch_later(DEVICE_MODEL)
 
     def mirrors(self, kind: str) -> bool:
@@ -146,6 +152,13 @@ class Reflectors:
             self._later[kind.key_name] = False
             self._watch(self._client, kind)
 
+    def _watch_following(self, listed: str) -> None:
+        """Begin with the kinds that had to wait for the first list of a kind."""
+        for name, before in _BEFORE.items():
+            if before == listed and name not in self._following and self._client is not None:
+                self._following.add(name)
+                self._watch(self._client, kind_named(name))
+
     def _watch(self, client: KubeClient, kind: Kind) -> None:
         selector = _ASSIGNED if kind.name == _POD else ""
         path = collection_path(kind.api_version, kind.plural)
@@ -157,6 +170,7 @@ class Reflectors:
             case Synced():
                 self._downstream.listed(kind.key_name, news.resource_version)
                 self._listed(kind, news.resource_version)
+                self._watch_following(kind.key_name)
             case Refused():
                 self._log_refusal(kind, news)
                 self._refused[kind.key_name] = news.status
@@ -166,9 +180,7 @@ class Reflectors:
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
                 self._ended_pods.forget()
                 if self.are_complete:
-                    self._transactions.begin()
-                    self._epochs.went_back()
-                    self._list_again()
+                    self._went_back()
             case Deleted():
                 self._ended_pods.told(news.object.uid)
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
@@ -224,6 +236,11 @@ class Reflectors:
             self._list_again()
         else:
             self._have(kind.key_name)
+
+    def _went_back(self) -> None:
+        self._transactions.begin()
+        self._epochs.went_back()
+        self._list_again()
 
     def _list_again(self) -> None:
         """List all kinds again: until then nodes are not served, as the mirror is partly older than the restore."""

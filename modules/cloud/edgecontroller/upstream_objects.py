@@ -84,8 +84,7 @@ def create_signing_request(request: UpstreamRequest) -> Steps[list[UpstreamResul
         if not isinstance(spec, dict):
             raise BadRequestError("CertificateSigningRequest: spec: an object is wanted")
         user = user_of(request.node)
-        listed = yield api_requests.list_of(_CSR.name)
-        made = sum((one.get("spec") or {}).get("username") == user for one in listed["items"])
+        made = yield from _requests_of(user)
         if made >= _MOST_REQUESTS:
             why = f"{user} has {made} already; delete some"
             raise ForbiddenError(_CSR.plural, request.name, why, _CSR.api_group)
@@ -93,6 +92,20 @@ def create_signing_request(request: UpstreamRequest) -> Steps[list[UpstreamResul
         return [typed_response((yield api_requests.create({**wanted, "spec": named})))]
     except ApiError as error:
         return [error_response(error, "CertificateSigningRequest")]
+
+
+def _requests_of(user: str) -> Steps[int]:
+    """Count the stored certificate signing requests of a user, up to the maximum; page by page, as those of all users
+    are listed.
+    """
+    made, token = 0, ""
+    while made < _MOST_REQUESTS:
+        page = yield api_requests.page_of(_CSR.name, token)
+        made += sum((one.get("spec") or {}).get("username") == user for one in page["items"])
+        token = str((page.get("metadata") or {}).get("continue") or "")
+        if not token:
+            break
+    return made
 
 
 def create_token(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:

@@ -122,6 +122,8 @@ class ClusterServer:
         self.cluster = Cluster(clock)
         self.requests: list[ApiCall] = []
         """All but those of lists and watches."""
+        self.lists: list[str] = []
+        """The paths of lists."""
         self.answers: dict[str, Callable[[FakeExchange], None]] = {}
         """By plural, how a request is answered in place of the usual way."""
         self.held: list[FakeExchange] = []
@@ -141,6 +143,8 @@ class ClusterServer:
         self.impersonated += [value for name, value in request.headers if name == "Impersonate-User"]
         if not request.stream and exchange.call.verb != "list":
             self.requests.append(exchange.call)
+        elif not request.stream:
+            self.lists.append(request.path)
         self._clock.after(0.0, lambda: self._serve(exchange))
         return exchange
 

@@ -202,10 +202,10 @@ def test_the_answer_to_a_node_that_has_gone_does_no_harm(core: ClusterController
 def test_a_node_that_is_registered_gets_its_node_and_pods(core: ClusterController) -> None:
     core.server.apply(pod())
     core.bee.settle()
-    core.down()
+    assert core.down() == ["insert node/n1/default/pod/web"]
     request = core.asks("null/node/n1", "insert", node())
     assert core.answer_to(request).content["Err"] is None
-    assert set(core.down()) == {"insert node/n1/default/pod/web", "update node/n1/null/node/n1"}
+    assert core.down() == ["update node/n1/null/node/n1"]
     assert core.server.cluster.storage.find(ObjectKey("Node", "", "n1")) is not None
 
 

@@ -87,7 +87,7 @@ def test_a_node_that_was_away_gets_what_it_lacks_and_the_deletions(bee: Harness)
         server.apply(new(device("added")))
         server._clock = other.clock
         again = ClusterController(other, server, core.database)
-        missed = ["insert node/n1/default/device/added", "delete node/n1/default/device/old"]
+        missed = ["delete node/n1/default/device/old", "insert node/n1/default/device/added"]
         assert sent(again)[:2] == missed, "what follows is sent again, as the node has connected again"
 
 

@@ -6,7 +6,7 @@ from beehive.testing import Harness
 from modules.cloud.apiserver import transactions
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.controller import Controller
-from tests.modules.cloud.objects import pod
+from tests.modules.cloud.objects import node, pod
 
 RESENDING = "modules.cloud.edgecontroller.resending"
 
@@ -23,14 +23,14 @@ def test_resending_goes_through_all_nodes_in_portions_and_waits_while_inboxes_ar
     with Harness() as bee:
         nodes = ("n1", "n2", "n3")
         controller = Controller(bee, nodes=nodes)
-        controller.apply(*(pod(f"web-{node}", nodeName=node) for node in nodes))
+        controller.apply(*(pod(f"web-{each}", nodeName=each) for each in nodes))
         assert len(resent(controller)) == 3
         monkeypatch.setattr(f"{RESENDING}._BUSY", -1)
         bee.run_for(60.0)
         assert resent(controller) == set()
         monkeypatch.setattr(f"{RESENDING}._BUSY", 256)
         bee.run_for(25.0)
-        assert resent(controller) == {f"insert node/{node}/default/pod/web-{node}" for node in nodes}
+        assert resent(controller) == {f"insert node/{each}/default/pod/web-{each}" for each in nodes}
 
 
 def test_a_restarted_edgecontroller_takes_up_its_nodes_and_what_has_come_in_portions_and_in_order(
@@ -41,7 +41,7 @@ def test_a_restarted_edgecontroller_takes_up_its_nodes_and_what_has_come_in_port
     with Harness() as bee:
         nodes = ("n1", "n2", "n3")
         controller = Controller(bee, nodes=nodes)
-        controller.apply(*(pod(f"web-{node}", nodeName=node) for node in nodes), pod("late", nodeName="n4"))
+        controller.apply(*(pod(f"web-{each}", nodeName=each) for each in nodes), pod("late", nodeName="n4"))
         controller.database_fails()
         controller.asks("null/node/n1", "insert", {"metadata": {"name": "n1"}})
         controller.down()
@@ -49,7 +49,7 @@ def test_a_restarted_edgecontroller_takes_up_its_nodes_and_what_has_come_in_port
         bee.run_for(5.0)
         assert bee.hive.restarts()[EdgeController.name] == 1
         sent = resent(controller)
-        assert {f"insert node/{node}/default/pod/web-{node}" for node in nodes} <= sent
+        assert {f"insert node/{each}/default/pod/web-{each}" for each in nodes} <= sent
         assert "insert node/n4/default/pod/late" in sent
 
 
@@ -68,10 +68,12 @@ def test_a_transaction_ends_when_it_has_much_to_write_and_to_send_although_more_
     with Harness() as bee:
         controller = Controller(bee, nodes=())
         nodes = [f"n{number}" for number in range(8)]
-        controller.apply(*(pod(f"{name}-{node}", nodeName=node) for node in nodes for name in "abc"))
+        edge = {"node-role.kubernetes.io/edge": ""}
+        controller.apply(*({"kind": "Node", "apiVersion": "v1", **node(name, **edge)} for name in nodes))
+        controller.apply(*(pod(f"{name}-{each}", nodeName=each) for each in nodes for name in "abc"))
         monkeypatch.setattr(transactions.Transactions, "commit", counting)
-        for link, node in enumerate(nodes):
-            controller.of_link("connected", link, node)
+        for link, each in enumerate(nodes):
+            controller.of_link("connected", link, each)
         bee.settle()
         assert len(resent(controller)) == 3 * len(nodes)
         assert max(ends) == (6, 6), "that of two nodes"

@@ -125,7 +125,11 @@ def test_a_device_moves(people: People) -> None:
 def test_a_node_that_registers_again_gets_all_as_updates(people: People) -> None:
     """Models first: KubeEdge's mappers ignore an insert of a device that they know."""
     people.apply(model(), device())
-    people.controller.asks("null/node/n1", "insert", {"metadata": {"name": "n1"}, "spec": {}, "status": {}})
+    registration = {"metadata": {"name": "n1"}, "spec": {}, "status": {}}
+    people.controller.asks("null/node/n1", "insert", registration)
+    assert people.sent() == [], "it was sent them over this connection"
+    people.controller.connected()
+    people.controller.asks("null/node/n1", "insert", registration)
     assert people.sent() == [each.replace("insert", "update") for each in INSERTED]
 
 

@@ -18,6 +18,7 @@ from tests.modules.cloud.objects import configmap, in_memory, node, pod
 
 N1 = {"kind": "Node", "apiVersion": "v1", **node()}
 INSERT = "insert node/n1/default/pod/web"
+DELETED = "delete node/n1/null/node/n1"
 
 
 class Site:
@@ -130,6 +131,66 @@ def test_the_state_of_a_node_that_was_deleted_while_cloudcore_was_away_is_remove
         assert stored(core)[1].keys() == {"n1"}
         core.bee.run_for(601.0)
         assert stored(core) == ({}, {})
+
+
+def test_nothing_is_deleted_on_a_node_that_comes_from_a_cloudcore_with_a_newer_epoch(site: Site) -> None:
+    """It has seen a restore of etcd, and pods of after it, of which the watch here is still to tell (simulation, state,
+    seed 52027).
+    """
+    key = ObjectKey("Pod", "default", "later")
+    with site.core() as core:
+        core.server.hold_watches()
+        core.server.apply(pod("later"))
+        later, database = site.live(key), core.database
+        database.begin()
+        database.put_object_sync("n1", uid_of(later), ObjectSync(key, int(version_of(later))))
+        state = database.node_state_of("n1")
+        database.put_node_state("n1", NodeState(state.uid, state.epoch + 1))
+        database.commit(1)
+        core.connected()
+        core.bee.run_for(30.0)
+        core.connected()
+        core.bee.run_for(1.0)
+        sent = core.down()
+        assert "disconnected node/n1" in sent, "it has to wait for the lists"
+        assert not [line for line in sent if line.startswith("delete")]
+        core.server.remove("pods", "later")
+        core.bee.run_for(1.0)
+        assert "delete node/n1/default/pod/later" in core.down()
+
+
+def test_a_node_that_was_deleted_while_it_was_away_is_told_so_once(site: Site) -> None:
+    """cloudhub ends its connection for it, as KubeEdge's does."""
+    site.objects = [each for each in site.objects if each["kind"] != "Node"]
+    with site.core("n1") as core:
+        assert DELETED in core.down()
+        core.connected()
+        core.bee.run_for(30.0)
+        assert DELETED not in core.down()
+
+
+def test_a_node_is_not_told_of_a_deletion_that_only_the_mirror_believes_in(site: Site) -> None:
+    """It was made again, and has registered with another cloudcore, since the watch told the last change."""
+    with site.core() as core:
+        watches = core.server.hold_watches()
+        database = core.database
+        database.begin()
+        database.put_node_state("n2", NodeState("u-n2", 0))
+        database.commit(1)
+        core.server.apply({**N1, "metadata": {"name": "n2"}})
+        core.connected("n2")
+        core.bee.run_for(30.0)
+        assert "delete node/n2/null/node/n2" not in core.down()
+        core.server.go_on(watches)
+
+
+def test_a_node_that_was_made_again_is_not_told_of_the_deletion_of_the_former_one(site: Site) -> None:
+    site.objects = [each for each in site.objects if each["kind"] != "Node"]
+    with site.core() as core:
+        core.server.apply(N1)
+        core.connected()
+        core.bee.run_for(30.0)
+        assert DELETED not in core.down()
 
 
 def test_the_state_of_a_node_that_comes_between_the_looks_stays(site: Site) -> None:

@@ -1,0 +1,330 @@
+"""The bodies that the mirror of a cluster keeps, and those that are read again when a node needs them."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+
+from beehive.testing import Harness
+from modules.cloud.apiserver.database import IN_MEMORY
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, kind_named
+from modules.cloud.apiserver.storage import EventType
+from modules.cloud.client.reflector.effects import ObservedObject
+from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.kept_bodies import KeptBodies
+from modules.cloud.edgecontroller.mirror import Mirror
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
+from tests.modules.cloud.edgecontroller.controller import USES, WEB
+from tests.modules.cloud.objects import configmap, node, pod, secret
+
+LARGE = "x" * 20_000
+"""So much is not kept without a reason."""
+EDGE = {"node-role.kubernetes.io/edge": ""}
+POD, SECRET, NODE = kind_named("Pod"), kind_named("Secret"), kind_named("Node")
+INSERT = "insert node/n1/default/pod/web"
+
+
+@pytest.fixture
+def core() -> Iterator[ClusterController]:
+    """To which no node is connected."""
+    with Harness() as bee:
+        yield ClusterController(bee, nodes=())
+
+
+def lists_of_pods(core: ClusterController) -> list[str]:
+    """The queries of the lists of one node's pods."""
+    return [path for path in core.server.lists if "nodeName%3D" in path]
+
+
+def read(core: ClusterController) -> list[str]:
+    """The objects that were read one by one."""
+    return [f"{call.verb} {call.plural} {call.name}" for call in core.server.requests]
+
+
+def test_the_pods_of_a_node_that_connects_are_read_and_sent_after_what_they_refer_to(core: ClusterController) -> None:
+    core.server.apply(configmap(a=LARGE), secret(a=LARGE), pod(**USES), pod("other", nodeName="n2"))
+    core.bee.settle()
+    core.connected("n1")
+    assert core.down() == [
+        "insert node/n1/default/configmap/settings",
+        "update node/n1/default/secret/key",
+        INSERT,
+    ]
+    (path,) = lists_of_pods(core)
+    assert "spec.nodeName%3Dn1" in path
+    assert "resourceVersion=" in path, "so that the API server answers from its cache"
+    assert sorted(read(core)) == ["get configmaps settings", "get secrets key"]
+
+
+def test_what_is_sent_is_the_whole_object(core: ClusterController) -> None:
+    core.server.apply(configmap(a=LARGE), pod(**USES))
+    core.bee.settle()
+    core.connected("n1")
+    sent = {message.route.resource: message.content_as(dict) for message in core.unasked()}
+    assert sent["node/n1/default/configmap/settings"]["data"] == {"a": LARGE}
+    assert sent["node/n1/default/pod/web"]["spec"]["containers"][0]["image"] == "busybox:1.35"
+
+
+def test_nothing_is_read_for_an_edge_node() -> None:
+    """A cloudcore that restarts has what its nodes need after its first lists."""
+    with Harness() as bee:
+        server = ClusterServer(bee.clock)
+        server.apply({"kind": "Node", "apiVersion": "v1", **node("n1", **EDGE)}, configmap(a=LARGE), pod(**USES))
+        core = ClusterController(bee, server)
+        assert INSERT in core.down()
+        assert lists_of_pods(core) == []
+        assert read(core) == []
+
+
+def test_a_read_that_fails_is_repeated_and_the_node_waits(core: ClusterController) -> None:
+    core.server.apply(pod())
+    core.bee.settle()
+    failed: list[str] = []
+
+    def fail(exchange: FakeExchange) -> None:
+        failed.append(exchange.call.verb)
+        exchange.answer(500, {"kind": "Status", "code": 500})
+
+    core.server.answers["pods"] = fail
+    core.connected("n1")
+    core.bee.run_for(60.0)
+    assert core.down() == []
+    assert len(failed) > 5, "more often than a call is repeated by itself"
+    core.server.answers.clear()
+    core.bee.run_for(60.0)
+    assert set(core.down()) == {INSERT}, "and again, as it is not acknowledged"
+
+
+def test_a_pod_that_changes_while_its_node_is_read_for_is_sent_once(core: ClusterController) -> None:
+    """In its newest version, whatever the answer has."""
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.hold("pods")
+    core.connected("n1")
+    core.server.apply(pod(activeDeadlineSeconds=60))
+    core.bee.settle()
+    assert core.down() == []
+    core.server.release()
+    core.bee.settle()
+    (message,) = core.unasked()
+    assert message.content_as(dict)["spec"]["activeDeadlineSeconds"] == 60
+    core.bee.forget()
+    core.bee.run_for(5.0)
+    assert core.down() == []
+
+
+def test_a_pod_that_is_newer_in_the_answer_is_sent_when_the_watch_tells_of_it(core: ClusterController) -> None:
+    core.server.apply(pod())
+    core.bee.settle()
+    watches = core.server.hold_watches()
+    core.server.apply(pod(activeDeadlineSeconds=60))
+    core.connected("n1")
+    assert core.down() == []
+    core.server.go_on(watches)
+    core.bee.settle()
+    (message,) = core.unasked()
+    assert message.route.operation == "insert"
+    assert message.content_as(dict)["spec"]["activeDeadlineSeconds"] == 60
+
+
+def test_a_pod_that_goes_while_its_node_is_read_for_is_not_sent(core: ClusterController) -> None:
+    core.server.apply(pod(), pod("other"))
+    core.bee.settle()
+    core.server.hold("pods")
+    core.connected("n1")
+    core.server.remove("pods", "web")
+    core.bee.settle()
+    core.server.release()
+    core.bee.settle()
+    assert core.down() == ["insert node/n1/default/pod/other"]
+
+
+def test_a_node_that_leaves_while_it_is_read_for_is_sent_nothing(core: ClusterController) -> None:
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.hold("pods")
+    core.connected("n1")
+    core.of_link("disconnected", core.links)
+    core.bee.settle()
+    core.server.release()
+    core.bee.run_for(30.0)
+    assert core.down() == []
+
+
+def test_a_node_that_connects_again_while_it_is_read_for_is_sent_its_pods_once(core: ClusterController) -> None:
+    """The first connection has ended when the answer comes; the pods are asked for once."""
+    core.server.apply(pod())
+    core.bee.settle()
+    core.server.hold("pods")
+    core.connected("n1")
+    core.connected("n1")
+    core.of_link("disconnected", core.links - 1)
+    core.bee.settle()
+    core.server.release()
+    core.bee.settle()
+    assert core.down() == [INSERT]
+    assert len(lists_of_pods(core)) == 1
+    core.server.apply(pod(activeDeadlineSeconds=60))
+    core.bee.settle()
+    assert core.down() == ["update node/n1/default/pod/web"], "the second connection counts"
+
+
+def test_a_large_secret_is_read_when_a_pod_refers_to_it(core: ClusterController) -> None:
+    """The pod does not wait for it: a node asks for what it lacks."""
+    core.connected("n1")
+    core.server.apply(secret(a=LARGE))
+    core.bee.settle()
+    core.server.apply(pod(imagePullSecrets=[{"name": "key"}]))
+    core.bee.settle()
+    assert core.down() == [INSERT, "update node/n1/default/secret/key"]
+    assert read(core) == ["get secrets key"]
+    core.server.apply(secret(a=LARGE, b="2"))
+    core.bee.settle()
+    assert core.down() == ["update node/n1/default/secret/key"]
+    assert read(core) == ["get secrets key"], "it is kept now"
+
+
+def test_a_secret_that_cannot_be_read_is_read_later(core: ClusterController) -> None:
+    core.connected("n1")
+    core.server.apply(secret(a=LARGE))
+    core.bee.settle()
+    core.server.answers["secrets"] = lambda exchange: exchange.answer(500, {"kind": "Status", "code": 500})
+    core.server.apply(pod(imagePullSecrets=[{"name": "key"}]))
+    core.bee.run_for(60.0)
+    assert set(core.down()) == {INSERT}
+    core.server.answers.clear()
+    core.bee.run_for(60.0)
+    assert "update node/n1/default/secret/key" in core.down()
+
+
+def test_a_node_may_ask_for_a_secret_of_which_only_a_part_is_here(core: ClusterController) -> None:
+    core.server.apply(secret(a=LARGE), pod(imagePullSecrets=[{"name": "key"}]))
+    core.bee.settle()
+    request = core.asks("default/secret/key", "query")
+    assert core.answer_to(request).content["data"]
+
+
+def test_a_node_may_not_read_a_pod_of_another_of_which_only_a_part_is_here(core: ClusterController) -> None:
+    core.server.apply(pod(nodeName="n2"))
+    core.bee.settle()
+    request = core.asks("default/podpatch/web", "patch", '{"status": {"phase": "Running"}}')
+    assert core.answer_to(request).content["Err"]["ErrStatus"]["code"] == 403
+
+
+class Kept:
+    """A mirror with what decides on its bodies."""
+
+    def __init__(self) -> None:
+        self.mirror = Mirror()
+        syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
+        self.downstream = DownstreamController(
+            self.mirror, syncs, lambda _down: None, lambda _node, _key: True, lambda _kind: True
+        )
+        self.database = Database(IN_MEMORY, "one", stores_objects=False)
+        self.alive: tuple[str, ...] = ("one",)
+        self.later: list[Callable[[], None]] = []
+        self.bodies = KeptBodies(self.mirror, self.downstream, self.database, lambda: self.alive, self.later.append)
+        self._version = 1
+
+    def observe(self, kind: Kind, obj: JsonObject) -> None:
+        """The API server tells of an object."""
+        self._version += 1
+        place = "default" if kind.namespaced else ""
+        meta = {**obj["metadata"], "namespace": place, "uid": f"u-{obj['metadata']['name']}"}
+        meta["resourceVersion"] = str(self._version)
+        body = msgspec.json.encode({**obj, "metadata": meta})
+        self.mirror.observe(kind, ObservedObject(place, meta["name"], meta["uid"], str(self._version), body))
+        for event in self.mirror.take_events():
+            self.downstream.handle_event(event)
+            self.bodies.handle_event(event)
+
+    def look(self) -> None:
+        """As it does from time to time, and to the end."""
+        self.bodies.look()
+        while self.later:
+            self.later.pop()()
+
+
+@pytest.fixture
+def kept() -> Iterator[Kept]:
+    """With an edge node, n1, and a node that is none, n2."""
+    made = Kept()
+    made.observe(NODE, node("n1", **EDGE))
+    made.observe(NODE, node("n2"))
+    yield made
+    made.database.close()
+
+
+def test_a_body_goes_when_another_cloudcore_has_the_node(kept: Kept) -> None:
+    kept.observe(POD, pod(**USES))
+    kept.observe(SECRET, secret(a=LARGE))
+    assert not kept.mirror.is_partial(WEB)
+    kept.bodies.claimed([("n1", "other")])
+    kept.look()
+    assert kept.mirror.is_partial(WEB)
+    assert kept.mirror.is_partial(ObjectKey("Secret", "default", "key"))
+    assert kept.downstream.references_on("n1"), "what it refers to is known all the same"
+
+
+def test_a_node_that_comes_back_from_another_cloudcore_is_kept_whole_from_then_on(kept: Kept) -> None:
+    kept.bodies.claimed([("n1", "other")])
+    kept.observe(POD, pod())
+    assert kept.mirror.is_partial(WEB)
+    kept.bodies.connecting("n1")
+    kept.observe(POD, pod(activeDeadlineSeconds=60))
+    assert not kept.mirror.is_partial(WEB)
+
+
+def test_of_several_without_a_database_one_drops_what_has_been_away_for_two_looks(kept: Kept) -> None:
+    kept.observe(POD, pod())
+    kept.look()
+    kept.look()
+    assert not kept.mirror.is_partial(WEB), "there is no other"
+    kept.alive = ("one", "two")
+    kept.look()
+    assert not kept.mirror.is_partial(WEB)
+    kept.look()
+    assert kept.mirror.is_partial(WEB)
+
+
+def test_a_connected_node_is_kept_whole_whatever_it_is(kept: Kept) -> None:
+    kept.alive = ("one", "two")
+    kept.database.connected["n2"] = "link 1"
+    kept.observe(POD, pod(nodeName="n2"))
+    kept.look()
+    kept.look()
+    assert not kept.mirror.is_partial(WEB)
+
+
+def test_the_newest_small_configmaps_are_kept_without_a_pod_and_no_more_than_those(kept: Kept) -> None:
+    """Most are written just before their pods."""
+    for number in range(200):
+        kept.observe(kind_named("ConfigMap"), configmap(f"c{number}", a="1"))
+    whole = {key.name for key in kept.mirror.whole("ConfigMap")}
+    assert whole == {f"c{number}" for number in range(72, 200)}
+    kept.look()
+    assert len(kept.mirror.whole("ConfigMap")) == 128
+
+
+def test_a_pod_of_a_node_that_is_no_edge_node_is_in_the_mirror_in_part(kept: Kept) -> None:
+    kept.observe(POD, pod(nodeName="n2"))
+    found = kept.mirror.find(WEB)
+    assert found is not None
+    assert found["spec"]["nodeName"] == "n2"
+    assert kept.mirror.find_whole(WEB) is None
+    assert kept.mirror.body_of(WEB, found["metadata"]["resourceVersion"]) is None
+
+
+def test_a_rolled_back_change_leaves_the_part(kept: Kept) -> None:
+    kept.observe(POD, pod(nodeName="n2"))
+    kept.mirror.set_savepoint()
+    kept.bodies.connecting("n2")
+    body = {**pod(nodeName="n2"), "metadata": {"name": "web", "namespace": "default", "uid": "u-web"}}
+    kept.mirror.observe(POD, ObservedObject("default", "web", "u-web", "9", msgspec.json.encode(body)))
+    (event,) = kept.mirror.take_events()
+    assert event.type is EventType.ADDED
+    assert event.old is not None, "indexes go back to the part"
+    kept.mirror.roll_back()
+    assert kept.mirror.is_partial(WEB)

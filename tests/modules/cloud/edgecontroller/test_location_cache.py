@@ -1,0 +1,59 @@
+"""The nodes that are sent an object: while their pods refer to it."""
+
+from typing import Any
+
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.cloud.edgecontroller.location_cache import LocationCache
+
+KEY = ObjectKey("Secret", "default", "key")
+PULL: dict[str, Any] = {"imagePullSecrets": [{"name": "key"}]}
+
+
+def pod(node: str = "n1", **spec: Any) -> JsonObject:
+    """A bound pod."""
+    return {"metadata": {"name": "web", "namespace": "default"}, "spec": {"nodeName": node, **spec}}
+
+
+def key(name: str) -> ObjectKey:
+    """The key of a pod."""
+    return ObjectKey("Pod", "default", name)
+
+
+def test_a_node_leaves_with_its_last_pod() -> None:
+    """The others stay."""
+    cache = LocationCache()
+    for name in ("a", "b"):
+        cache.add_or_update_pod(key(name), pod(**PULL))
+    cache.add_or_update_pod(key("c"), pod("n2", **PULL))
+    cache.remove_pod(key("a"), "n1")
+    assert cache.nodes_of(KEY) == ["n1", "n2"]
+    cache.remove_pod(key("b"), "n1")
+    assert cache.nodes_of(KEY) == ["n2"]
+    assert cache.count("n1") == 0
+    cache.remove_pod(key("c"), "n2")
+    assert not cache._nodes
+    assert not cache._keys, "nothing grows with the pods that come and go"
+
+
+def test_a_node_leaves_when_its_pod_refers_to_the_object_no_more() -> None:
+    cache = LocationCache()
+    cache.add_or_update_pod(key("a"), pod(**PULL))
+    cache.add_or_update_pod(key("a"), pod())
+    assert cache.nodes_of(KEY) == []
+
+
+def test_a_node_that_has_only_asked_stays_until_it_is_forgotten() -> None:
+    cache = LocationCache()
+    cache.add(KEY, "n1")
+    cache.remove_pod(key("a"), "n1")
+    assert cache.nodes_of(KEY) == ["n1"]
+    cache.forget_node("n1")
+    assert cache.nodes_of(KEY) == []
+
+
+def test_the_nodes_whose_pods_name_a_deleted_object_wait_for_a_new_one() -> None:
+    cache = LocationCache()
+    cache.add_or_update_pod(key("a"), pod(**PULL))
+    cache.add(KEY, "n2")
+    cache.forget(KEY)
+    assert cache.nodes_of(KEY) == ["n1"]

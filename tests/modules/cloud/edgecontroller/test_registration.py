@@ -1,0 +1,109 @@
+"""What a node that registers is sent: all that its process has not had yet, once."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from beehive.testing import Harness
+from modules.cloud.apiserver.kinds import ObjectKey, uid_of, version_of
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController
+from tests.modules.cloud.edgecontroller.controller import WEB
+from tests.modules.cloud.objects import node, pod
+
+INSERT = "insert node/n1/default/pod/web"
+NODE = "update node/n1/null/node/n1"
+
+
+@pytest.fixture
+def core() -> Iterator[ClusterController]:
+    """With n1, which is connected and not registered, and its pod."""
+    with Harness() as bee:
+        made = ClusterController(bee)
+        made.server.apply(pod())
+        bee.settle()
+        yield made
+
+
+def registers(core: ClusterController) -> None:
+    """As a process does when it starts, and again when it has no answer for a minute."""
+    core.asks("null/node/n1", "insert", node())
+    core.bee.settle()
+
+
+def acknowledge(core: ClusterController) -> None:
+    """The node acknowledges its pod and its Node."""
+    for key in (WEB, ObjectKey("Node", "", "n1")):
+        live = core.server.cluster.storage.find(key)
+        if live is not None:
+            core.acknowledged(uid_of(live), int(version_of(live)))
+    core.bee.settle()
+    core.down()
+
+
+def test_a_process_that_registers_again_and_again_is_sent_each_object_once(core: ClusterController) -> None:
+    """5,000 nodes that waited longer than a minute were sent 278,000 pods in place of 100,000."""
+    for _ in range(3):
+        registers(core)
+    assert sorted(core.down()) == [INSERT, NODE]
+    acknowledge(core)
+    for _ in range(3):
+        registers(core)
+    assert core.down() == []
+
+
+def test_a_process_over_another_connection_is_sent_all_again(core: ClusterController) -> None:
+    """Its store may be a new one, although the earlier process has acknowledged all."""
+    registers(core)
+    acknowledge(core)
+    core.connected()
+    assert core.down() == [], "it may be the same process"
+    registers(core)
+    assert sorted(core.down()) == [INSERT, NODE]
+
+
+def test_what_an_earlier_process_was_sent_and_has_not_acknowledged_is_sent_again(core: ClusterController) -> None:
+    registers(core)
+    core.down()
+    core.connected()
+    registers(core)
+    assert sorted(core.down()) == [INSERT, NODE]
+
+
+def test_a_registration_that_was_answered_after_the_next_connection_began_counts_for_nothing_later(
+    core: ClusterController,
+) -> None:
+    """The process of the new connection registers itself, and is sent all that it was not sent over it."""
+    registers(core)
+    acknowledge(core)
+    core.server.hold("nodes")
+    registers(core)
+    core.connected()
+    core.server.release()
+    core.bee.settle()
+    registers(core)
+    assert sorted(core.down()) == [INSERT, NODE]
+
+
+def test_a_node_that_was_made_again_gets_its_pods_although_its_process_had_them(core: ClusterController) -> None:
+    registers(core)
+    acknowledge(core)
+    core.server.remove("nodes", "n1")
+    core.bee.settle()
+    core.down()
+    registers(core)
+    assert sorted(core.down()) == [INSERT, NODE]
+
+
+def test_so_does_one_that_registers_before_the_watch_tells_that_it_was_deleted(core: ClusterController) -> None:
+    registers(core)
+    acknowledge(core)
+    watches = core.server.hold_watches()
+    core.server.remove("nodes", "n1")
+    registers(core)
+    assert core.down() == []
+    core.server.go_on(watches)
+    core.bee.settle()
+    assert INSERT in core.down()
+    core.server.remove("pods", "web")
+    core.bee.settle()
+    assert "delete node/n1/default/pod/web" in core.down()
