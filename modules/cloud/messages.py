@@ -44,7 +44,9 @@ class NodeConnection(msgspec.Struct, frozen=True):
 
 
 CLOUDCORES: Final = "cloudcores"
-"""Operation: module `control` asks edgecontroller which cloudcores are alive; the reply is `Cloudcores`."""
+"""Operation: `control` or the router asks edgecontroller which cloudcores are alive, and which has a node, or each node
+if the content is ""; the reply is `Cloudcores`.
+"""
 
 RELEASE_LEASE: Final = "releaselease"
 """Operation: the process, which is stopping, asks edgecontroller to give up this cloudcore's Lease; it replies when the

@@ -259,8 +259,8 @@ def _versioned(obj: JsonObject) -> JsonObject:
     return obj
 
 
-def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject | None:
-    """Delete an object; return the pod, the Status of a success for other kinds, and nothing for nodes."""
+def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
+    """Delete an object; return the pod, or the Status of a success for other kinds."""
     preconditions = request.options.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise BadRequestError("preconditions: an object is wanted")
@@ -271,8 +271,6 @@ def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject | 
     gone = cluster.delete(key, _grace(request), uid)
     if key.kind == _NAMESPACE:
         _empty(cluster, key.name)
-    if request.node:
-        return None
     if key.kind == _POD or is_being_deleted(gone):
         return gone
     group = request.api_version.rpartition("/")[0]

@@ -29,6 +29,7 @@ from modules.cloud.apiserver.kinds import (
 )
 from modules.cloud.apiserver.lister import Revision
 from modules.cloud.apiserver.merge_schema import schema_of
+from modules.cloud.apiserver.namespaces import check_deletion
 from modules.cloud.apiserver.node_silence import with_node_silence
 from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
@@ -249,9 +250,11 @@ class Cluster:
             uid: precondition; "" for none.
 
         Raises:
+            ForbiddenError: it is a namespace that stays for ever.
             NotFoundError: no such object.
             ConflictError: the object has another uid.
         """
+        check_deletion(key)
         live = self.storage.get(key, uid)
         self._admit(live, None)
         waits = bool(finalizers_of(live))

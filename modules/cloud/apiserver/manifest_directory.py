@@ -10,7 +10,7 @@ import msgspec
 from beehive.errors import BeehiveError
 from modules.cloud.apiserver.apply import from_manifest
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.errors import ApiError, ConflictError, NotFoundError
+from modules.cloud.apiserver.errors import ApiError, ConflictError, ForbiddenError, NotFoundError
 from modules.cloud.apiserver.fields.validation import unknown_fields
 from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.manifests import Document, ManifestError, items_of, line_of_field, read_manifests, text_of
@@ -204,6 +204,8 @@ class ManifestDirectory:
             self._cluster.delete(key)
         except NotFoundError:
             _log.debug("%s was gone already", key)
+        except ForbiddenError as error:
+            _log.warning("%s stays: %s", key, error)
 
     def _delete_leftovers(self) -> None:
         """Deletes the objects of files that were removed while cloudcore was not running; those of a file that cannot

@@ -27,6 +27,7 @@ from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
 from modules.cloud.apiserver.storage import ObjectEvent
+from modules.cloud.apiserver.system_namespaces import make_system_namespaces
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -175,6 +176,7 @@ class ApiServer(Module):
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
         self._history = WatchHistory(self._cluster.storage)
+        self._transactions.attempt(partial(make_system_namespaces, self._cluster))
         for definition in self._definitions:
             self._define(definition)
         if self._manifests is not None:

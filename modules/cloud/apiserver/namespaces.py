@@ -6,8 +6,13 @@ themselves: pods in their grace periods.
 
 from typing import Final
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.apiserver.errors import ForbiddenError
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
 
+SYSTEM: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+"""Those that an API server makes itself."""
+_IMMORTAL: Final = frozenset(SYSTEM) - {"kube-node-lease"}
+_NAMESPACE: Final = "Namespace"
 _LABEL: Final = "kubernetes.io/metadata.name"
 
 
@@ -21,3 +26,13 @@ def with_namespace_defaults(namespace: JsonObject) -> JsonObject:
         "spec": {"finalizers": ["kubernetes"], **spec},
         "status": {"phase": "Active", **(namespace.get("status") or {})},
     }
+
+
+def check_deletion(key: ObjectKey) -> None:
+    """Check that an object is not a namespace that stays for ever (admission plug-in NamespaceLifecycle).
+
+    Raises:
+        ForbiddenError: it is one.
+    """
+    if key.kind == _NAMESPACE and key.name in _IMMORTAL:
+        raise ForbiddenError("namespaces", key.name, "this namespace may not be deleted")

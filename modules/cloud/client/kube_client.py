@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from beehive.clock import Clock, Timer
+from modules.cloud.client.counters import NO_RESPONSE, ApiCounters, WatchCounters
 from modules.cloud.client.handover import Handover
 from modules.cloud.client.lane_calls import (
     Call,
@@ -68,16 +69,26 @@ class KubeClient:
         transport: carries the requests; closed with the client.
         thread: the module.
         source: of jitter.
+        counters: counts the requests.
     """
 
-    def __init__(self, transport: KubeTransport, thread: ModuleThread, source: random.Random) -> None:
+    def __init__(
+        self,
+        transport: KubeTransport,
+        thread: ModuleThread,
+        source: random.Random,
+        counters: ApiCounters | None = None,
+    ) -> None:
         self._transport = transport
         self._thread = thread
         self._source = source
-        self._lanes = RequestLanes(source)
+        self._lanes = lanes = RequestLanes(source)
+        self._counters = counters or ApiCounters()
+        self._counters.depth = lambda lane: (lanes.waiting(lane), lanes.in_flight(lane))
         self._number = 0
         self._then: dict[int, Callable[[CallEnd], None]] = {}
-        self._sent: dict[int, Exchange] = {}
+        self._sent: dict[int, tuple[Exchange, float]] = {}
+        """The calls in flight by number, and when they were sent."""
         self._timer: Timer | None = None
         self._watches: list[_Watch] = []
         self._handover = Handover(thread.call_soon)
@@ -106,10 +117,12 @@ class KubeClient:
         call = Call(number=self._number, lane=lane, request=request, key=key, idempotent=idempotent)
         self._carry_out(self._lanes.submit(call, self._now()))
 
-    def watch(self, selection: Selection, told: Callable[[News], None]) -> None:
-        """List and watch a collection until the client is closed."""
+    def watch(self, selection: Selection, told: Callable[[News], None], kind: str = "") -> None:
+        """List and watch a collection until the client is closed; its lists and watches are counted for its kind."""
+        counters = self._counters.watch(kind) if kind else WatchCounters()
         reflector = Reflector(selection, self._source)
-        watch = _Watch(self._transport, self._thread, self._handover, reflector, selection.path, told)
+        counters.heard_at = lambda: reflector.heard_at
+        watch = _Watch(self._transport, self._thread, self._handover, reflector, selection.path, told, counters)
         self._watches.append(watch)
         watch.start()
 
@@ -124,7 +137,7 @@ class KubeClient:
         self._then.clear()
         for watch in self._watches:
             watch.close()
-        for exchange in self._sent.values():
+        for exchange, _ in self._sent.values():
             exchange.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -137,9 +150,10 @@ class KubeClient:
         for effect in effects:
             match effect:
                 case SendCall():
-                    self._sent[effect.number] = self._transport.start(effect.request, self._listener(effect.number))
+                    exchange = self._transport.start(effect.request, self._listener(effect.number))
+                    self._sent[effect.number] = exchange, self._now()
                 case CancelCall():
-                    self._sent.pop(effect.number).cancel()
+                    self._sent.pop(effect.number)[0].cancel()
                 case WakeLanesAt():
                     self._wake_at(effect.time)
                 case _:
@@ -152,12 +166,16 @@ class KubeClient:
         return ResponseCollector(lambda end: self._handover.post(lambda: self._ended(number, end)))
 
     def _ended(self, number: int, end: ApiResponse | Exception) -> None:
-        if self._sent.pop(number, None) is None or self._is_closed:
+        sent = self._sent.pop(number, None)
+        if sent is None or self._is_closed:
             return
+        now = self._now()
+        status = NO_RESPONSE if isinstance(end, Exception) else end.head.status
+        self._counters.ended(self._lanes.lane_of(number), status, now - sent[1])
         if isinstance(end, Exception):
-            self._carry_out(self._lanes.on_error(number, end, self._now()))
+            self._carry_out(self._lanes.on_error(number, end, now))
         else:
-            self._carry_out(self._lanes.on_response(number, end, self._now()))
+            self._carry_out(self._lanes.on_response(number, end, now))
 
     def _wake_at(self, time: float) -> None:
         if self._timer is not None:
@@ -180,7 +198,9 @@ class _Watch:
         reflector: Reflector,
         path: str,
         told: Callable[[News], None],
+        counters: WatchCounters,
     ) -> None:
+        self._counters = counters
         self._transport = transport
         self._thread = thread
         self._handover = handover
@@ -221,7 +241,11 @@ class _Watch:
                 case WakeReflectorAt():
                     self._wake_at(effect.time)
                 case Retrying():
+                    self._counters.failures += 1
                     _log.info("watch of %s: %s", self._path, effect.why)
+                case Synced():
+                    self._counters.lists += 1
+                    self._told(effect)
                 case _:
                     self._told(effect)
 

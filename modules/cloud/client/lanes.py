@@ -68,6 +68,10 @@ class RequestLanes:
         """Return the number of calls of a lane that are in flight."""
         return self._queues[lane].in_flight
 
+    def lane_of(self, number: int) -> RequestLane:
+        """Return the lane of a call that waits or is in flight."""
+        return self._calls[number].call.lane
+
     def submit(self, call: Call, now: float) -> list[LaneEffect]:
         """Take a call."""
         queue = self._queues[call.lane]

@@ -132,6 +132,8 @@ class UpgradeCallbacks(NamedTuple):
     """Returns the reason to refuse the request, or None."""
     opened: Callable[["WebsocketConnection"], None]
     """Called after a granted upgrade."""
+    tls_failed: Callable[[], None]
+    """Called when TLS fails: another authority, an expired certificate, none."""
 
 
 class WebsocketConnection:
@@ -262,6 +264,7 @@ class WebsocketConnection:
             plain = self.wire.decrypt(sealed)
         except ssl.SSLError as error:
             _log.info("%s: TLS failed: %s", self.peer, error)
+            self._callbacks.tls_failed()
             self._cut(now)
             return
         self._outgoing += self.wire.to_send()

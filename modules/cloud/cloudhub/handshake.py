@@ -21,6 +21,8 @@ class Refusal(NamedTuple):
 
     status: HTTPStatus
     text: str
+    reason: str = ""
+    """From a closed set, for metrics."""
 
 
 def node_of(request: "Request") -> str:
@@ -42,20 +44,20 @@ def refuse_handshake(
     """
     node = node_of(request)
     if not is_node_name(node):
-        return Refusal(HTTPStatus.BAD_REQUEST, "header node_id is missing or is not a node name\n")
+        return Refusal(HTTPStatus.BAD_REQUEST, "header node_id is missing or is not a node name\n", "node name")
     if _first(request, "ConnectionUse") != _USE_MESSAGES:
-        return Refusal(HTTPStatus.BAD_REQUEST, "header ConnectionUse: msg is wanted\n")
+        return Refusal(HTTPStatus.BAD_REQUEST, "header ConnectionUse: msg is wanted\n", "use")
     origin = _first(request, "Origin")
     if origin and origin.rpartition("/")[2] != _first(request, "Host"):
-        return Refusal(HTTPStatus.FORBIDDEN, "a foreign Origin is not served\n")
+        return Refusal(HTTPStatus.FORBIDDEN, "a foreign Origin is not served\n", "origin")
     holder = node_in(certificate) if tls else node
     if holder != node:
         text = f"wrong node: the certificate is that of {holder or 'no node'}, the header node_id says {node}\n"
         _log.warning("connection refused: %s", text.strip())
-        return Refusal(HTTPStatus.FORBIDDEN, text)
+        return Refusal(HTTPStatus.FORBIDDEN, text, "certificate of another node")
     if node not in connected and len(connected) >= limit:
         _log.warning("connection of node %s refused: %d nodes are connected, the limit", node, limit)
-        return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the node limit is reached\n")
+        return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the node limit is reached\n", "node limit")
     return None
 
 

@@ -1,7 +1,6 @@
 """The module cloudhub."""
 
 import logging
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
@@ -16,6 +15,7 @@ from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Side, trim_node
 from modules.cloud.cloudhub.acknowledgement import needs_acknowledgement
 from modules.cloud.cloudhub.connection_checks import ConnectionChecks
+from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.draining import Draining
 from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkOpened, close_now, end
@@ -101,6 +101,7 @@ class CloudHub(Module):
         make_transport: makes the transport; None when a test makes the links.
         sessions: the session of each connected node; the caller may read it.
         refusals: counts refused messages; made by the process, so it outlives a restart of this module.
+        counters: counts other messages, likewise.
     """
 
     name: ClassVar[str] = ModuleName.CLOUDHUB
@@ -116,6 +117,7 @@ class CloudHub(Module):
         make_transport: MakeTransport | None,
         sessions: dict[str, NodeSession],
         refusals: Refusals | None = None,
+        counters: CloudHubCounters | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -126,8 +128,7 @@ class CloudHub(Module):
         self._replaced = ReplacedConnections()
         self._acknowledgements: list[Acknowledged] = []
         """Acknowledgements not yet reported to edgecontroller."""
-        self.counts: Counter[str] = Counter()
-        """Dropped messages, by reason."""
+        self._counters = CloudHubCounters() if counters is None else counters
         self._refusals = Refusals(self.clock) if refusals is None else refusals
         self._upstream: UpstreamWindow[Passing] = UpstreamWindow(settings.messages_under_way, settings.bytes_under_way)
         self._without_room = MessagesWithoutRoom(self)
@@ -233,7 +234,7 @@ class CloudHub(Module):
         now = self.clock.monotonic()
         connection = Connection(link, now, self.clock.new_id(), opened_at=now)
         self._connections[node] = connection
-        self._sessions[node] = NodeSession(self._settings.ack_resend_interval)
+        self._sessions[node] = NodeSession(self._settings.ack_resend_interval, resent=self._counters.note_resent)
         _log.info("node %s connected", node)
         self._send_connect_event(node, connection, Operation.CONNECTED)
 
@@ -268,7 +269,6 @@ class CloudHub(Module):
                 text = bytes(message.content_raw())[:_LOGGED].decode(errors="replace")
                 _log.warning("node %s reports an error for %s: %s", node, message.route.resource, text)
                 self._connections[node].note_error(f"{message.route.resource}: {text}", self.clock.monotonic())
-                self.counts["error"] += 1
             case Destination.CA:
                 self._answer_ca(node, message)
             case Destination.DISCARD:
@@ -334,7 +334,7 @@ class CloudHub(Module):
 
     def _acknowledged(self, node: str, obj: ObjectVersion | None) -> None:
         if obj is None:
-            self.counts["acknowledgement of nothing"] += 1
+            self._counters.dropped["acknowledgement of nothing"] += 1
             return
         if not self._acknowledgements:
             self.after(_ACKNOWLEDGEMENT_DELAY, self._report_acknowledged)
@@ -388,5 +388,5 @@ class CloudHub(Module):
                 self.broadcast(group, event)
 
     def _drop(self, reason: str, message: Message) -> None:
-        self.counts[reason] += 1
+        self._counters.dropped[reason] += 1
         _log.debug("dropped: %s: %s %s", reason, message.route.operation, message.route.resource)

@@ -1,6 +1,6 @@
 """Reliable delivery of messages to one node (KubeEdge's NodeSession)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -76,9 +76,11 @@ class NodeSession:
     Args:
         resend_after: seconds without an acknowledgement after which a message is sent again.
         window: maximum of sent messages without an acknowledgement.
+        resent: called when a message is sent again.
     """
 
-    def __init__(self, resend_after: float, window: int = WINDOW) -> None:
+    def __init__(self, resend_after: float, window: int = WINDOW, resent: Callable[[], None] = lambda: None) -> None:
+        self._resent = resent
         self._resend_after = resend_after
         self._window = window
         self._waiting: dict[str, Delivery] = {}
@@ -107,7 +109,8 @@ class NodeSession:
 
     def oldest_unacknowledged(self) -> float | None:
         """Returns the monotonic seconds at which the oldest unacknowledged message was first sent; None for none."""
-        return min((delivery.first_sent_at for delivery in self._under_way.values()), default=None)
+        under_way = list(self._under_way.values())  # at once, as other threads may ask
+        return min((delivery.first_sent_at for delivery in under_way), default=None)
 
     def offer(self, message: Message) -> OfferResult:
         """Queues a message, unless the node has this or a newer version, or it is pending (docs/protocol.md, "To a
@@ -163,6 +166,7 @@ class NodeSession:
             else:
                 delivery.sent_at = now
                 delivery.times += 1
+                self._resent()
                 yield delivery.message
         while self._waiting and len(self._under_way) < self._window:
             key = next(iter(self._waiting))

@@ -16,6 +16,7 @@ from beehive.codec import decode
 from beehive.errors import FrameError
 from beehive.ports import told_why
 from modules.cloud.cloudhub.connection import UpgradeCallbacks, WebsocketConnection, WebsocketLink
+from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.cloudhub.incoming_frames import IncomingFrames
 from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
@@ -35,6 +36,7 @@ _log = logging.getLogger(__name__)
 _OVERDUE_PERIOD = 0.5
 """Seconds between two checks for overdue connections."""
 _BACKLOG = 1024
+_TLS = "TLS"
 _ENDING_SECONDS = 2.0
 """Time in which nodes that were told of the end close their connections."""
 _FULL_PERIOD = 0.005
@@ -71,6 +73,7 @@ class WebsocketServer:
         clock: for deadlines.
         ssl_context: server-side TLS that requires client certificates; None for plain TCP.
         is_full: whether the inboxes behind `deliver` are full, so that only keepalives and ends are passed on.
+        counters: counts refused connections and frames.
 
     Raises:
         ListenError: the server cannot listen on the address.
@@ -88,14 +91,17 @@ class WebsocketServer:
         *,
         ssl_context: "ssl.SSLContext | None" = None,
         is_full: Callable[[], bool] = lambda: False,
+        counters: CloudHubCounters | None = None,
     ) -> None:
+        counters = counters or CloudHubCounters()
+        self._refused = counters.refused_connections
         self._settings = settings
         self._write_timeout = settings.write_timeout
         self._deliver = deliver
         self._is_full = is_full
         self._clock = clock
         self._context = ssl_context
-        self.rejected: Counter[str] = Counter()
+        self.rejected = counters.rejected_frames
         """Frames that are not messages, by reason."""
         with told_why(settings.address, settings.port, self.option):
             self._listening = socket.create_server((settings.address, settings.port), backlog=_BACKLOG)
@@ -106,7 +112,7 @@ class WebsocketServer:
         self._nodes: Counter[str] = Counter()
         """Connections of each node: a new one exists beside the old until cloudhub closes that."""
         self._incoming = IncomingFrames(self._deliver_frame, is_full)
-        self._callbacks = UpgradeCallbacks(self._refusal, self._opened)
+        self._callbacks = UpgradeCallbacks(self._refusal, self._opened, self._tls_failed)
         self._unopened: list[WebsocketConnection] = []
         """Connections that are not read before the inboxes have room: each opened one is news for the controllers."""
         self._signalled: deque[WebsocketLink] = deque()
@@ -316,7 +322,12 @@ class WebsocketServer:
         if refusal is None:
             connection.node = node_of(request)
             self._nodes[connection.node] += 1
+        else:
+            self._refused[refusal.reason] += 1
         return refusal
+
+    def _tls_failed(self) -> None:
+        self._refused[_TLS] += 1
 
     def _opened(self, connection: WebsocketConnection) -> None:
         self._deliver(LinkOpened(connection.node, connection.link))

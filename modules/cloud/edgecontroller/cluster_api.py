@@ -1,6 +1,6 @@
 """edgecontroller's client of an API server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -18,11 +18,12 @@ from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
 from modules.cloud.client.call_requests import CallError, failure, request_of, result_of
 from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, WATCH, ApiCall, ApiResult
+from modules.cloud.client.counters import ApiCounters
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
 from modules.cloud.client.transport import KubeTransport
 from modules.cloud.coordination.lease_keeper import LeaseListener
-from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
 from modules.cloud.edgecontroller import as_the_node
 from modules.cloud.edgecontroller.cluster_devices import ClusterDevices
 from modules.cloud.edgecontroller.cluster_resources import ClusterResources
@@ -35,6 +36,7 @@ from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.missing_bodies import MissingBodies
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_reads import shown
+from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
 from modules.cloud.edgecontroller.object_sync_import import Imported, ObjectSyncImport
 from modules.cloud.edgecontroller.procedure import Answered
@@ -63,10 +65,16 @@ class RemoteCluster(msgspec.Struct, frozen=True):
     """Returns a transport to the API server, at each start of edgecontroller."""
     keeps_state: bool = False
     """Whether the versions that nodes have acknowledged are stored in the cluster."""
+    state_namespace: str = NAMESPACE
+    """Their namespace."""
     knows_all: Callable[[], bool] = _true
     """Returns whether an object that it does not have was deleted. An embedded API server with a new database may have
     lost it with an old one.
     """
+    counters: ApiCounters = msgspec.field(default_factory=ApiCounters)
+    """Counts the requests."""
+    node_states: NodeStateCounters = msgspec.field(default_factory=NodeStateCounters)
+    """Counts what is stored in the cluster."""
 
 
 class ClusterApi:
@@ -115,7 +123,11 @@ class ClusterApi:
         self._devices = ClusterDevices(mirror, self._reflectors, transactions)
         send = partial(self._send, node="")
         self._bodies = MissingBodies(mirror, downstream, send, self._reflectors.observe, module, end_turn)
-        self._state = ClusterState(send, connections, transactions.begin) if cluster.keeps_state else None
+        self._state = (
+            ClusterState(send, connections, transactions.begin, cluster.state_namespace, cluster.node_states)
+            if cluster.keeps_state
+            else None
+        )
         self._is_loading = False
         self._writes_soon = False
         self._is_loaded = False
@@ -138,7 +150,10 @@ class ClusterApi:
     def start(self) -> None:
         """Begin to list and watch the mirrored kinds."""
         client = self._client = KubeClient(
-            self._cluster.connect(self._module.runtime), self._module, self._module.clock.random
+            self._cluster.connect(self._module.runtime),
+            self._module,
+            self._module.clock.random,
+            self._cluster.counters,
         )
         self._reflectors.start(client)
         if self._state is not None:
@@ -208,6 +223,15 @@ class ClusterApi:
                 self._reflectors.observe(then)
 
         self._send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered, "")
+
+    def holders(self, node: str, then: Callable[[Mapping[str, str]], None]) -> bool:
+        """Read from the cluster to which cloudcore a node has connected last, "" for all nodes; return whether that is
+        stored there. `then` takes the cloudcores by node.
+        """
+        if self._state is None:
+            return False
+        self._state.holders(node, then)
+        return True
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the beginning of devicecontroller's watch; others are refused."""

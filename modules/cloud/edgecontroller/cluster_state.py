@@ -1,7 +1,7 @@
 """The versions that nodes have acknowledged, stored in the cluster: one NodeState for each node."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -11,8 +11,10 @@ from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.edgecontroller.node_connections import NodeConnections
-from modules.cloud.edgecontroller.node_state_objects import API_VERSION, NAMESPACE, PLURAL
+from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
+from modules.cloud.edgecontroller.node_state_objects import API_VERSION, PLURAL
 from modules.cloud.edgecontroller.procedure import Answered
+from modules.tools.printing.fields import text_at
 
 _log = logging.getLogger(__name__)
 
@@ -40,11 +42,20 @@ class ClusterState:
         send: makes an API call; the answer comes in a turn of the module.
         connections: of nodes, and the versions that they have acknowledged. All its methods need a transaction.
         begin: begins a transaction, unless one has begun.
+        namespace: of the NodeStates.
+        counters: counts the writes.
     """
 
     def __init__(
-        self, send: Callable[[ApiCall, Answered], None], connections: NodeConnections, begin: Callable[[], None]
+        self,
+        send: Callable[[ApiCall, Answered], None],
+        connections: NodeConnections,
+        begin: Callable[[], None],
+        namespace: str,
+        counters: NodeStateCounters,
     ) -> None:
+        self._namespace = namespace
+        self._counters = counters
         self._send = send
         self._connections = connections
         self._begin = begin
@@ -77,6 +88,29 @@ class ClusterState:
         else:
             self._claim(node, then, _ATTEMPTS)
 
+    def holders(self, node: str, then: Callable[[Mapping[str, str]], None]) -> None:
+        """Read the cloudcore to which a node has connected last, "" for all nodes. `then` takes what can be read."""
+        if self._is_off:
+            then({})
+        elif node:
+            self._send(self._call("get", name=node), lambda result: then(_holders([result.object])))
+        else:
+            self._ask_holders("", {}, then, _MAX_PAGES)
+
+    def _ask_holders(
+        self, token: str, found: dict[str, str], then: Callable[[Mapping[str, str]], None], pages: int
+    ) -> None:
+        def answered(result: ApiResult) -> None:
+            page: JsonObject = result.object or {}
+            found.update(_holders(page.get("items")))
+            rest = (page.get("metadata") or {}).get("continue")
+            if rest and pages:
+                self._ask_holders(str(rest), found, then, pages - 1)
+            else:
+                then(found)
+
+        self._send(self._call("list", options=_page(token)), answered)
+
     def write(self) -> None:
         """Write the states that have changed."""
         self._begin()
@@ -89,7 +123,6 @@ class ClusterState:
 
     def _ask_page(self, token: str, done: Callable[[], None]) -> None:
         self._pages += 1
-        options: JsonObject = {"limit": str(_PAGE), **({"continue": token} if token else {})}
 
         def answered(result: ApiResult) -> None:
             if result.object is None:
@@ -108,7 +141,7 @@ class ClusterState:
                 self._connections.epochs.resume(self._epoch)
                 done()
 
-        self._send(_call("list", options=options), answered)
+        self._send(self._call("list", options=_page(token)), answered)
 
     def _claim(self, node: str, then: Callable[[], None], attempts: int) -> None:
         def written(result: ApiResult) -> None:
@@ -140,7 +173,7 @@ class ClusterState:
                 self._versions.pop(node, None)
             then(result.object or {})
 
-        self._send(_call("get", name=node), answered)
+        self._send(self._call("get", name=node), answered)
 
     def _take(self, node: str, obj: JsonObject) -> None:
         """Take over a NodeState, unless the node is connected here."""
@@ -166,20 +199,44 @@ class ClusterState:
             if result.object is not None:
                 self._versions[node] = version_of(result.object)
                 self._written_specs[node] = _hash(body)
+                self._counters.writes += 1
+            elif _code(result) not in _STALE:
+                self._counters.failures += 1
             then(result)
 
         name = node if version is not None else ""
-        self._send(_call("update" if name else "create", name=name, body=body), answered)
+        self._send(self._call("update" if name else "create", name=name, body=body), answered)
 
     def _body_of(self, node: str) -> JsonObject | None:
         """Return the NodeState of a node; None when there is nothing to say, as before the node has registered or after
         its deletion.
         """
         state, syncs = self._connections.state_of(node)
-        return self._object_of(node, state, syncs) if state.uid or syncs else None
+        if state.uid or syncs:
+            return self._object_of(node, state, syncs)
+        self._counters.left_out.pop(node, None)
+        return None
 
     def _object_of(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> JsonObject:
-        return node_state_objects.object_of(node, state, syncs, self._connections.cloudcore)
+        objects, left_out = node_state_objects.packed(syncs)
+        self._note_left_out(node, left_out, len(syncs))
+        return node_state_objects.object_of(node, self._namespace, state, objects, self._connections.cloudcore)
+
+    def _note_left_out(self, node: str, left_out: int, objects: int) -> None:
+        """Log that the NodeState of a node has become too small for its objects; once, until they fit again."""
+        known = self._counters.left_out
+        if not left_out:
+            known.pop(node, None)
+            return
+        if node not in known:
+            why = f"it has {objects} objects, and {left_out} of them do not fit into its NodeState"
+            _log.warning("node %s: %s: it is sent these again at its next connection", node, why)
+        known[node] = left_out
+
+    def _call(self, verb: str, name: str = "", **fields: Any) -> ApiCall:
+        return ApiCall(
+            verb=verb, api_version=API_VERSION, plural=PLURAL, namespace=self._namespace, name=name, **fields
+        )
 
     def _written(self, node: str, result: ApiResult) -> None:
         if result.object is not None:
@@ -204,8 +261,18 @@ class ClusterState:
         self._read(node, found)
 
 
-def _call(verb: str, name: str = "", **fields: Any) -> ApiCall:
-    return ApiCall(verb=verb, api_version=API_VERSION, plural=PLURAL, namespace=NAMESPACE, name=name, **fields)
+def _page(token: str) -> JsonObject:
+    return {"limit": str(_PAGE), **({"continue": token} if token else {})}
+
+
+def _holders(items: Any) -> dict[str, str]:
+    """Return the cloudcores in NodeStates, by node."""
+    found = {}
+    for each in items if isinstance(items, list) else ():
+        name, holder = text_at(each, "metadata.name"), text_at(each, "spec.cloudcore")
+        if name and holder:
+            found[name] = holder
+    return found
 
 
 def _code(result: ApiResult) -> int:

@@ -2,6 +2,7 @@
 
 import logging
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,7 @@ from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import API_VERSION, PLURAL
 
 _log = logging.getLogger(__name__)
+_LEASE: Final = "Lease"
 
 
 def watch_leases(client: KubeClient, settings: LeaseSettings, listener: LeaseListener) -> None:
@@ -24,7 +26,7 @@ def watch_leases(client: KubeClient, settings: LeaseSettings, listener: LeaseLis
         path=collection_path(API_VERSION, PLURAL, settings.namespace),
         label_selector=",".join(f"{key}={value}" for key, value in sorted(settings.labels.items())),
     )
-    client.watch(selection, partial(_told, listener))
+    client.watch(selection, partial(_told, listener), _LEASE)
 
 
 def _told(listener: LeaseListener, news: News) -> None:

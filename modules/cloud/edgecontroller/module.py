@@ -1,7 +1,7 @@
 """The module edgecontroller."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -248,10 +248,15 @@ class EdgeController(Module):
     @handles(None, CLOUDCORES, source=ModuleName.ROUTER)
     @handles(None, CLOUDCORES, source=commands.SOURCE)
     def on_cloudcores(self, message: Message) -> None:
-        """Replies with the cloudcores that are alive, and the nodes that each has."""
+        """Replies with the cloudcores that are alive, and the nodes that each has; only one node, if that is named."""
+
+        def answer(nodes: Mapping[str, str]) -> None:
+            found = Cloudcores(self._database.cloudcore, self._duties.alive, dict(nodes))
+            self._transactions.after_commit(lambda: self.reply(message, found))
+
         self._transactions.begin()
-        found = Cloudcores(self._database.cloudcore, self._duties.alive, self._database.claims())
-        self._transactions.after_commit(lambda: self.reply(message, found))
+        if not self._api.holders(message.content_as(str), answer):
+            answer(self._database.claims())
 
     @handles(None, RELEASE_LEASE, source=commands.SOURCE)
     def on_release_lease(self, message: Message) -> None:

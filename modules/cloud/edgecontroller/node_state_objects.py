@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import logging
 import zlib
 from typing import Final
 
@@ -13,12 +12,9 @@ from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
 from modules.cloud.edgecontroller.object_syncs import is_storable
 
-_log = logging.getLogger(__name__)
-
 API_VERSION: Final = "edgecore.io/v1alpha1"
 PLURAL: Final = "nodestates"
 KIND: Final = "NodeState"
-NAMESPACE: Final = "kubeedge"
 MAX_BYTES: Final = 900_000
 """Largest size of the packed objects; etcd takes objects of up to 1.5 MB, and the API server's own limit is near."""
 _MAX_UNPACKED: Final = 16 * 1024 * 1024
@@ -47,15 +43,15 @@ class StoredState(msgspec.Struct, frozen=True):
     """By uid."""
 
 
-def object_of(node: str, state: NodeState, syncs: dict[str, ObjectSync], cloudcore: str) -> JsonObject:
-    """Return the NodeState of a node. It is owned by the Node object, and garbage is collected with it. When there are
-    too many objects, some that are no pods are left out: the node is sent them again.
+def object_of(node: str, namespace: str, state: NodeState, objects: str, cloudcore: str) -> JsonObject:
+    """Return the NodeState of a node with packed objects. It is owned by the Node object, and garbage is collected with
+    it.
     """
-    metadata: JsonObject = {"name": node, "namespace": NAMESPACE}
+    metadata: JsonObject = {"name": node, "namespace": namespace}
     if state.uid:
         owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": state.uid}
         metadata["ownerReferences"] = [owner]
-    spec = Spec(cloudcore=cloudcore, node_uid=state.uid, epoch=state.epoch, objects=_packed(syncs))
+    spec = Spec(cloudcore=cloudcore, node_uid=state.uid, epoch=state.epoch, objects=objects)
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
 
 
@@ -75,15 +71,16 @@ def newest_pod_version(syncs: dict[str, ObjectSync]) -> int:
     return max((sync.version for sync in syncs.values() if sync.key.kind == _POD), default=0)
 
 
-def _packed(syncs: dict[str, ObjectSync]) -> str:
+def packed(syncs: dict[str, ObjectSync]) -> tuple[str, int]:
+    """Return the packed objects of a node, and the number of those that do not fit and are left out, pods last: the
+    node is sent them again.
+    """
     rows = [(*sync.key, uid, sync.version) for uid, sync in syncs.items()]
     rows.sort(key=lambda row: (row[0] != _POD, row))
     while True:
         text = base64.b64encode(zlib.compress(msgspec.json.encode(rows))).decode()
         if len(text) <= MAX_BYTES:
-            if len(rows) < len(syncs):
-                _log.warning("a node has %d objects, and its NodeState %d: it is full", len(syncs), len(rows))
-            return text
+            return text, len(syncs) - len(rows)
         del rows[len(rows) * MAX_BYTES * 9 // (len(text) * 10) :]
 
 

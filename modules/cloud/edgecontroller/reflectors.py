@@ -162,7 +162,7 @@ class Reflectors:
     def _watch(self, client: KubeClient, kind: Kind) -> None:
         selector = _ASSIGNED if kind.name == _POD else ""
         path = collection_path(kind.api_version, kind.plural)
-        client.watch(Selection(path=path, field_selector=selector), partial(self._told, kind))
+        client.watch(Selection(path=path, field_selector=selector), partial(self._told, kind), kind.key_name)
 
     def _told(self, kind: Kind, news: News) -> None:
         self._end_turn()

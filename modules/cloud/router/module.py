@@ -221,7 +221,8 @@ class CloudRouter(Module):
             left = self._rest_seconds - (self.clock.monotonic() - begun)
             self._passed.serve(call, found.get(call.path.node, ""), left, lambda given: self.reply(message, given))
 
-        self.request(ModuleName.EDGECONTROLLER, self.message(CLOUDCORES_RESOURCE, CLOUDCORES), _SECONDS, answered)
+        asked = self.message(CLOUDCORES_RESOURCE, CLOUDCORES, call.path.node)
+        self.request(ModuleName.EDGECONTROLLER, asked, _SECONDS, answered)
 
     def _publish(self, call: RestCall, route: RuleRoute) -> RestAnswer:
         """Sends a message to the node's broker, and returns the caller's answer; the answer does not wait for the

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from modules.cloud.edgecontroller import node_state_objects
+from modules.processes.cloudcore.cluster_rights import OPTIONAL
 from modules.processes.edgecore.doctor.check_result import CheckResult, failed, ok, unknown, warning
+from modules.tools.printing.ages import human_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from modules.processes.cloudcore.cluster_rights import Right
 
@@ -18,6 +21,12 @@ _OLDEST: Final = (1, 22)
 _SKEW: Final = 10.0
 """Seconds that clocks may differ: leases of nodes live 40 s, tokens minutes."""
 _SHOWN: Final = 10
+_SOON: Final = 30 * 24 * 3600.0
+"""Seconds before the end of a certificate from which it is warned about."""
+_OLDER: Final = 3
+"""Minor versions that a kubelet may be older than the API server (Kubernetes' version skew policy); none newer."""
+_DEVICES: Final = "devices.kubeedge.io"
+_STATE_GROUP: Final = node_state_objects.API_VERSION.partition("/")[0]
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,18 +45,46 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Rights that were asked for."""
     unanswered: str = ""
     """Why rights could not be asked for."""
-    edge_nodes: int = 0
-    """Nodes of the cluster that are edge nodes."""
+    lacking_roles: Sequence[str] = ()
+    """Optional roles whose rights the user does not have."""
+    node_versions: Mapping[str, int] = {}
+    """The kubelet versions of edge nodes, and how many nodes have each."""
+    groups: Container[str] = ()
+    """The API groups of the cluster."""
+    certificate_left: float | None = None
+    """Seconds until the kubeconfig's client certificate ends; None without one."""
     device_kinds: Mapping[str, int] = {}
     """The HTTP status of a list of each kind of devices, by plural."""
 
 
-def check_cluster(facts: ClusterFacts) -> list[CheckResult]:
-    """Return the result of each check."""
+def check_cluster(facts: ClusterFacts, *, keeps_state: bool = False) -> list[CheckResult]:
+    """Return the result of each check.
+
+    Args:
+        facts: about the cluster.
+        keeps_state: whether cloudcore runs with `--state cluster`.
+    """
+    certificate = list(_certificate(facts.certificate_left))
     if facts.error:
         hint = "does this machine reach the API server, and is the user of the kubeconfig right?"
-        return [failed("cluster", f"{facts.where}: {facts.error}", hint)]
-    return [_version(facts), *_clock(facts.skew), *_rights(facts), _nodes(facts), _devices(facts.device_kinds)]
+        return [failed("cluster", f"{facts.where}: {facts.error}", hint), *certificate]
+    return [
+        _version(facts), *certificate, *_clock(facts.skew), *_rights(facts), *_optional_roles(facts),
+        *(_state(facts) if keeps_state else ()), *_nodes(facts), _devices(facts.device_kinds),
+    ]  # fmt: skip
+
+
+def _certificate(left: float | None) -> Iterator[CheckResult]:
+    """Yield the state of the kubeconfig's client certificate."""
+    if left is None:
+        return
+    hint = "issue a new one, or use a token; cloudcore reads the file again when it changes"
+    if left <= 0:
+        yield failed("kubeconfig", f"its client certificate expired {human_duration(int(-left))} ago", hint)
+    elif left < _SOON:
+        yield warning("kubeconfig", f"its client certificate expires in {human_duration(int(left))}", hint)
+    else:
+        yield ok("kubeconfig", f"its client certificate expires in {human_duration(int(left))}")
 
 
 def _version(facts: ClusterFacts) -> CheckResult:
@@ -92,11 +129,44 @@ def _resource(right: Right) -> str:
     return f"{text} in {right.namespace}" if right.namespace else text
 
 
-def _nodes(facts: ClusterFacts) -> CheckResult:
-    if not facts.edge_nodes:
+def _optional_roles(facts: ClusterFacts) -> Iterator[CheckResult]:
+    for name in facts.lacking_roles:
+        if OPTIONAL[name].group != _DEVICES or 403 not in facts.device_kinds.values():
+            hint = f"if a node needs this, apply the role {name} of deploy/cloudcore.yaml and bind it to this user"
+            yield warning("rights", f"not all of {name}: {OPTIONAL[name].lack}", hint)
+
+
+def _state(facts: ClusterFacts) -> Iterator[CheckResult]:
+    if _STATE_GROUP in facts.groups:
+        yield ok("state", "NodeStates are defined")
+    else:
+        text = "the cluster does not define NodeStates: after each start nodes are sent everything again"
+        yield failed("state", text, "apply the CustomResourceDefinition of deploy/cloudcore.yaml")
+
+
+def _nodes(facts: ClusterFacts) -> Iterator[CheckResult]:
+    if not facts.node_versions:
         hint = "run edgecore on a machine, with this cloudcore as its server"
-        return warning("edge nodes", "none has registered in the cluster", hint)
-    return ok("edge nodes", f"{facts.edge_nodes} in the cluster")
+        yield warning("edge nodes", "none has registered in the cluster", hint)
+        return
+    yield ok("edge nodes", f"{sum(facts.node_versions.values())} in the cluster")
+    server = _number(facts.version)
+    strange = [_counted(*each) for each in sorted(facts.node_versions.items()) if not _fits(each[0], server)]
+    if strange:
+        text = f"outside of Kubernetes' version skew policy for an API server {facts.version}: {', '.join(strange)}"
+        hint = f"a kubelet may be up to {_OLDER} minor versions older than the API server, and not newer"
+        yield warning("node versions", text, hint)
+
+
+def _fits(version: str, server: tuple[int, int] | None) -> bool:
+    number = _number(version)
+    if number is None or server is None:
+        return server is None
+    return number[0] == server[0] and server[1] - _OLDER <= number[1] <= server[1]
+
+
+def _counted(version: str, nodes: int) -> str:
+    return f"{version[:40] or 'none'} ({nodes} node{'s' if nodes > 1 else ''})"
 
 
 def _devices(kinds: Mapping[str, int]) -> CheckResult:

@@ -1,15 +1,16 @@
-"""The rights that cloudcore needs in a cluster: those of the ClusterRole `cloudcore` and the Role `cloudcore-leases` in
-`deploy/cloudcore.yaml`.
-"""
+"""The rights that cloudcore needs in a cluster: those of the roles in `deploy/cloudcore.yaml`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from modules.cloud.coordination import lease_settings, leases
+from modules.cloud.coordination import leases
+from modules.cloud.edgecontroller import node_state_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+_Rules = tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
 
 
 class Right(NamedTuple):
@@ -21,10 +22,22 @@ class Right(NamedTuple):
     verb: str
     namespace: str = ""
     """"" for all namespaces."""
+    name: str = ""
+    """"" for all names."""
+
+
+class OptionalRole(NamedTuple):
+    """A role that a cluster may do without."""
+
+    rights: tuple[Right, ...]
+    group: str
+    """The API group without which nobody needs it; "" for none."""
+    lack: str
+    """What does not work without it."""
 
 
 _MIRRORED: Final = ("get", "list", "watch")
-_RULES: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
+_RULES: Final[_Rules] = (
     ("", ("nodes", "pods", "configmaps", "secrets", "persistentvolumeclaims"), _MIRRORED),
     ("", ("persistentvolumes",), ("list", "watch")),
     ("storage.k8s.io", ("volumeattachments", "csidrivers"), _MIRRORED),
@@ -38,12 +51,60 @@ _RULES: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
     ("", ("services", "endpoints"), _MIRRORED),
     ("discovery.k8s.io", ("endpointslices",), _MIRRORED),
 )
+_DEVICES: Final = "devices.kubeedge.io"
+_SYNCS: Final = "reliablesyncs.kubeedge.io"
+_STATE_GROUP: Final = node_state_objects.API_VERSION.partition("/")[0]
 
 
-def needed() -> Iterator[Right]:
-    """Yield the rights without which a node lacks something."""
-    for group, resources, verbs in _RULES:
+def needed(namespace: str, *, keeps_state: bool = False) -> Iterator[Right]:
+    """Yield the rights without which a node lacks something.
+
+    Args:
+        namespace: of the Leases of cloudcores.
+        keeps_state: whether the versions that nodes have acknowledged are stored in the cluster, in that namespace.
+    """
+    yield from _rights(_RULES)
+    yield from (Right("coordination.k8s.io", leases.PLURAL, verb, namespace) for verb in ("list", "watch"))
+    if keeps_state:
+        verbs = ("get", "list", "create", "update")
+        yield from (Right(_STATE_GROUP, node_state_objects.PLURAL, verb, namespace) for verb in verbs)
+
+
+def _rights(rules: _Rules) -> Iterator[Right]:
+    for group, resources, verbs in rules:
         yield from (Right(group, resource, verb) for resource in resources for verb in verbs)
-    yield from (
-        Right("coordination.k8s.io", leases.PLURAL, verb, lease_settings.NAMESPACE) for verb in ("list", "watch")
-    )
+
+
+OPTIONAL: Final[Mapping[str, OptionalRole]] = {
+    "cloudcore-certificates": OptionalRole(
+        (
+            *_rights(
+                (
+                    ("certificates.k8s.io", ("certificatesigningrequests",), ("get", "list")),
+                    ("", ("users",), ("impersonate",)),
+                )
+            ),
+            *(Right("", "groups", "impersonate", name=name) for name in ("system:nodes", "system:authenticated")),
+        ),
+        "",
+        "signing requests of nodes, and reads and reviews of their metaservers, are refused",
+    ),
+    "cloudcore-devices": OptionalRole(
+        tuple(
+            _rights(
+                (
+                    (_DEVICES, ("devices", "devicemodels"), ("list", "watch")),
+                    (_DEVICES, ("devicestatuses",), ("get", "list", "create", "update")),
+                )
+            )
+        ),
+        _DEVICES,
+        "devices are not served",
+    ),
+    "cloudcore-from-kubeedge": OptionalRole(
+        tuple(_rights(((_SYNCS, ("objectsyncs", "clusterobjectsyncs"), ("list",)),))),
+        _SYNCS,
+        "nodes that come from KubeEdge are sent again what they have",
+    ),
+}
+"""By name, the roles that a cluster may do without."""

@@ -27,11 +27,10 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.limits import REQUEST_BYTES
 from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.messages import CLOUDCORES, CLOUDCORES_RESOURCE, NODES, NODES_RESOURCE, Cloudcores, NodeConnection
-from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
 from modules.processes.cloudcore.control_service import ControlService
+from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.metrics import exposition
 from modules.processes.edgecore.version import KUBELET_VERSION
@@ -51,8 +50,7 @@ class Control(Module):
 
     Args:
         path: the socket's path; a stale socket is replaced.
-        refusals: counts of refused requests, for `/metrics`.
-        known: the cloudcores that are alive, for the same.
+        counters: of cloudcore, for `/metrics`.
         listeners: serve the Kubernetes API over TCP, too.
         api_server: the module that makes API calls.
         nodes: reaches the servers of nodes, for logs of and commands in containers.
@@ -64,17 +62,15 @@ class Control(Module):
     def __init__(
         self,
         path: Path,
-        refusals: Refusals,
-        known: KnownCloudcores,
+        counters: Counters,
         listeners: Sequence[ApiListener] = (),
         api_server: str = commands.MODULE,
         nodes: NodeServer | None = None,
     ) -> None:
         super().__init__()
         self._node_servers = nodes
-        self._known = known
         self._path = path
-        self._refusals = refusals
+        self._counters = counters
         self._listeners = listeners
         self._api_server = api_server
         self._subscriptions = Subscriptions()
@@ -115,7 +111,7 @@ class Control(Module):
     def service(self) -> ControlService:
         """Returns the service behind the socket; tests serve it on a port."""
         api = self._api(self, self._node_servers)
-        metrics = lambda: exposition(self.hive, self._refusals, self._known)  # noqa: E731 - a thunk for the service
+        metrics = lambda: exposition(self.hive, self._counters)  # noqa: E731 - a thunk for the service
         return ControlService(api, self._make_token, metrics, self._nodes, self._cloudcores)
 
     def _api(self, caller: ApiCaller, nodes: NodeServer | None = None) -> ApiService:
@@ -168,7 +164,7 @@ class Control(Module):
 
     def _cloudcores(self) -> Cloudcores:
         """Returns the cloudcores that edgecontroller knows to be alive."""
-        request = self.message(CLOUDCORES_RESOURCE, CLOUDCORES)
+        request = self.message(CLOUDCORES_RESOURCE, CLOUDCORES, "")
         try:
             answer = self.hive.request(ModuleName.EDGECONTROLLER, request, _REPLY_SECONDS).get()
         except BeehiveError as error:

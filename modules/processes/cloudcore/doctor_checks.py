@@ -25,8 +25,23 @@ _UNACKNOWLEDGED: Final = 60.0
 """Seconds that a node may take to acknowledge a message; cloudcore repeats it each five."""
 _RECENT: Final = 600.0
 """Seconds for which an error of a node is reported."""
+_TESTED_KIND: Final = "postgresql"
+_TESTED: Final = 15
+"""The oldest version of PostgreSQL that is tested."""
 _SHOWN: Final = 20
 """Most nodes whose problems are reported, and most pods that are named."""
+
+
+class DatabaseServer(msgspec.Struct, frozen=True):
+    """The server of a database."""
+
+    where: str
+    """Its URL, without the password."""
+    kind: str
+    """`postgresql`, or another dialect of SQLAlchemy."""
+    version: tuple[int | str, ...] = ()
+    error: str = ""
+    """Why it cannot be used."""
 
 
 class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +56,8 @@ class CloudFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Why cloudcore is not ready; empty when it is."""
     free_bytes: int | None = None
     """Bytes that are free where the database is; None: it is not a file here."""
+    database: DatabaseServer | None = None
+    """None: the database is a file, or there is none."""
     certificates: Mapping[str, float | None] = {}
     """By its file, the end of each certificate in the authority's directory, seconds since the epoch; None: it cannot
     be read."""
@@ -55,6 +72,8 @@ def check_cloud(facts: CloudFacts) -> list[CheckResult]:
     found = [_process(facts)]
     if facts.free_bytes is not None:
         found.append(_space(facts.free_bytes))
+    if facts.database is not None:
+        found.append(_server(facts.database))
     found += [_certificate(path, end, facts.now) for path, end in sorted(facts.certificates.items())]
     if facts.process:
         found += [*_cloudcores(facts.cloudcores), *_nodes(facts), *_pods(facts)]
@@ -76,6 +95,18 @@ def _space(free: int) -> CheckResult:
     if free < 64 * _MIB:
         return failed("database", text, "free some: cloudcore cannot store without room")
     return warning("database", text, "free some soon") if free < 1024 * _MIB else ok("database", text)
+
+
+def _server(server: DatabaseServer) -> CheckResult:
+    if server.error:
+        hint = "is the server running, does this machine reach it, and is the user right? nodes wait until it answers"
+        return failed("database", f"{server.where}: {server.error}", hint)
+    text = f"{server.where}: {server.kind} {'.'.join(map(str, server.version))}"
+    if server.kind != _TESTED_KIND:
+        return warning("database", text, "SQLite and PostgreSQL are tested, this one is not")
+    if not isinstance(server.version[0], int) or server.version[0] < _TESTED:
+        return warning("database", text, f"PostgreSQL {_TESTED} and later are tested")
+    return ok("database", text)
 
 
 def _certificate(path: str, end: float | None, now: float) -> CheckResult:

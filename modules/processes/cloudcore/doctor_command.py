@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from modules.cloud.apiserver.database import IN_MEMORY
+from modules.cloud.coordination import lease_settings
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.edgecore.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     import argparse
 
-    from modules.processes.cloudcore.doctor_checks import CloudFacts
+    from modules.processes.cloudcore.doctor_checks import CloudFacts, DatabaseServer
 
 _CERTIFICATES: Final = ("ca.crt", "server.crt")
 _LARGEST: Final = 64 * 1024
@@ -27,6 +29,11 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig (default: the current one)")
     parser.add_argument("--in-cluster", action="store_true", help="examine the cluster of the pod")
+    parser.add_argument("--database", metavar="FILE|URL", help="as of `cloudcore run`")
+    parser.add_argument("--state", choices=("database", "cluster"), default="database", help="as of `cloudcore run`")
+    parser.add_argument(
+        "--lease-namespace", metavar="NAME", default=lease_settings.NAMESPACE, help="as of `cloudcore run`"
+    )
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
 
@@ -37,12 +44,14 @@ def run(chosen: argparse.Namespace) -> int:
     from modules.processes.edgecore.doctor.check_result import Level  # noqa: PLC0415
     from modules.processes.edgecore.doctor.report import print_results  # noqa: PLC0415
 
-    results = check_cloud(gathered(chosen.socket, chosen.database, chosen.tls_dir))
+    results = check_cloud(gathered(chosen.socket, chosen.database or IN_MEMORY, chosen.tls_dir))
     if chosen.kubeconfig or chosen.in_cluster:
         from modules.processes.cloudcore.cluster_checks import check_cluster  # noqa: PLC0415
         from modules.processes.cloudcore.cluster_facts import cluster_facts  # noqa: PLC0415
 
-        results += check_cluster(cluster_facts(chosen.kubeconfig, chosen.context))
+        keeps_state = chosen.state == "cluster"
+        found = cluster_facts(chosen.kubeconfig, chosen.context, chosen.lease_namespace, keeps_state=keeps_state)
+        results += check_cluster(found, keeps_state=keeps_state)
     print_results(results, as_json=chosen.json)
     return ExitCode.UNWELL if any(each.level is Level.FAILED for each in results) else ExitCode.OK
 
@@ -68,7 +77,7 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     process = running(socket)
     facts = CloudFacts(
         now=RealClock().now(), process=process, socket=str(socket), free_bytes=_free_bytes(database),
-        certificates=_certificates(tls),
+        database=_database_server(database), certificates=_certificates(tls),
     )  # fmt: skip
     if not process:
         return facts
@@ -95,6 +104,29 @@ def _free_bytes(database: str) -> int | None:
 
     directory = Path(database).absolute().parent
     return None if "://" in database or not directory.is_dir() else shutil.disk_usage(directory).free
+
+
+def _database_server(database: str) -> DatabaseServer | None:
+    """Return whether the server of a database answers, and its version; None for an SQLite file."""
+    if "://" not in database or database.startswith("sqlite"):
+        return None
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
+
+    from modules.cloud.apiserver.database.engine import make_engine, shown, url_of  # noqa: PLC0415
+    from modules.processes.cloudcore.doctor_checks import DatabaseServer  # noqa: PLC0415
+
+    url = url_of(database)
+    engine = make_engine(url)
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql("SELECT 1")
+        version = tuple(engine.dialect.server_version_info or ())
+        return DatabaseServer(shown(url), engine.dialect.name, version)
+    except SQLAlchemyError as error:
+        lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+        return DatabaseServer(shown(url), engine.dialect.name, error=lines[0] if lines else type(error).__name__)
+    finally:
+        engine.dispose()
 
 
 def _certificates(directory: Path) -> dict[str, float | None]:

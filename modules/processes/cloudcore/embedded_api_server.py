@@ -2,6 +2,7 @@
 
 from beehive.clock import Clock
 from beehive.hive import Hive
+from modules.cloud.apiserver import commands
 from modules.cloud.apiserver.access.in_process import InProcessAccess
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
@@ -11,9 +12,9 @@ from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
 from modules.cloud.edgecontroller.cluster_api import RemoteCluster
-from modules.cloud.refusals import Refusals
 from modules.cloud.router.definitions import definitions as rule_definitions
 from modules.processes.cloudcore.config import CloudCoreConfig
+from modules.processes.cloudcore.counters import Counters
 from modules.processes.edgecore.version import KUBELET_VERSION
 
 
@@ -27,21 +28,23 @@ class EmbeddedApiServer:
         clock: the time.
         refusals: counts refused requests of nodes.
         turn: held during transactions, by all users of the database.
+        counters: of its requests and its transactions.
 
     Raises:
         DatabaseError: the database cannot be used.
     """
 
     def __init__(
-        self, hive: Hive, config: CloudCoreConfig, name: str, clock: Clock, refusals: Refusals, turn: Turns
+        self, hive: Hive, config: CloudCoreConfig, name: str, clock: Clock, counters: Counters, turn: Turns
     ) -> None:
-        self.database = Database(config.database_url, name, turn=turn)
+        meter = counters.meter(commands.MODULE, clock)
+        self.database = Database(config.database_url, name, turn=turn, meter=meter)
         """Has the objects."""
         cluster = Cluster(clock, config.default_node or "", int(clock.now()) if self.database.is_new else 1)
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         access = InProcessAccess(hive, clock, KUBELET_VERSION)
-        self.cluster = RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all)
+        self.cluster = RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
         """It, as its clients in this process reach it."""
         definitions = [*device_definitions(), *rule_definitions()]
-        hive.add(ApiServer, cluster, self.database, manifests, definitions, refusals, access.subscriptions)
+        hive.add(ApiServer, cluster, self.database, manifests, definitions, counters.refusals, access.subscriptions)

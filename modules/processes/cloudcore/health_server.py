@@ -10,8 +10,7 @@ from edged.server.listening import listen_tcp
 from edged.server.request import Request
 from edged.server.responses import Response, text
 from edged.server.router import Route, Router
-from modules.cloud.coordination.known_cloudcores import KnownCloudcores
-from modules.cloud.refusals import Refusals
+from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.metrics import exposition
 from modules.processes.edgecore.service_manager import dead_modules
 
@@ -29,22 +28,18 @@ class HealthServer(Module):
     Args:
         address: IPv4 or IPv6 address.
         port: TCP port; 0 takes a free one.
-        refusals: counts of refused requests.
-        known: the cloudcores that are alive.
+        counters: of cloudcore.
         bound: is given the host and the port when the module listens.
     """
 
     name: ClassVar[str] = "health-server"
     group: ClassVar[str] = "health-server"
 
-    def __init__(
-        self, address: str, port: int, refusals: Refusals, known: KnownCloudcores, bound: list[tuple[str, int]]
-    ) -> None:
+    def __init__(self, address: str, port: int, counters: Counters, bound: list[tuple[str, int]]) -> None:
         super().__init__()
-        self._known = known
         self._address = address
         self._port = port
-        self._refusals = refusals
+        self._counters = counters
         self._bound = bound
         self._server: HttpServer | None = None
 
@@ -85,7 +80,7 @@ class HealthServer(Module):
         ]
 
     def _metrics(self, _request: Request) -> Response:
-        return Response(HTTPStatus.OK, _PROMETHEUS, exposition(self.hive, self._refusals, self._known).encode())
+        return Response(HTTPStatus.OK, _PROMETHEUS, exposition(self.hive, self._counters).encode())
 
     def _close(self) -> None:
         server, self._server = self._server, None

@@ -1,10 +1,23 @@
-"""The metrics of cloudcore in Prometheus' text format."""
+"""The metrics of cloudcore in Prometheus' text format. No label names a node or a pod, so their number is bounded."""
 
-from beehive.exposition import Collector, CollectorRegistry, CounterFamily, GaugeFamily, MetricFamily
+from beehive.exposition import (
+    Collector,
+    CollectorRegistry,
+    CounterFamily,
+    GaugeFamily,
+    HistogramFamily,
+    MetricFamily,
+)
 from beehive.hive import Hive
 from beehive.metrics import HiveCollector
+from modules.cloud.apiserver.database.meter import TransactionMeter
+from modules.cloud.client.counters import NO_RESPONSE, ApiCounters
+from modules.cloud.client.lane_calls import RequestLane
+from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
 from modules.cloud.refusals import Refusals
+from modules.processes.cloudcore.counters import Counters
 
 
 class RefusalCollector(Collector):
@@ -43,10 +56,190 @@ class CloudcoresCollector(Collector):
         return [alive]
 
 
-def exposition(hive: Hive, refusals: Refusals, known: KnownCloudcores) -> str:
+class CloudHubCollector(Collector):
+    """Collects what is on its way to the connected nodes, and what was refused.
+
+    Args:
+        counters: of cloudhub.
+        now: monotonic seconds.
+    """
+
+    def __init__(self, counters: CloudHubCounters, now: float) -> None:
+        self._counters = counters
+        self._now = now
+
+    def collect(self) -> list[MetricFamily]:
+        """Returns the present counters, and the present state of all sessions."""
+        return [*self._sessions(), *self._messages(), *self._refused()]
+
+    def _sessions(self) -> list[MetricFamily]:
+        connected = GaugeFamily("cloudcore_connected_nodes", "Nodes that are connected to this cloudcore.")
+        waiting = GaugeFamily("cloudcore_waiting_messages", "Messages that were not sent to their connected nodes yet.")
+        sent = GaugeFamily("cloudcore_unacknowledged_messages", "Messages sent and not acknowledged by their nodes.")
+        oldest = GaugeFamily(
+            "cloudcore_oldest_unacknowledged_seconds", "Time since the oldest unacknowledged message was first sent."
+        )
+        sessions = list(self._counters.sessions.values())
+        times = [time for each in sessions if (time := each.oldest_unacknowledged()) is not None]
+        connected.add_metric((), len(sessions))
+        waiting.add_metric((), sum(each.waiting for each in sessions))
+        sent.add_metric((), sum(each.unacknowledged for each in sessions))
+        oldest.add_metric((), max(0.0, self._now - min(times, default=self._now)))
+        return [connected, waiting, sent, oldest]
+
+    def _messages(self) -> list[MetricFamily]:
+        resent = CounterFamily("cloudcore_resent_messages", "Messages sent again for want of an acknowledgement.")
+        dropped = CounterFamily("cloudcore_dropped_messages", "Messages that cloudhub dropped.", labels=("reason",))
+        resent.add_metric((), self._counters.resent)
+        for reason, count in list(self._counters.dropped.items()):
+            dropped.add_metric((reason,), count)
+        return [resent, dropped]
+
+    def _refused(self) -> list[MetricFamily]:
+        rejected = CounterFamily(
+            "cloudcore_rejected_frames", "Frames of nodes that are not messages.", labels=("reason",)
+        )
+        refused = CounterFamily(
+            "cloudcore_refused_connections", "Connections refused in the handshake.", labels=("reason",)
+        )
+        answered = CounterFamily(
+            "cloudcore_certificate_responses", "Responses of the HTTPS server for certificates.", labels=("code",)
+        )
+        for reason, count in list(self._counters.rejected_frames.items()):
+            rejected.add_metric((reason,), count)
+        for reason, count in list(self._counters.refused_connections.items()):
+            refused.add_metric((reason,), count)
+        for status, count in self._counters.certificate_responses().items():
+            answered.add_metric((str(int(status)),), count)
+        return [rejected, refused, answered]
+
+
+class ApiCollector(Collector):
+    """Collects the requests to the API server, and the state of the watches.
+
+    Args:
+        counters: of edgecontroller's requests.
+        now: monotonic seconds.
+    """
+
+    def __init__(self, counters: ApiCounters, now: float) -> None:
+        self._counters = counters
+        self._now = now
+
+    def collect(self) -> list[MetricFamily]:
+        """Returns the present counters."""
+        return [*self._requests(), *self._lanes(), *self._watches()]
+
+    def _requests(self) -> list[MetricFamily]:
+        requests = CounterFamily(
+            "cloudcore_api_requests",
+            'Requests to the API server by status code; "none" without a response.',
+            labels=("lane", "code"),
+        )
+        duration = HistogramFamily(
+            "cloudcore_api_request_duration_seconds",
+            "Time from the sending of a request to the end of its response.",
+            labels=("lane",),
+        )
+        for (lane, status), count in list(self._counters.statuses.items()):
+            requests.add_metric((_name(lane), "none" if status == NO_RESPONSE else str(int(status))), count)
+        for lane, durations in self._counters.durations.items():
+            duration.add_metric((_name(lane),), durations.buckets(), durations.total)
+        return [requests, duration]
+
+    def _lanes(self) -> list[MetricFamily]:
+        waiting = GaugeFamily("cloudcore_api_waiting_requests", "Requests waiting in their lane.", labels=("lane",))
+        in_flight = GaugeFamily("cloudcore_api_requests_in_flight", "Requests sent, without an end.", labels=("lane",))
+        for lane in RequestLane:
+            depth, flying = self._counters.depth(lane)
+            waiting.add_metric((_name(lane),), depth)
+            in_flight.add_metric((_name(lane),), flying)
+        return [waiting, in_flight]
+
+    def _watches(self) -> list[MetricFamily]:
+        age = GaugeFamily(
+            "cloudcore_watch_age_seconds",
+            "Time since the API server has told of an object of the kind, a bookmark or a list.",
+            labels=("kind",),
+        )
+        lists = CounterFamily("cloudcore_lists", "Complete lists of a kind, the first one included.", labels=("kind",))
+        failures = CounterFamily(
+            "cloudcore_watch_failures", "Lists and watches of a kind that failed and were repeated.", labels=("kind",)
+        )
+        for kind, counters in list(self._counters.watches.items()):
+            heard_at = counters.heard_at()
+            if heard_at:
+                age.add_metric((kind,), max(0.0, self._now - heard_at))
+            lists.add_metric((kind,), counters.lists)
+            failures.add_metric((kind,), counters.failures)
+        return [age, lists, failures]
+
+
+class DatabaseCollector(Collector):
+    """Collects the durations of transactions, and the failures of the database, by module.
+
+    Args:
+        meters: of the transactions, by module.
+    """
+
+    def __init__(self, meters: dict[str, TransactionMeter]) -> None:
+        self._meters = meters
+
+    def collect(self) -> list[MetricFamily]:
+        """Returns the present counters."""
+        labels = ("module",)
+        wait = HistogramFamily(
+            "cloudcore_database_wait_seconds", "Time for which a transaction waited for its turn.", labels=labels
+        )
+        duration = HistogramFamily(
+            "cloudcore_database_transaction_seconds", "Duration of a transaction, from its turn on.", labels=labels
+        )
+        failures = CounterFamily(
+            "cloudcore_database_failures", "Attempts to use the database that failed.", labels=labels
+        )
+        for module, meter in list(self._meters.items()):
+            wait.add_metric((module,), meter.waits.buckets(), meter.waits.total)
+            duration.add_metric((module,), meter.transactions.buckets(), meter.transactions.total)
+            failures.add_metric((module,), meter.failures)
+        return [wait, duration, failures]
+
+
+class NodeStateCollector(Collector):
+    """Collects the writes of NodeStates (`--state cluster`).
+
+    Args:
+        counters: of edgecontroller.
+    """
+
+    def __init__(self, counters: NodeStateCounters) -> None:
+        self._counters = counters
+
+    def collect(self) -> list[MetricFamily]:
+        """Returns the present counters."""
+        writes = CounterFamily("cloudcore_node_state_writes", "NodeStates written.")
+        failures = CounterFamily("cloudcore_node_state_write_failures", "Writes of NodeStates that failed.")
+        left_out = GaugeFamily(
+            "cloudcore_node_state_left_out_objects", "Objects of nodes that do not fit into their NodeStates."
+        )
+        writes.add_metric((), self._counters.writes)
+        failures.add_metric((), self._counters.failures)
+        left_out.add_metric((), sum(list(self._counters.left_out.values())))
+        return [writes, failures, left_out]
+
+
+def exposition(hive: Hive, counters: Counters) -> str:
     """Returns all metrics in Prometheus' text format."""
+    now = hive.clock.monotonic()
     registry = CollectorRegistry()
     registry.register(HiveCollector(hive))
-    registry.register(RefusalCollector(refusals))
-    registry.register(CloudcoresCollector(known))
+    registry.register(RefusalCollector(counters.refusals))
+    registry.register(CloudcoresCollector(counters.known))
+    registry.register(CloudHubCollector(counters.cloudhub, now))
+    registry.register(ApiCollector(counters.api, now))
+    registry.register(DatabaseCollector(counters.meters))
+    registry.register(NodeStateCollector(counters.node_states))
     return registry.text()
+
+
+def _name(lane: RequestLane) -> str:
+    return lane.name.lower()

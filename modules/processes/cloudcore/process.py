@@ -42,6 +42,7 @@ from modules.cloud.router.rest_service import RestListener
 from modules.processes.cloudcore.api_listeners import ApiListener, InsecureListener, SecureListener
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.control import Control, check_socket
+from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.embedded_api_server import EmbeddedApiServer
 from modules.processes.cloudcore.health_server import HealthServer
 from modules.processes.cloudcore.router_parts import other_cloudcores, rest_listener
@@ -144,15 +145,19 @@ class CloudCore:
         self.hive = Hive(Threads(clock))
         name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
         refusals, known = Refusals(clock), KnownCloudcores(name)
+        self._counters = counters = Counters(refusals, known)
         turn = Turns()
         self._databases: list[Database] = []
         if selected is None:
-            server = EmbeddedApiServer(self.hive, config, name, clock, refusals, turn)
+            server = EmbeddedApiServer(self.hive, config, name, clock, counters, turn)
             self._databases.append(server.database)
             cluster = server.cluster
         else:
-            cluster = _remote(selected, keeps_state=config.state == "cluster")
-        database = Database(config.database_url, name, stores_objects=False, turn=turn)
+            cluster = _remote(selected, config, counters)
+        database = Database(
+            config.database_url, name, stores_objects=False, turn=turn,
+            meter=counters.meter(ModuleName.EDGECONTROLLER, clock),
+        )  # fmt: skip
         self._databases.append(database)
         self._https: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
@@ -163,9 +168,8 @@ class CloudCore:
             keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
         )
         may_be_several = selected is not None or database.shared
-        lease = config.lease if may_be_several else None
-        self.hive.add(EdgeController, cluster, database, refusals, lease, known)
-        self.hive.add(CloudHub, settings, self._make_server, {}, refusals)
+        self.hive.add(EdgeController, cluster, database, refusals, config.lease if may_be_several else None, known)
+        self.hive.add(CloudHub, settings, self._make_server, counters.cloudhub.sessions, refusals, counters.cloudhub)
         self.hive.add(DynamicController)
         self.hive.add(DeviceController, refusals, known, deletes=selected is None)
         if selected is None or config.router is not None:
@@ -178,10 +182,10 @@ class CloudCore:
         nodes = self._add_streams()
         self._listeners = _listeners(config)
         api_server = commands.MODULE if selected is None else ModuleName.EDGECONTROLLER
-        self.hive.add(Control, config.control_socket, refusals, known, self._listeners, api_server, nodes)
+        self.hive.add(Control, config.control_socket, counters, self._listeners, api_server, nodes)
         self._metrics: list[tuple[str, int]] = []
         if config.metrics_address:
-            self.hive.add(HealthServer, config.metrics_address, config.metrics_port, refusals, known, self._metrics)
+            self.hive.add(HealthServer, config.metrics_address, config.metrics_port, counters, self._metrics)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -292,7 +296,7 @@ class CloudCore:
         self._authority = authority = authority_files.open_authority(files, tls.names, self._clock.now())
         self._websocket_context = contexts.websocket_context(files)
         settings = registrar.RegistrarSettings(tls.https_address, tls.https_port, tls.certificate_seconds)
-        self.hive.add(registrar.Registrar, settings, authority, files, self._https)
+        self.hive.add(registrar.Registrar, settings, authority, files, self._https, self._counters.cloudhub)
         return authority.pem
 
     def _add_streams(self) -> NodeStreams:
@@ -315,8 +319,9 @@ class CloudCore:
             write_timeout=self._config.write_timeout,
         )
         server = WebsocketServer(
-            settings, deliver, self._clock, ssl_context=self._websocket_context, is_full=deliver.is_full
-        )
+            settings, deliver, self._clock, ssl_context=self._websocket_context, is_full=deliver.is_full,
+            counters=self._counters.cloudhub,
+        )  # fmt: skip
         self._servers[:] = [server]
         return server
 
@@ -332,11 +337,17 @@ def _selected(config: CloudCoreConfig) -> "Selected | None":
     return reading.load([config.kubeconfig]).select(config.context)
 
 
-def _remote(selected: "Selected", *, keeps_state: bool) -> RemoteCluster:
+def _remote(selected: "Selected", config: CloudCoreConfig, counters: Counters) -> RemoteCluster:
     from modules.cloud.client.http.factory import http_transport  # noqa: PLC0415 - for clusters only
 
     agent, connections = f"cloudcore/{VERSION}", _API_CONNECTIONS
-    return RemoteCluster(lambda runtime: http_transport(selected, runtime, agent, connections), keeps_state)
+    return RemoteCluster(
+        lambda runtime: http_transport(selected, runtime, agent, connections),
+        keeps_state=config.state == "cluster",
+        state_namespace=config.lease.namespace,
+        counters=counters.api,
+        node_states=counters.node_states,
+    )
 
 
 def _host(address: str) -> str:

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from modules.cloud.apiserver.kinds import JsonObject, Kind
 from modules.cloud.client.calls import ApiCall
-from modules.cloud.edgecontroller.node_state_objects import API_VERSION, KIND, NAMESPACE, PLURAL, read
+from modules.cloud.coordination.lease_settings import NAMESPACE
+from modules.cloud.edgecontroller.node_state_objects import API_VERSION, KIND, PLURAL, read
 from modules.tools.simulate.api_server import SimulatedApiServer
 
 NODE_STATE: Final = Kind(KIND, API_VERSION, PLURAL, is_custom=True)

@@ -14,6 +14,7 @@ from modules.cloud.apiserver.database.beginning import Beginning
 from modules.cloud.apiserver.database.damage import prepare_and_repair
 from modules.cloud.apiserver.database.engine import make_engine, shown, url_of
 from modules.cloud.apiserver.database.errors import DatabaseError
+from modules.cloud.apiserver.database.meter import TransactionMeter
 from modules.cloud.apiserver.database.pending import PendingWrites
 from modules.cloud.apiserver.database.rows import RowWriter
 from modules.cloud.apiserver.database.tables import epochs, node_states, object_syncs, objects, sessions, state
@@ -64,6 +65,7 @@ class Database:
             server, not those of a cluster.
         turn: held during each transaction, by all users of the database in this process: a wait for SQLite's own lock
             would poll it with pauses.
+        meter: measures the transactions.
 
     Raises:
         DatabaseError: the database cannot be opened.
@@ -78,8 +80,10 @@ class Database:
         shared: bool | None = None,
         stores_objects: bool = True,
         turn: Turns | None = None,
+        meter: TransactionMeter | None = None,
     ) -> None:
         self.cloudcore = cloudcore
+        self.meter = meter or TransactionMeter()
         self._turn = turn or Turns()
         self._has_turn = False
         self._stores_objects = stores_objects
@@ -137,11 +141,15 @@ class Database:
         Raises:
             DatabaseError: the database is unreachable, or was locked for too long.
         """
+        self.meter.waiting()
         if not self.outlives_process and self._seen > 0:  # nobody else can have changed it
             self.in_transaction = True
+            self.meter.begun()
             return RemoteChanges([], self._seen)
         self._has_turn = self._turn.acquire(timeout=_TURN_SECONDS)
+        self.meter.begun()
         if not self._has_turn:
+            self.meter.failures += 1
             raise DatabaseError("begin a transaction", self.where, "another module's transaction does not end")
         try:
             connection = self._connect()
@@ -322,6 +330,8 @@ class Database:
 
     def _end(self) -> None:
         connection, self._connection = self._connection, None
+        if self.in_transaction:
+            self.meter.ended()
         self.in_transaction, self.put_syncs = False, 0
         for pending in (self._transaction, self._message):
             pending.clear()
@@ -388,5 +398,6 @@ class Database:
         connection.execute(update(state).values(compacted=until))
 
     def _error(self, attempt: str, error: Exception) -> DatabaseError:
+        self.meter.failures += 1
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()
         return DatabaseError(attempt, self.where, reason[0] if reason else type(error).__name__)

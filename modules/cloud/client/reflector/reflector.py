@@ -82,6 +82,11 @@ class Reflector:
         """Return the number of known objects."""
         return len(self._known)
 
+    @property
+    def heard_at(self) -> float:
+        """When the server last told something of the objects: a complete list, an object or a bookmark; 0 for never."""
+        return self._silence.since
+
     def start(self, now: float) -> list[ReflectorEffect]:
         """Begin with a list."""
         return list(self._list(now))

@@ -20,6 +20,7 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest, EnrolmentResponse
 from modules.cloud.cloudhub.certificates.https import HttpsServer
+from modules.cloud.cloudhub.counters import CloudHubCounters
 
 _log = logging.getLogger(__name__)
 NAME = "registrar"
@@ -51,6 +52,7 @@ class Registrar(Module):
         authority: signs certificates and tokens.
         files: the authority's files, for TLS.
         bound: holds the address of the listening socket, so that a restarted module listens on the same port.
+        counters: counts the responses.
     """
 
     name: ClassVar[str] = NAME
@@ -58,9 +60,15 @@ class Registrar(Module):
     side: ClassVar[Side] = Side.CLOUD
 
     def __init__(
-        self, settings: RegistrarSettings, authority: Authority, files: AuthorityFiles, bound: list[tuple[str, int]]
+        self,
+        settings: RegistrarSettings,
+        authority: Authority,
+        files: AuthorityFiles,
+        bound: list[tuple[str, int]],
+        counters: CloudHubCounters,
     ) -> None:
         super().__init__()
+        self._counters = counters
         self._settings = settings
         self._authority = authority
         self._files = files
@@ -103,7 +111,9 @@ class Registrar(Module):
         self.reply(message, join_tokens.issue(self._authority.der, self._authority.token_key, expires))
 
     def _answer(self, request: EnrolmentRequest) -> EnrolmentResponse:
-        return self._enrolment.answer(request, self.clock.now())
+        response = self._enrolment.answer(request, self.clock.now())
+        self._counters.note_certificate_response(response.status.value)
+        return response
 
     def _is_node(self, name: str) -> bool:
         """Returns whether edgecontroller has a Node of this name; blocks the connection's thread."""

@@ -1,5 +1,6 @@
 """The cluster's database: what is committed is there afterwards, and those who share it agree. On each kind of it."""
 
+import itertools
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from modules.cloud.apiserver.database import engine
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.engine import make_engine, url_of
 from modules.cloud.apiserver.database.errors import DatabaseError
+from modules.cloud.apiserver.database.meter import TransactionMeter
 from modules.cloud.apiserver.database.tables import tables
 from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.kinds import ObjectKey, kind_named
@@ -298,6 +300,24 @@ def break_within_a_turn(cloud: Cloud) -> None:
     cloud.cluster.apply(configmap(a="2"))
     assert cloud.database._connection is not None
     cloud.database._connection.connection.driver_connection.close()  # type: ignore[union-attr]
+
+
+def test_transactions_are_measured_and_failures_counted(url: str) -> None:
+    """Each reading of this clock is a second after the one before."""
+    seconds = itertools.count()
+    with Cloud(url) as cloud:
+        cloud.database.meter = meter = TransactionMeter(lambda: float(next(seconds)))
+        cloud.transact()
+        cloud.apply(configmap())
+        assert (meter.waits.total, meter.transactions.total, meter.failures) == (2.0, 2.0, 0)
+        break_within_a_turn(cloud)
+        with pytest.raises(DatabaseError):
+            cloud.transactions.commit()
+        cloud.transactions.abandon()
+        assert meter.failures == 1
+        assert dict(meter.transactions.buckets()) == {"0.005": 0, "0.025": 0, "0.1": 0, "0.5": 0} | dict.fromkeys(
+            ("2.5", "10.0", "+Inf"), 4
+        )
 
 
 def test_a_connection_that_breaks_is_made_again(url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.kinds import ObjectKey
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.namespaces import SYSTEM
+from modules.cloud.apiserver.system_namespaces import make_system_namespaces
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.cloud.client.call_requests import collection_path, request_of, result_of
@@ -250,10 +253,59 @@ def test_a_definition_that_a_person_has_made_otherwise_stops_nothing(bee: Harnes
 
 
 def accounts(server: Server) -> list[str]:
-    """The namespaces with a service account `default`."""
+    """The namespaces with a service account `default`, without those that the API server makes."""
     found = server.call("list", "serviceaccounts", namespace="").object
     assert found is not None
-    return [one["metadata"]["namespace"] for one in found["items"] if one["metadata"]["name"] == "default"]
+    accounts = [one["metadata"] for one in found["items"] if one["metadata"]["name"] == "default"]
+    return [one["namespace"] for one in accounts if one["namespace"] not in SYSTEM]
+
+
+def namespaces(server: Server) -> list[str]:
+    """The names of the namespaces."""
+    found = server.call("list", "namespaces", namespace="").object
+    assert found is not None
+    return [one["metadata"]["name"] for one in found["items"]]
+
+
+def test_the_namespaces_of_an_api_server_are_there_from_the_start(bee: Harness) -> None:
+    """With a service account each; active, and with the label of their name."""
+    server = Server(bee)
+    assert namespaces(server) == ["default", "kube-node-lease", "kube-public", "kube-system"]
+    default = server.call("get", "namespaces", "default", namespace="").object
+    assert default is not None
+    assert default["status"] == {"phase": "Active"}
+    assert default["spec"] == {"finalizers": ["kubernetes"]}
+    assert default["metadata"]["labels"] == {"kubernetes.io/metadata.name": "default"}
+    found = server.call("list", "serviceaccounts", namespace="").object
+    assert found is not None
+    assert [one["metadata"]["namespace"] for one in found["items"]] == namespaces(server)
+
+
+@pytest.mark.parametrize("name", ["default", "kube-public", "kube-system"])
+def test_a_namespace_that_every_cluster_has_is_not_deleted(bee: Harness, name: str) -> None:
+    server = Server(bee)
+    refusal = server.call("delete", "namespaces", name, namespace="").refusal
+    assert refusal is not None
+    assert (refusal["code"], refusal["reason"]) == (403, "Forbidden")
+    assert refusal["message"] == f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+    assert name in namespaces(server)
+
+
+def test_a_deleted_namespace_of_leases_is_made_at_the_next_start(bee: Harness) -> None:
+    server = Server(bee)
+    server.call("delete", "namespaces", "kube-node-lease", namespace="")
+    assert "kube-node-lease" not in namespaces(server)
+    make_system_namespaces(server.cluster)
+    assert "kube-node-lease" in namespaces(server)
+
+
+def test_a_manifest_that_is_gone_leaves_the_namespace_default(bee: Harness, tmp_path: Path) -> None:
+    manifest = tmp_path / "default.yaml"
+    manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}))
+    server = Server(bee, manifests=tmp_path)
+    manifest.unlink()
+    bee.run_for(5.0)
+    assert "default" in namespaces(server)
 
 
 def test_each_namespace_has_a_service_account(bee: Harness) -> None:
@@ -267,7 +319,7 @@ def test_each_namespace_has_a_service_account(bee: Harness) -> None:
     assert accounts(server) == ["blue"]
     server.call("delete", "serviceaccounts", "default", namespace="blue")
     assert accounts(server) == ["blue"]
-    assert shown(told) == [("Added", "default"), ("Deleted", "default"), ("Added", "default")]
+    assert shown(told)[-3:] == [("Added", "default"), ("Deleted", "default"), ("Added", "default")]
     server.call("delete", "namespaces", "blue", namespace="")
     assert accounts(server) == []
     server.call("create", "serviceaccounts", body={**blue, "kind": "ServiceAccount"})

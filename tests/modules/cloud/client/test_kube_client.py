@@ -8,7 +8,9 @@ import msgspec
 
 from beehive.clock import Clock, Timer
 from beehive.simulation import Simulation
-from modules.cloud.client.kube_client import KubeClient, News
+from modules.cloud.client.counters import NO_RESPONSE, ApiCounters
+from modules.cloud.client.kube_client import CallEnd, KubeClient, News
+from modules.cloud.client.lane_calls import RequestLane
 from modules.cloud.client.reflector.effects import Added, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
@@ -24,8 +26,8 @@ EVENT = msgspec.json.encode({"type": "ADDED", "object": {**POD, "metadata": {**M
 class Thread:
     """A module's thread, whose calls wait until `run`."""
 
-    def __init__(self) -> None:
-        self.clock: Clock = Simulation(1).clock
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or Simulation(1).clock
         self.waiting: list[Callable[[], None]] = []
 
     def call_soon(self, function: Callable[[], None]) -> None:
@@ -97,3 +99,53 @@ def test_a_refusal_is_handed_over_with_its_words() -> None:
     page.on_end()
     thread.run()
     assert [(getattr(each, "status", 0), getattr(each, "message", "")) for each in told] == [(403, "pods is forbidden")]
+
+
+def test_each_attempt_of_a_request_is_counted_with_its_status_and_duration() -> None:
+    """One that has no response, one that meets too many requests, and one that succeeds."""
+    simulation = Simulation(1)
+    thread, transport, counters = Thread(simulation.clock), Transport(), ApiCounters()
+    ends: list[CallEnd] = []
+    client = KubeClient(transport, thread, thread.clock.random, counters)
+    client.call(RequestLane.NODE, ApiRequest(method="GET", path="/api/v1/nodes/n1"), ends.append, idempotent=True)
+    assert counters.depth(RequestLane.NODE) == (0, 1)
+    transport.started[-1][1].on_error(OSError("cut"))
+    thread.run()
+    assert counters.depth(RequestLane.NODE) == (1, 0)
+    for status in (429, 200):
+        sent = len(transport.started)
+        while len(transport.started) == sent:
+            simulation.run_for(0.1)
+        simulation.run_for(0.2)
+        transport.started[-1][1].on_head(ResponseHead(status))
+        transport.started[-1][1].on_end()
+        thread.run()
+    assert len(ends) == 1
+    statuses = {(RequestLane.NODE, status): 1 for status in (NO_RESPONSE, 429, 200)}
+    assert counters.statuses == statuses
+    buckets = dict(counters.durations[RequestLane.NODE].buckets())
+    assert (buckets["0.005"], buckets["0.1"], buckets["0.5"]) == (1, 1, 3)
+
+
+def test_lists_and_failures_of_a_watch_are_counted_and_when_the_server_was_heard() -> None:
+    simulation = Simulation(1)
+    thread, transport, counters = Thread(simulation.clock), Transport(), ApiCounters()
+    simulation.run_for(5.0)
+    client = KubeClient(transport, thread, thread.clock.random, counters)
+    client.watch(Selection(path="/api/v1/pods"), lambda _news: None, "Pod")
+    watch = counters.watches["Pod"]
+    assert (watch.lists, watch.failures, watch.heard_at()) == (0, 0, 0.0)
+    _, page = transport.started[-1]
+    page.on_head(ResponseHead(200))
+    page.on_data(PAGE)
+    page.on_end()
+    thread.run()
+    listed_at = thread.clock.monotonic()
+    assert (watch.lists, watch.failures, watch.heard_at()) == (1, 0, listed_at)
+    simulation.run_for(7.0)
+    _, stream = transport.started[-1]
+    stream.on_head(ResponseHead(200))
+    stream.on_data(EVENT + b"\n")
+    stream.on_error(OSError("cut"))
+    thread.run()
+    assert (watch.lists, watch.failures, watch.heard_at()) == (1, 1, listed_at + 7.0)

@@ -19,6 +19,7 @@ from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module import Module
 from beehive.runtime import Threads
+from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
@@ -66,6 +67,7 @@ class Cloud:
         self._node_limit = node_limit
         self._servers = 0
         self.server: WebsocketServer | None = None
+        self.counters = CloudHubCounters()
         self.hive = Hive(Threads(self.clock))
         settings = CloudHubSettings(keepalive_interval=600.0)  # its nodes send none
         self.hive.add(Fragile, settings, self._make_server, {})
@@ -81,7 +83,7 @@ class Cloud:
             max_frame_bytes=LIMIT,
             write_timeout=60.0,
         )
-        self.server = WebsocketServer(settings, deliver, self.clock, is_full=deliver.is_full)
+        self.server = WebsocketServer(settings, deliver, self.clock, is_full=deliver.is_full, counters=self.counters)
         with self._changed:
             self._servers += 1
             self._changed.notify_all()
@@ -190,9 +192,18 @@ def test_garbage_is_counted_and_kills_nothing(cloud: Cloud, garbage: bytes) -> N
         marker = cloud.message("default/event/e", "insert")
         node.send(encode(marker))
         cloud.wait_for(lambda message: message.id == marker.id)
-    assert cloud.server is not None
-    assert cloud.server.rejected.total() >= 1
+    assert cloud.counters.rejected_frames.total() >= 1
     assert cloud.hive.restarts()["cloudhub"] == 0
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [({"Connectionuse": "stream"}, "use"), ({"Origin": "http://elsewhere"}, "origin"), ({"Node_id": "?"}, "node name")],
+)
+def test_a_refused_connection_is_counted(cloud: Cloud, headers: dict[str, str], reason: str) -> None:
+    with pytest.raises(InvalidStatus), cloud.node(**headers):
+        raise AssertionError("it is refused")
+    assert cloud.counters.refused_connections == {reason: 1}
 
 
 def test_a_message_over_the_limit_ends_its_connection_only(cloud: Cloud) -> None:

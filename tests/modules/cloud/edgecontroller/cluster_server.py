@@ -15,7 +15,7 @@ from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, version_of
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
-from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
 from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.controller import Controller
@@ -283,6 +283,7 @@ class ClusterController(Controller):
         nodes: those that connect at once.
         keeps_state: whether what nodes have acknowledged is kept in the cluster.
         lease: of this cloudcore.
+        namespace: of NodeStates.
     """
 
     def __init__(
@@ -294,11 +295,13 @@ class ClusterController(Controller):
         *,
         keeps_state: bool = False,
         lease: LeaseSettings | None = None,
+        namespace: str = NAMESPACE,
     ) -> None:
         self.bee = bee
         self.server = server or ClusterServer(bee.clock)
+        self.remote = RemoteCluster(self.server.connect, keeps_state, namespace)
         self.database = database or Database(IN_MEMORY, "cloudcore", stores_objects=False)
-        bee.add(EdgeController, RemoteCluster(self.server.connect, keeps_state), self.database, None, lease)
+        bee.add(EdgeController, self.remote, self.database, None, lease)
         bee.start()
         self.links = 0
         for each in nodes:

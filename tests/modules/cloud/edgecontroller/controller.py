@@ -145,9 +145,9 @@ class Controller:
         event = ConnectEvent(what, 0, node_name, f"link {link}")
         self.bee.hive.send(EdgeController.name, self.bee.message(f"node/{node_name}", what, event, source="cloudhub"))
 
-    def cloudcores(self) -> Cloudcores:
-        """The cloudcores that it knows to be alive, as module `control` asks."""
-        asked = self.bee.message(CLOUDCORES_RESOURCE, CLOUDCORES, source="control")
+    def cloudcores(self, node: str = "") -> Cloudcores:
+        """The cloudcores that it knows to be alive, as module `control` asks, or the router about a node."""
+        asked = self.bee.message(CLOUDCORES_RESOURCE, CLOUDCORES, node, source="control")
         return self.bee.ask(EdgeController.name, asked).content_as(Cloudcores)
 
     def database_fails(self, database: Database | None = None) -> None:

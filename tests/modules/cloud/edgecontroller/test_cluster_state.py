@@ -13,9 +13,10 @@ from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.coordination.lease_settings import NAMESPACE
 from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.node_state_objects import API_VERSION, NAMESPACE, PLURAL, StoredState, object_of, read
+from modules.cloud.edgecontroller.node_state_objects import API_VERSION, PLURAL, StoredState, object_of, packed, read
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import WEB
 from tests.modules.cloud.objects import node, pod
@@ -32,12 +33,13 @@ class NodeStates:
         self.writes: list[str] = []
         """The names of those written."""
         self.loses_answers = False
+        self.namespace = NAMESPACE
         self._version = 0
 
     def serve(self, exchange: FakeExchange) -> None:
         """Answers a request for them."""
         call = exchange.call
-        assert (call.api_version, call.namespace) == (API_VERSION, NAMESPACE)
+        assert (call.api_version, call.namespace) == (API_VERSION, self.namespace)
         known = self.objects.get(call.name)
         if call.verb == "list":
             exchange.answer(200, {"metadata": {"resourceVersion": "1"}, "items": list(self.objects.values())})
@@ -88,7 +90,7 @@ class Site:
         server.answers[PLURAL] = self.states.serve
         database = Database(IN_MEMORY, f"cloudcore-{self._made}", stores_objects=False)
         self._stack.callback(database.close)
-        core = ClusterController(bee, server, database, nodes, keeps_state=True)
+        core = ClusterController(bee, server, database, nodes, keeps_state=True, namespace=self.states.namespace)
         bee.run_for(1.0)
         return core
 
@@ -289,20 +291,87 @@ def test_of_a_node_that_has_not_registered_or_was_deleted_nothing_is_written(sit
 
 
 def test_a_state_is_read_as_it_was_written() -> None:
-    stored = read(json.loads(json.dumps(object_of("n1", NodeState("u", 2), SYNCS, "c"))))
+    objects, left_out = packed(SYNCS)
+    assert left_out == 0
+    stored = read(json.loads(json.dumps(object_of("n1", "kubeedge", NodeState("u", 2), objects, "c"))))
     assert stored == StoredState("c", NodeState("u", 2), SYNCS)
-    assert "ownerReferences" not in object_of("n1", NodeState(), {}, "c")["metadata"]
+    assert "ownerReferences" not in object_of("n1", "kubeedge", NodeState(), "", "c")["metadata"]
 
 
 def test_a_state_fits_into_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods stay: the deletion of anything else is repaired by the next change."""
     monkeypatch.setattr(node_state_objects, "MAX_BYTES", 1000)
     others = {f"s{number}": ObjectSync(ObjectKey("Secret", "default", f"{hash(number)}" * 9)) for number in range(500)}
-    obj = object_of("n1", NodeState(), {**others, **dict(list(SYNCS.items())[:20])}, "c")
-    stored = read(obj)
+    objects, left_out = packed({**others, **dict(list(SYNCS.items())[:20])})
+    stored = read(object_of("n1", "kubeedge", NodeState(), objects, "c"))
     assert stored is not None
-    assert len(obj["spec"]["objects"]) <= 1000
+    assert len(objects) <= 1000
+    assert left_out == len(others) + 20 - len(stored.syncs) > 0
     assert {f"u{number}" for number in range(20)} <= stored.syncs.keys()
+
+
+def test_who_has_a_node_is_read_from_the_cluster(site: Site) -> None:
+    """Of all nodes, or of one; a NodeState without a cloudcore, or with another name for it, is no answer."""
+    first = site.core("n1", "n2")
+    first.server.apply({**N1, "metadata": {"name": "n2"}})
+    first.bee.run_for(6.0)
+    second = site.core("n1")
+    second.bee.run_for(6.0)
+    second.server.answers[PLURAL] = site.states.serve
+    site.states.objects["n3"] = {"metadata": {"name": "n3"}, "spec": {"cloudcore": None}}
+    assert first.cloudcores().nodes == {"n1": second.database.cloudcore, "n2": first.database.cloudcore}
+    assert second.cloudcores("n2").nodes == {"n2": first.database.cloudcore}
+    assert second.cloudcores("n9").nodes == {}
+
+
+def test_without_the_right_nobody_is_known_to_have_a_node(site: Site) -> None:
+    core = site.core("n1")
+    core.bee.run_for(6.0)
+    core.server.answers[PLURAL] = lambda exchange: exchange.answer(403, {"kind": "Status", "code": 403})
+    assert core.cloudcores().nodes == {}
+
+
+def test_what_does_not_fit_is_said_once_and_counted(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    core = site.core("n1")
+    core.bee.run_for(6.0)
+    monkeypatch.setattr(node_state_objects, "MAX_BYTES", 20)
+    counters = core.remote.node_states
+    core.server.apply(pod("second"))
+    core.bee.settle()
+    core.bee.run_for(11.0)
+    assert counters.left_out == {"n1": 3}, "the Node and both pods"
+    assert counters.writes > 0
+    assert counters.failures == 0
+    (line,) = (each.getMessage() for each in caplog.records if "do not fit" in each.getMessage())
+    assert line.startswith("node n1: it has 3 objects, and 3 of them")
+    monkeypatch.undo()
+    core.server.apply(pod("third"))
+    core.bee.run_for(11.0)
+    assert counters.left_out == {}
+
+
+def test_a_write_that_fails_is_counted_and_a_conflict_is_not(site: Site) -> None:
+    core = site.core("n1")
+    core.bee.run_for(6.0)
+    core.server.answers[PLURAL] = lambda exchange: exchange.answer(409, {"kind": "Status", "code": 409})
+    core.server.apply(pod("second"))
+    core.bee.run_for(6.0)
+    assert core.remote.node_states.failures == 0
+    core.server.answers[PLURAL] = lambda exchange: exchange.answer(403, {"kind": "Status", "code": 403})
+    core.server.apply(pod("third"))
+    core.bee.run_for(30.0)
+    assert core.remote.node_states.failures > 0
+
+
+def test_node_states_are_in_the_namespace_of_the_leases(site: Site) -> None:
+    site.states.namespace = "edge"
+    site.states.objects.clear()
+    core = site.core("n1")
+    core.server.apply(pod("second"))
+    core.bee.run_for(6.0)
+    assert site.states.objects["n1"]["metadata"]["namespace"] == "edge"
 
 
 BAD: list[Any] = [None, 7, {"epoch": "x"}, {"objects": "%"}, {"objects": "AAAA"}, {"objects": 7}, {"objects": "eJw="}]

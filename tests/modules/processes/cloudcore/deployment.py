@@ -8,9 +8,13 @@ import yaml
 DEPLOY: Final = Path(__file__).parents[4] / "deploy"
 
 
-def manifests() -> list[dict[str, Any]]:
-    """All documents of the file."""
-    return list(yaml.safe_load_all((DEPLOY / "cloudcore.yaml").read_text()))
+ONE: Final = "cloudcore.yaml"
+REPLICAS: Final = "cloudcore-replicas.yaml"
+
+
+def manifests(file: str = ONE) -> list[dict[str, Any]]:
+    """All documents of a file."""
+    return list(yaml.safe_load_all((DEPLOY / file).read_text()))
 
 
 def device_definitions() -> list[dict[str, Any]]:
@@ -18,6 +22,6 @@ def device_definitions() -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((DEPLOY / "devices.yaml").read_text()))
 
 
-def of_kind(kind: str) -> list[dict[str, Any]]:
+def of_kind(kind: str, file: str = ONE) -> list[dict[str, Any]]:
     """The documents of a kind."""
-    return [one for one in manifests() if one["kind"] == kind]
+    return [one for one in manifests(file) if one["kind"] == kind]

@@ -14,8 +14,9 @@ from modules.processes.edgecore.doctor.check_result import CheckResult, Level
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.version import KUBELET_VERSION
 from tests.modules.processes.cloudcore.clusters import Cluster
+from tests.modules.processes.cloudcore.deployment import of_kind
 
-WELL = ClusterFacts(where="k, context x", version="v1.32.10", skew=0.5, asked=40, edge_nodes=3)
+WELL = ClusterFacts(where="k, context x", version="v1.32.10", skew=0.5, asked=40, node_versions={"v1.32.10": 3})
 
 
 def problems(**changes: Any) -> list[CheckResult]:
@@ -31,7 +32,7 @@ def test_a_cluster_that_is_well_has_good_results_only() -> None:
     ("changes", "level", "text"),
     [
         ({"error": "cannot connect"}, Level.FAILED, "cannot connect"),
-        ({"version": "v1.19.2"}, Level.FAILED, "v1.19.2"),
+        ({"version": "v1.19.2", "node_versions": {"v1.19.1": 1}}, Level.FAILED, "v1.19.2"),
         ({"version": "nginx"}, Level.WARNING, "nginx"),
         ({"skew": -90.0}, Level.WARNING, "90 s behind this machine's"),
         ({"skew": None}, None, ""),
@@ -39,7 +40,21 @@ def test_a_cluster_that_is_well_has_good_results_only() -> None:
         ({"denied": [Right("", "pods/status", "patch")]}, Level.FAILED, "missing: patch pods/status"),
         ({"denied": [Right("storage.k8s.io", "csidrivers", "list")]}, Level.FAILED, "list csidrivers.storage.k8s.io"),
         ({"denied": [Right("", "pods", "get")] * 12}, Level.FAILED, "and 2 more"),
-        ({"edge_nodes": 0}, Level.WARNING, "none has registered"),
+        ({"node_versions": {}}, Level.WARNING, "none has registered"),
+        ({"node_versions": {"v1.32.10": 1, "v1.28.1": 2}}, Level.WARNING, "v1.28.1 (2 nodes)"),
+        ({"node_versions": {"v1.33.0": 1}}, Level.WARNING, "v1.33.0 (1 node)"),
+        ({"node_versions": {"v1.29.0-kubeedge-v1.17.0": 1}}, None, ""),
+        ({"node_versions": {"": 1}}, Level.WARNING, "none (1 node)"),
+        ({"certificate_left": -3600.0}, Level.FAILED, "expired 60m ago"),
+        ({"certificate_left": 86400.0 * 7}, Level.WARNING, "expires in 7d"),
+        ({"certificate_left": 86400.0 * 300}, None, ""),
+        ({"lacking_roles": ["cloudcore-certificates"]}, Level.WARNING, "signing requests of nodes"),
+        ({"lacking_roles": ["cloudcore-from-kubeedge"]}, Level.WARNING, "come from KubeEdge"),
+        (
+            {"lacking_roles": ["cloudcore-devices"], "device_kinds": {"devices": 403}},
+            Level.WARNING,
+            "devices may not",
+        ),
         (
             {"device_kinds": {"devicemodels": 200, "devices": 403, "devicestatuses": 200}},
             Level.WARNING,
@@ -57,6 +72,42 @@ def test_what_is_wrong_is_told_with_a_remedy(changes: dict[str, Any], level: Lev
     found = problems(**changes)
     assert [each.level for each in found] == ([] if level is None else [level])
     assert all(text in each.text and each.hint for each in found)
+
+
+def test_an_expired_certificate_is_told_beside_the_refusal_that_it_causes() -> None:
+    found = problems(error="TLS failed", certificate_left=-60.0)
+    assert [(each.check, each.level) for each in found] == [("cluster", Level.FAILED), ("kubeconfig", Level.FAILED)]
+
+
+@pytest.mark.parametrize(("groups", "levels"), [({"edgecore.io"}, []), (set(), [Level.FAILED])])
+def test_node_states_are_defined_where_they_are_used(groups: set[str], levels: list[Level]) -> None:
+    facts = msgspec.structs.replace(WELL, groups=groups)
+    found = check_cluster(facts, keeps_state=True)
+    assert [each.level for each in found if each.check == "state" and each.level is not Level.OK] == levels
+    assert "state" not in [each.check for each in check_cluster(facts)]
+
+
+def test_the_state_in_the_cluster_and_a_client_certificate_are_examined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = Cluster(tmp_path)
+    path = str(tmp_path / "admin")
+    server = f"https://127.0.0.1:{both.cluster.core.api_port}"
+    main(["kubeconfig", "--output", path, "--server", server, "--tls-dir", str(tmp_path / "tls")])
+    root = str(tmp_path / "none")
+    arguments = ["doctor", "--json", "--state", "cluster", "--root", root, "--kubeconfig", path]
+
+    def levels() -> dict[str, str]:
+        capsys.readouterr()
+        assert main(arguments) == ExitCode.UNWELL, "no cloudcore runs below that root"
+        return {each["check"]: each["level"] for each in json.loads(capsys.readouterr().out)}
+
+    found = levels()
+    assert (found["state"], found["kubeconfig"], found["rights"]) == ("FAIL", "ok", "ok")
+    assert "database" not in found
+    both.apply(*of_kind("CustomResourceDefinition"))
+    assert levels()["state"] == "ok"
+    both.close()
 
 
 def test_a_cluster_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

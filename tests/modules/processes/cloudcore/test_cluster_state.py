@@ -68,6 +68,20 @@ def test_the_state_outlives_cloudcore_and_goes_to_others(
     assert [path.name for path in (tmp_path / "a").iterdir()] == []
 
 
+def test_a_node_of_another_replica_is_told(
+    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`cloudcore nodes` of one replica names the other, when it knows its Lease."""
+    with core_of(cluster, tmp_path / "a") as one, core_of(cluster, tmp_path / "b") as other, one.edge() as edge:
+        receive_all(edge)
+        holder = one.client.cloudcores().own
+        wait_until(lambda: holder in other.client.cloudcores().alive, "the other's Lease is known", 60.0)
+        wait_until(lambda: other.client.cloudcores().elsewhere() == {"n1": holder}, "the claim is written", 60.0)
+        assert main(["nodes", "--socket", str(tmp_path / "b" / "control")]) == ExitCode.OK
+    (line,) = (each for each in capsys.readouterr().out.splitlines() if each.startswith("n1 "))
+    assert f"at {holder}" in line
+
+
 def acknowledged_in(cluster: Cluster) -> set[str]:
     """The names of the objects that n1 has acknowledged, by its NodeState."""
     status, body = cluster.cluster.client.request("GET", "/apis/edgecore.io/v1alpha1/namespaces/kubeedge/nodestates")

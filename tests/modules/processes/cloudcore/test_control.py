@@ -10,13 +10,14 @@ from modules.cloud.apiserver.watch_history import ObjectChanged
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.control import Control
+from modules.processes.cloudcore.counters import Counters
 
 
 def test_who_watches_and_does_not_read_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
     """All that such a client may have waiting for it waits already."""
     runtime = Threads()
     hive = Hive(runtime)
-    hive.add(Control, tmp_path / "control", Refusals(hive.clock), KnownCloudcores())
+    hive.add(Control, tmp_path / "control", Counters(Refusals(hive.clock), KnownCloudcores()))
     hive.start()
     running = hive.slot(Control.name).running
     assert running is not None

@@ -1,14 +1,19 @@
-"""The documents of deploy/cloudcore.yaml have the form of their kinds, and agree with each other and with cloudcore."""
+"""The documents of deploy/ have the form of their kinds, and agree with each other and with cloudcore."""
 
 import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from modules.cloud.apiserver.kinds import KINDS
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.devicecontroller.definitions import definitions
+from modules.processes.cloudcore.control_client import Apply
 from modules.processes.edgecore.version import VERSION
 from modules.tools.site.commands import parser_of
-from tests.modules.processes.cloudcore.deployment import DEPLOY, device_definitions, manifests, of_kind
+from tests.modules.processes.cloudcore.deployment import DEPLOY, ONE, REPLICAS, device_definitions, manifests, of_kind
+from tests.modules.processes.cloudcore.stubs import CLOCK, Stub
 
 _OF_LIST: Final = re.compile(r"list\[(.*)\]")
 _OF_MAP: Final = re.compile(r"dict\(str, (.*)\)")
@@ -40,24 +45,30 @@ def faults(models: Any, model_name: str, value: Any, where: str) -> list[str]:
     return found
 
 
-def template() -> dict[str, Any]:
+@pytest.fixture(params=[ONE, REPLICAS])
+def file(request: pytest.FixtureRequest) -> str:
+    """A file that installs cloudcore."""
+    return str(request.param)
+
+
+def template(file: str) -> dict[str, Any]:
     """The pod of the Deployment."""
-    (deployment,) = of_kind("Deployment")
+    (deployment,) = of_kind("Deployment", file)
     pod: dict[str, Any] = deployment["spec"]["template"]
     return pod
 
 
-def container() -> dict[str, Any]:
+def container(file: str) -> dict[str, Any]:
     """Its container."""
-    (only,) = template()["spec"]["containers"]
+    (only,) = template(file)["spec"]["containers"]
     assert isinstance(only, dict)
     return only
 
 
-@pytest.mark.parametrize("document", manifests(), ids=lambda one: f"{one['kind']}-{one['metadata']['name']}")
-def test_a_document_has_the_fields_of_its_kind(document: dict[str, Any]) -> None:
+def test_each_document_has_the_fields_of_its_kind(file: str) -> None:
     models = pytest.importorskip("kubernetes.client.models")
-    assert faults(models, f"V1{document['kind']}", document, document["kind"]) == []
+    for document in manifests(file):
+        assert faults(models, f"V1{document['kind']}", document, document["kind"]) == []
 
 
 def test_the_kinds_of_devices_are_those_of_the_embedded_api_server() -> None:
@@ -80,47 +91,47 @@ def test_a_wrong_document_has_faults() -> None:
     ]
 
 
-def test_the_arguments_are_those_of_cloudcore_run() -> None:
-    chosen = parser_of("cloudcore").parse_args(container()["args"])
+def test_the_arguments_are_those_of_cloudcore_run(file: str) -> None:
+    chosen = parser_of("cloudcore").parse_args(container(file)["args"])
     assert chosen.in_cluster
     assert chosen.tls
-    assert str(chosen.root) == container()["volumeMounts"][0]["mountPath"]
+    assert str(chosen.root) == container(file)["volumeMounts"][0]["mountPath"]
 
 
-def test_the_ports_are_those_of_the_arguments() -> None:
+def test_the_ports_are_those_of_the_arguments(file: str) -> None:
     """cloudcore listens on the ports that the container names, and the Service leads to them."""
-    chosen = parser_of("cloudcore").parse_args(container()["args"])
+    chosen = parser_of("cloudcore").parse_args(container(file)["args"])
     addresses = (chosen.listen, chosen.https_listen, chosen.metrics_bind_address)
-    ports = {one["name"]: one["containerPort"] for one in container()["ports"]}
+    ports = {one["name"]: one["containerPort"] for one in container(file)["ports"]}
     assert [int(address.rpartition(":")[2]) for address in addresses] == list(ports.values())
-    (service,) = of_kind("Service")
+    (service,) = of_kind("Service", file)
     assert {one["targetPort"]: one["port"] for one in service["spec"]["ports"]} == {
         "websocket": 10000,
         "certificates": 10002,
     }
-    assert service["spec"]["selector"].items() <= template()["metadata"]["labels"].items()
+    assert service["spec"]["selector"].items() <= template(file)["metadata"]["labels"].items()
 
 
-def test_the_probes_ask_for_the_paths_of_health_checks() -> None:
-    probes = {name: container()[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")}
+def test_the_probes_ask_for_the_paths_of_health_checks(file: str) -> None:
+    probes = {name: container(file)[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")}
     assert probes == {
         "livenessProbe": {"path": "/livez", "port": "metrics"},
         "readinessProbe": {"path": "/readyz", "port": "metrics"},
     }
 
 
-def test_the_roles_are_bound_to_the_account_of_the_pod() -> None:
+def test_the_roles_are_bound_to_the_account_of_the_pod(file: str) -> None:
     """Every role, and to nobody else."""
-    account = {"kind": "ServiceAccount", "name": template()["spec"]["serviceAccountName"], "namespace": "kubeedge"}
-    bindings = of_kind("ClusterRoleBinding")
+    account = {"kind": "ServiceAccount", "name": template(file)["spec"]["serviceAccountName"], "namespace": "kubeedge"}
+    bindings = of_kind("ClusterRoleBinding", file)
     assert [one["subjects"] for one in bindings] == [[account]] * len(bindings)
     bound = [(one["roleRef"]["kind"], one["roleRef"]["name"]) for one in bindings]
-    assert bound == [("ClusterRole", role["metadata"]["name"]) for role in of_kind("ClusterRole")]
+    assert bound == [("ClusterRole", role["metadata"]["name"]) for role in of_kind("ClusterRole", file)]
 
 
-def test_the_pod_has_no_privileges() -> None:
+def test_the_pod_has_no_privileges(file: str) -> None:
     """As the Pod Security Standard "restricted" demands, and a root file system that nobody writes."""
-    context, of_pod = container()["securityContext"], template()["spec"]["securityContext"]
+    context, of_pod = container(file)["securityContext"], template(file)["spec"]["securityContext"]
     assert context["readOnlyRootFilesystem"]
     assert context["allowPrivilegeEscalation"] is False
     assert context["capabilities"] == {"drop": ["ALL"]}
@@ -128,7 +139,67 @@ def test_the_pod_has_no_privileges() -> None:
     assert of_pod["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
-def test_the_image_has_the_version() -> None:
+def test_the_image_has_the_version(file: str) -> None:
     """`setup.cfg` reads the version of edgecore; the manifests and the Dockerfile name it."""
-    assert container()["image"] == f"cloudcore:{VERSION}"
+    assert container(file)["image"] == f"cloudcore:{VERSION}"
     assert f"--tag cloudcore:{VERSION} " in (DEPLOY / "Dockerfile").read_text()
+
+
+def test_the_replicas_have_all_that_one_has_and_no_volume_of_one() -> None:
+    """Roles, account, definition and Service are the same: what one of the files lacks is the state of a replica."""
+
+    def others(file: str) -> list[dict[str, Any]]:
+        own = ("Deployment", "PersistentVolumeClaim", "PodDisruptionBudget")
+        return [one for one in manifests(file) if one["kind"] not in own]
+
+    assert others(REPLICAS) == others(ONE)
+    assert of_kind("PersistentVolumeClaim", REPLICAS) == []
+
+
+def test_the_replicas_share_the_authority_and_keep_nothing() -> None:
+    chosen = parser_of("cloudcore").parse_args(container(REPLICAS)["args"])
+    volumes = {one["name"]: one for one in template(REPLICAS)["spec"]["volumes"]}
+    mounts = {one["mountPath"]: one for one in container(REPLICAS)["volumeMounts"]}
+    tls = mounts[str(chosen.tls_dir)]
+    assert chosen.state == "cluster"
+    assert tls["readOnly"]
+    assert "secret" in volumes[tls["name"]]
+    assert volumes[mounts[str(chosen.root)]["name"]]["emptyDir"] == {}
+
+
+def test_replicas_are_replaced_and_evicted_one_at_a_time_and_are_on_several_machines() -> None:
+    (deployment,) = of_kind("Deployment", REPLICAS)
+    (budget,) = of_kind("PodDisruptionBudget", REPLICAS)
+    labels = template(REPLICAS)["metadata"]["labels"]
+    (spread,) = template(REPLICAS)["spec"]["affinity"]["podAntiAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert deployment["spec"]["replicas"] >= 3
+    assert deployment["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+    }
+    assert budget["spec"] == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
+    assert spread["podAffinityTerm"]["labelSelector"]["matchLabels"] == labels
+    assert spread["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+
+
+def test_what_the_embedded_api_server_knows_of_the_files_can_be_applied(file: str, tmp_path: Path) -> None:
+    """It refuses unknown fields. Roles and Deployments are no kinds of its own."""
+    kinds = {kind.name for kind in KINDS}
+    known = [one for one in manifests(file) if one["kind"] in kinds]
+    assert {one["kind"] for one in known} >= {"Namespace", "ServiceAccount", "CustomResourceDefinition", "Service"}
+    with Stub(tmp_path) as stub:
+        results = stub.client.run(Apply(known))
+    assert [item.error for item in results] == [""] * len(known)
+
+
+def test_a_read_only_directory_of_the_authority_is_enough(tmp_path: Path) -> None:
+    """As a Secret is mounted: nothing is written to it when the names are the same."""
+    files = AuthorityFiles(tmp_path)
+    names = ("127.0.0.1", "localhost", "cloud.example")
+    made = open_authority(files, names, CLOCK.now())
+    before = {path.name: (path.read_bytes(), path.stat().st_ino) for path in tmp_path.iterdir()}
+    again = open_authority(files, names, CLOCK.now())
+    assert again.pem == made.pem
+    assert {path.name: (path.read_bytes(), path.stat().st_ino) for path in tmp_path.iterdir()} == before

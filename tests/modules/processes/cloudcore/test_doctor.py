@@ -11,11 +11,12 @@ from modules.cloud.messages import Cloudcores, NodeConnection
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply
-from modules.processes.cloudcore.doctor_checks import CloudFacts, check_cloud
+from modules.processes.cloudcore.doctor_checks import CloudFacts, DatabaseServer, check_cloud
 from modules.processes.edgecore.doctor.check_result import CheckResult, Level
 from modules.processes.edgecore.exit_codes import ExitCode
 from tests.modules.cloud.objects import pod
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
 NOW = 1795139667.0
 DAY = 24 * 3600.0
@@ -58,6 +59,9 @@ def test_without_a_process_only_what_can_be_known_is_checked() -> None:
         ({"unready": "edgecontroller is not ready"}, Level.FAILED, "is not ready: edgecontroller"),
         ({"free_bytes": 1 << 20}, Level.FAILED, "1 MiB are free"),
         ({"free_bytes": 500 << 20}, Level.WARNING, "500 MiB are free"),
+        ({"database": DatabaseServer("pg://x", "postgresql", (14, 9))}, Level.WARNING, "pg://x: postgresql 14.9"),
+        ({"database": DatabaseServer("my://x", "mysql", (8,))}, Level.WARNING, "my://x: mysql 8"),
+        ({"database": DatabaseServer("pg://x", "postgresql", error="refused")}, Level.FAILED, "pg://x: refused"),
         ({"certificates": {"ca.crt": NOW - DAY}}, Level.FAILED, "ca.crt expired 24h ago"),
         ({"certificates": {"ca.crt": NOW + DAY}}, Level.WARNING, "ca.crt expires in 24h"),
         ({"certificates": {"ca.crt": None}}, Level.FAILED, "ca.crt cannot be read"),
@@ -119,6 +123,18 @@ def test_the_command_examines_a_running_cloudcore(tmp_path: Path, capsys: pytest
         assert main(["doctor", "--json", *socket]) == ExitCode.UNWELL
         found = {each["check"]: each["level"] for each in json.loads(capsys.readouterr().out)}
         assert found["node n1"] == "FAIL"
+
+
+@needs_postgresql
+def test_a_database_server_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It runs, and then it does not."""
+    with PrivatePostgresql() as server:
+        main(["doctor", "--root", str(tmp_path), "--database", server.url])
+        assert ": postgresql 1" in capsys.readouterr().out
+        url = server.url
+    main(["doctor", "--json", "--root", str(tmp_path), "--database", url])
+    found = {each["check"]: each["level"] for each in json.loads(capsys.readouterr().out)}
+    assert found["database"] == "FAIL"
 
 
 def test_the_command_without_a_cloudcore_says_how_to_start_one(

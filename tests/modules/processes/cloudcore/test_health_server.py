@@ -13,6 +13,7 @@ from beehive.module import Module
 from beehive.runtime import Threads
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
+from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.health_server import HealthServer, verdict
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
 
@@ -75,7 +76,7 @@ def test_a_module_that_is_not_ready_is_named_by_readyz_and_keeps_cloudcore_live(
     runtime = Threads()
     hive = Hive(runtime)
     bound: list[tuple[str, int]] = []
-    hive.add(HealthServer, "127.0.0.1", 0, Refusals(hive.clock), KnownCloudcores(), bound)
+    hive.add(HealthServer, "127.0.0.1", 0, Counters(Refusals(hive.clock), KnownCloudcores()), bound)
     hive.add(Unready)
     hive.start()
     connection = HTTPConnection(*bound[0], timeout=DEADLINE)

@@ -16,7 +16,8 @@ from modules.cloud.client.http import factory
 from modules.cloud.client.kubeconfig.model import Selected
 from modules.cloud.client.transport import ApiRequest, Exchange, KubeTransport, ResponseListener
 from modules.cloud.edgecontroller.upstream import HANDLERS
-from modules.processes.cloudcore.cluster_rights import needed
+from modules.processes.cloudcore import cluster_rights
+from modules.processes.cloudcore.cluster_rights import OPTIONAL, needed
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.deployment import of_kind
@@ -181,10 +182,23 @@ def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: 
     assert granted() - used == set(), "granted, and never used"
 
 
-def test_the_doctor_asks_for_the_rights_of_the_role_that_every_cloudcore_has() -> None:
-    assert {Right(right.verb, right.group, right.resource) for right in needed()} == granted(
-        "cloudcore", "cloudcore-leases"
-    )
+def asked_for(rights: Iterable[cluster_rights.Right]) -> set[Right]:
+    """What the doctor asks for."""
+    return {Right(right.verb, right.group, right.resource, right.name) for right in rights}
+
+
+def test_the_doctor_asks_for_the_rights_of_the_roles_that_every_cloudcore_has() -> None:
+    always = granted("cloudcore", "cloudcore-leases")
+    assert asked_for(needed("kubeedge")) == always
+    assert asked_for(needed("kubeedge", keeps_state=True)) == always | granted("cloudcore-state")
+    assert {right.namespace for right in needed("edge", keeps_state=True)} == {"", "edge"}
+
+
+def test_the_doctor_asks_for_the_rights_of_each_optional_role() -> None:
+    for name, role in OPTIONAL.items():
+        assert asked_for(role.rights) == granted(name)
+    names = {each["metadata"]["name"] for each in (*of_kind("ClusterRole"), *of_kind("Role"))}
+    assert names == {"cloudcore", "cloudcore-leases", "cloudcore-state", *OPTIONAL}
 
 
 def test_only_nodes_are_impersonated(both: Cluster, requests: list[ApiRequest]) -> None:

@@ -12,6 +12,7 @@ from beehive.message import Message
 from beehive.runtime import Threads
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.registrar import NAME, TOKEN, Registrar, RegistrarSettings
+from modules.cloud.cloudhub.counters import CloudHubCounters
 from tests.modules.cloud.cloudhub.certificates.made import YEAR
 
 DEADLINE = 60.0
@@ -35,7 +36,8 @@ def test_a_registrar_that_fails_is_back_on_its_port(tmp_path: Path) -> None:
     files = AuthorityFiles(tmp_path)
     authority = open_authority(files, ["127.0.0.1"], clock.now())
     bound: list[tuple[str, int]] = []
-    hive.add(Fragile, RegistrarSettings("127.0.0.1", 0, YEAR), authority, files, bound)
+    counters = CloudHubCounters()
+    hive.add(Fragile, RegistrarSettings("127.0.0.1", 0, YEAR), authority, files, bound, counters)
     hive.start()
 
     def message(operation: str) -> Message:
@@ -55,6 +57,7 @@ def test_a_registrar_that_fails_is_back_on_its_port(tmp_path: Path) -> None:
     assert hive.request(NAME, message(TOKEN), DEADLINE).get().content_as(str).count(".") == 3
     assert bound == [first]
     assert get() == authority.der
+    assert counters.certificate_responses() == {200: 2}
     hive.stop()
     clock.close()
     for thread in set(threading.enumerate()) - before:

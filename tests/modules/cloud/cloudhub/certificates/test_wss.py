@@ -21,6 +21,7 @@ from beehive.message import Message
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.contexts import websocket_context
+from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
 from tests.modules.cloud.cloudhub.certificates.made import YEAR, chain
@@ -42,6 +43,7 @@ class Cloud:
         self.files = AuthorityFiles(directory / "tls")
         self.authority = open_authority(self.files, ["127.0.0.1"], NOW - YEAR)
         self.links: list[Link] = []
+        self.counters = CloudHubCounters()
         self.ended = 0
         self.frames: list[str] = []
         self._changed = threading.Condition()
@@ -49,7 +51,7 @@ class Cloud:
             address="127.0.0.1", port=0, node_limit=10, max_frame_bytes=4 * 1024 * 1024, write_timeout=60.0
         )
         context = websocket_context(self.files)
-        self.server = WebsocketServer(settings, self._deliver, CLOCK, ssl_context=context)
+        self.server = WebsocketServer(settings, self._deliver, CLOCK, ssl_context=context, counters=self.counters)
         self.server.start()
 
     def _deliver(self, event: LinkEvent) -> None:
@@ -129,6 +131,7 @@ def test_a_node_is_who_its_certificate_says(cloud: Cloud) -> None:
     with pytest.raises(InvalidStatus) as refused, cloud.node("n2", cloud.context("n1")):
         pass
     assert refused.value.response.status_code == 403
+    assert cloud.counters.refused_connections == {"certificate of another node": 1}
     assert refused.value.response.body == b"wrong node: the certificate is that of n1, the header node_id says n2\n"
     assert not cloud.links
 
@@ -161,6 +164,7 @@ def test_without_a_valid_certificate_there_is_no_link(
             secure.sendall(b"GET / HTTP/1.1\r\n\r\n" * 1000)
             secure.recv(1)
     assert not cloud.links
+    assert cloud.counters.refused_connections == {"TLS": 5}
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="Python's ssl cannot ask for short records")

@@ -1,0 +1,41 @@
+"""What is measured of the transactions of a database, for metrics."""
+
+from collections.abc import Callable
+
+from modules.cloud.durations import Durations
+
+
+def _zero() -> float:
+    return 0.0
+
+
+class TransactionMeter:
+    """Measures the transactions of one user of a database, on its thread; any thread may read it.
+
+    Args:
+        monotonic: returns seconds. Without it, all durations are 0.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = _zero) -> None:
+        self._monotonic = monotonic
+        self._since = 0.0
+        self.waits = Durations()
+        """The times for which transactions waited for the turn, behind other modules of this process."""
+        self.transactions = Durations()
+        """The durations of the transactions, without that time; waits for other processes are part of them."""
+        self.failures = 0
+        """Attempts to use the database that failed."""
+
+    def waiting(self) -> None:
+        """Note that a transaction waits for its turn."""
+        self._since = self._monotonic()
+
+    def begun(self) -> None:
+        """Note that its turn has come."""
+        now = self._monotonic()
+        self.waits.note(now - self._since)
+        self._since = now
+
+    def ended(self) -> None:
+        """Note that it has ended."""
+        self.transactions.note(self._monotonic() - self._since)

@@ -1,0 +1,54 @@
+"""What is counted of the requests to an API server, for metrics."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from modules.cloud.client.lane_calls import RequestLane
+from modules.cloud.durations import Durations
+
+NO_RESPONSE: Final = 0
+"""In place of a status: the request had no response."""
+
+
+def _nothing(_lane: RequestLane) -> tuple[int, int]:
+    return 0, 0
+
+
+def _never() -> float:
+    return 0.0
+
+
+class WatchCounters:
+    """Counts of the lists and watches of one kind."""
+
+    def __init__(self) -> None:
+        self.lists = 0
+        """Lists that were complete, the first one included."""
+        self.failures = 0
+        """Lists and watches that failed and were repeated."""
+        self.heard_at: Callable[[], float] = _never
+        """Returns the monotonic seconds at which the API server last told something of the kind; 0 for never."""
+
+
+class ApiCounters:
+    """Counts of one module's requests, written on its thread and read by any. It outlives restarts of the module."""
+
+    def __init__(self) -> None:
+        self.statuses: Counter[tuple[RequestLane, int]] = Counter()
+        """Ended requests, by lane and status."""
+        self.durations: Mapping[RequestLane, Durations] = {lane: Durations() for lane in RequestLane}
+        """From the sending of a request to the end of its response, by lane."""
+        self.depth: Callable[[RequestLane], tuple[int, int]] = _nothing
+        """Returns how many requests of a lane wait, and how many are in flight."""
+        self.watches: dict[str, WatchCounters] = {}
+        """By kind."""
+
+    def ended(self, lane: RequestLane, status: int, seconds: float) -> None:
+        """Count a request that has ended."""
+        self.statuses[lane, status] += 1
+        self.durations[lane].note(seconds)
+
+    def watch(self, kind: str) -> WatchCounters:
+        """Return the counters of a kind."""
+        return self.watches.setdefault(kind, WatchCounters())

@@ -1,0 +1,38 @@
+"""What is counted of the connections of nodes, for metrics."""
+
+import threading
+from collections import Counter
+
+from modules.cloud.cloudhub.node_session import NodeSession
+
+
+class CloudHubCounters:
+    """Made by the process, so it outlives restarts of cloudhub. Any thread may read it."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, NodeSession] = {}
+        """The session of each connected node, written by cloudhub."""
+        self.dropped: Counter[str] = Counter()
+        """Messages that cloudhub has dropped, by reason."""
+        self.resent = 0
+        """Messages that were sent again because the node had not acknowledged them."""
+        self.rejected_frames: Counter[str] = Counter()
+        """Frames of nodes that are not messages, by reason."""
+        self.refused_connections: Counter[str] = Counter()
+        """Connections that were refused before they were opened, by reason."""
+        self._certificate_responses: Counter[int] = Counter()
+        self._lock = threading.Lock()
+
+    def note_resent(self) -> None:
+        """Count a message that is sent again."""
+        self.resent += 1
+
+    def note_certificate_response(self, status: int) -> None:
+        """Count a response of the HTTPS server for certificates; from any thread."""
+        with self._lock:
+            self._certificate_responses[status] += 1
+
+    def certificate_responses(self) -> dict[int, int]:
+        """Return the number of responses of the HTTPS server for certificates, by status."""
+        with self._lock:
+            return dict(self._certificate_responses)

@@ -1,0 +1,31 @@
+"""What the modules of cloudcore count, for metrics."""
+
+from beehive.clock import Clock
+from modules.cloud.apiserver.database.meter import TransactionMeter
+from modules.cloud.client.counters import ApiCounters
+from modules.cloud.cloudhub.counters import CloudHubCounters
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
+from modules.cloud.refusals import Refusals
+
+
+class Counters:
+    """Made by the process: they outlive restarts of the modules, which write them. Any thread may read them.
+
+    Args:
+        refusals: of nodes' requests.
+        known: the cloudcores that are alive.
+    """
+
+    def __init__(self, refusals: Refusals, known: KnownCloudcores) -> None:
+        self.refusals = refusals
+        self.known = known
+        self.cloudhub = CloudHubCounters()
+        self.api = ApiCounters()
+        self.node_states = NodeStateCounters()
+        self.meters: dict[str, TransactionMeter] = {}
+        """By the module whose transactions they measure."""
+
+    def meter(self, module: str, clock: Clock) -> TransactionMeter:
+        """Return the meter of a module's transactions."""
+        return self.meters.setdefault(module, TransactionMeter(clock.monotonic))
