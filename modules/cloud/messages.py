@@ -18,7 +18,9 @@ HANDLED_RESOURCE: Final = "cloudhub/handled"
 
 
 NODES: Final = "nodes"
-"""Operation: module `control` asks cloudhub for its connections; the reply is a list of `NodeConnection`."""
+"""Operation: module `control`, or an edgecontroller that has failed, asks cloudhub for its connections; the reply is a
+list of `NodeConnection`.
+"""
 
 NODES_RESOURCE: Final = "cloudhub/nodes"
 
@@ -41,6 +43,8 @@ class NodeConnection(msgspec.Struct, frozen=True):
     last_error: str = ""
     """The last error that the node reported over this connection, or the last refusal of a message of it."""
     last_error_seconds: float = 0.0
+    connection: str = ""
+    """The connection's id, unique over all cloudcores."""
 
 
 CLOUDCORES: Final = "cloudcores"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -50,9 +50,11 @@ def _rows(cloud: CloudOfCluster) -> Iterator[Row]:
         edge.ask("null/node/n1", "insert", node())
     yield Row("memory (PSS), no pods", _pss(cloud.core_pid), Unit.MEGABYTES, None, "72 MB RSS", (Goal(60.0),))
     with _edge(cloud) as edge:
-        writes, floors = _writes(cloud, edge)
-    goals = (Goal(8.0),)
-    yield Row("a pod written → its frame at the edge", writes, Unit.MILLISECONDS, floors, "8.6 ms", goals)
+        frames, answers = _writes(cloud, edge)
+    unit, floor, floor_95 = Unit.MILLISECONDS, median(answers), _percentile_95(answers)
+    yield Row("a pod written → its frame at the edge", median(frames), unit, floor, "8.6 ms", (Goal(8.0),))
+    slowest = _percentile_95(frames)
+    yield Row("… the 95th percentile", slowest, unit, floor_95, "21 ms", (Goal(20.0),))
     for first in range(0, PODS, _BATCH):
         cloud.apply(*(_pod(number) for number in range(first, first + _BATCH)))
     cloud.kill_core()
@@ -73,20 +75,24 @@ def _rows(cloud: CloudOfCluster) -> Iterator[Row]:
     yield Row("idle, share of one core, one node connected", idle, Unit.PERCENT, None, "3.5 %", (Goal(0.5),))
 
 
-def _writes(cloud: CloudOfCluster, edge: Edge) -> tuple[float, float]:
-    """Return the medians, in milliseconds, until a pod's frame arrives, and until its write is answered."""
+def _writes(cloud: CloudOfCluster, edge: Edge) -> tuple[list[float], list[float]]:
+    """Return the milliseconds until each pod's frame arrives, and until its write is answered."""
     frames, answers = [], []
     for number in range(_WRITES):
         begin = time.monotonic()
         cloud.apply(pod(f"written-{number}", nodeName="n1"))
-        answers.append(time.monotonic() - begin)
+        answers.append((time.monotonic() - begin) * 1000)
         while True:
             message = edge.next()
             edge.acknowledge(message)
             if message.route.resource == f"default/pod/written-{number}":
                 break
-        frames.append(time.monotonic() - begin)
-    return median(frames) * 1000, median(answers) * 1000
+        frames.append((time.monotonic() - begin) * 1000)
+    return frames, answers
+
+
+def _percentile_95(values: list[float]) -> float:
+    return quantiles(values, n=20)[-1]
 
 
 def _pods_of(edge: Edge) -> dict[str, str]:

@@ -3,15 +3,18 @@
 Each node registers, receives its pods and the configmap that the pods name, acknowledges messages, and sends statuses.
 The cloud keeps its state in an SQLite file on the disk, as by default.
 
-    python -m tests.bench.crowd [NODES [PODS_OF_A_NODE]]
+    python -m tests.bench.crowd [--cluster] [NODES [PODS_OF_A_NODE]]
+
+With `--cluster` the objects are in a cluster: another cloudcore's embedded API server, over HTTPS. `cloudcore` has its
+kubeconfig, and people write to the cluster.
 
 The cost of the nodes is not measured; their process shares the machine with the cloud's.
 """
 
+import argparse
 import asyncio
 import os
 import random
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +34,7 @@ from beehive.message import Message
 from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.bench.rows import Row, Unit
 from tests.end_to_end.processes import Process, wait_until
+from tests.end_to_end.test_cluster import CloudOfCluster
 
 NODES: Final = 1_000
 _APPLYING: Final = 16
@@ -158,62 +162,104 @@ class Node:
 
 
 class Cloud:
-    """`cloudcore run` in a directory."""
+    """`cloudcore run` in a directory.
+
+    Args:
+        directory: an empty one.
+        nodes: limit of connected nodes.
+    """
 
     def __init__(self, directory: Path, nodes: int) -> None:
         ready, control = directory / "address", directory / "c.sock"
         arguments = ["run", "--listen", "127.0.0.1:0", "--socket", str(control), "--ready-file", str(ready)]
         arguments += ["--node-limit", str(nodes), "--log-level", "warning"]
-        self.process = Process("modules.processes.cloudcore", arguments, directory / "log")
-        wait_until(lambda: ready.exists() or not self.process.runs, "cloudcore is ready")
-        assert self.process.runs, self.process.tail()
+        self._process = Process("modules.processes.cloudcore", arguments, directory / "log")
+        wait_until(lambda: ready.exists() or not self._process.runs, "cloudcore is ready")
+        assert self._process.runs, self._process.tail()
         self.port = int(ready.read_text().rpartition(":")[2])
-        self.client = ControlClient(control)
+        self.pid = self._process.pid
+        self._client = ControlClient(control)
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Applies manifests."""
-        errors = [item.error for item in self.client.run(Apply(list(objects))) if item.error]
+        errors = [item.error for item in self._client.run(Apply(list(objects))) if item.error]
         assert not errors, errors[0]
 
-    def memory(self) -> float:
-        """Return the resident memory in MB."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
-        return int(line.split()[1]) * 1024 / 1e6
-
-    def threads(self) -> int:
-        """Return the number of its threads."""
-        return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
-
-    def seconds(self) -> float:
-        """Return its processor time in seconds."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
 
 
-def measure(nodes: int = NODES, pods: int = 1) -> list[Row]:
-    """Measure all rows, with so many pods on each node; takes a minute with one."""
+class CloudAtCluster:
+    """`cloudcore run --kubeconfig` in a directory, and the cluster to which people write.
+
+    Args:
+        directory: an empty one.
+        nodes: limit of connected nodes.
+    """
+
+    def __init__(self, directory: Path, nodes: int) -> None:
+        self._both = CloudOfCluster(directory)
+        self._both.options = ["--node-limit", str(nodes), "--log-level", "warning"]
+        self._both.start()
+        self.port = int(self._both.address.rpartition(":")[2])
+        self.pid = self._both.core_pid
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Applies manifests, in the cluster."""
+        self._both.apply(*objects)
+
+    def kill(self) -> None:
+        """SIGKILL of both."""
+        self._both.kill()
+
+
+def _memory(pid: int) -> float:
+    """Return the resident memory of a process in MB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+def _threads(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+def _seconds(pid: int) -> float:
+    """Return the processor time of a process in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(nodes: int = NODES, pods: int = 1, *, cluster: bool = False) -> list[Row]:
+    """Measure all rows, with so many pods on each node; takes a minute with one.
+
+    Args:
+        nodes: how many.
+        pods: on each.
+        cluster: whether the objects are in a cluster.
+    """
     with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory:
-        cloud = Cloud(Path(directory), nodes)
+        cloud = (CloudAtCluster if cluster else Cloud)(Path(directory), nodes)
         try:
             return asyncio.run(_measure(cloud, nodes, pods))
         finally:
-            cloud.process.kill()
+            cloud.kill()
 
 
-async def _measure(cloud: Cloud, count: int, pods: int) -> list[Row]:
+async def _measure(cloud: Cloud | CloudAtCluster, count: int, pods: int) -> list[Row]:
     dialling = asyncio.Semaphore(_DIALLING)
     crowd = [Node(f"n{number}", cloud.port, pods, dialling) for number in range(count)]
     await _off_loop(cloud.apply, _settings("0"))
     await _off_loop(_apply_pods, cloud, [node.name for node in crowd], pods)
-    before, spent = cloud.memory(), cloud.seconds()
+    before, spent = _memory(cloud.pid), _seconds(cloud.pid)
     begin = time.monotonic()
     await asyncio.gather(*(node.join() for node in crowd))
     joined = time.monotonic() - begin
     await asyncio.gather(*(node.has_pods.wait() for node in crowd))
     supplied = time.monotonic() - begin
-    spent = cloud.seconds() - spent
-    after = cloud.memory()
+    spent = _seconds(cloud.pid) - spent
+    after = _memory(cloud.pid)
     rows = [
         Row(f"{count} nodes connect at once: the last is registered", joined, Unit.SECONDS),
         Row(f"… the last has its configmap and its {'pods' if pods > 1 else 'pod'}", supplied, Unit.SECONDS),
@@ -223,24 +269,24 @@ async def _measure(cloud: Cloud, count: int, pods: int) -> list[Row]:
         Row(f"memory of the cloud without nodes (its {count * pods} pods included)", before, Unit.MEGABYTES),
         Row("… with all of them", after, Unit.MEGABYTES),
         Row("… for each node", (after - before) / count * 1000, Unit.KILOBYTES),
-        Row("threads of the cloud", cloud.threads(), Unit.COUNT),
+        Row("threads of the cloud", _threads(cloud.pid), Unit.COUNT),
     ]
     rows += await _spread(cloud, crowd)
-    begin, spent = time.monotonic(), cloud.seconds()
+    begin, spent = time.monotonic(), _seconds(cloud.pid)
     await asyncio.gather(*(node.report(begin + _REPORTING) for node in crowd))
     took = time.monotonic() - begin
     rows.append(
         Row("statuses reported, durable, answered and echoed", sum(node.reported for node in crowd) / took,
             Unit.PER_SECOND)
     )  # fmt: skip
-    rows.append(Row("… share of one core", (cloud.seconds() - spent) / took * 100, Unit.PERCENT))
-    rows.append(Row("memory of the cloud after that", cloud.memory(), Unit.MEGABYTES))
+    rows.append(Row("… share of one core", (_seconds(cloud.pid) - spent) / took * 100, Unit.PERCENT))
+    rows.append(Row("memory of the cloud after that", _memory(cloud.pid), Unit.MEGABYTES))
     for node in crowd:
         await node.leave()
     return rows
 
 
-def _apply_pods(cloud: Cloud, nodes: list[str], pods: int) -> None:
+def _apply_pods(cloud: Cloud | CloudAtCluster, nodes: list[str], pods: int) -> None:
     """Applies the pods of all nodes, by several clients at a time: their transactions share waits for the disk."""
 
     def apply(name: str) -> None:
@@ -250,7 +296,7 @@ def _apply_pods(cloud: Cloud, nodes: list[str], pods: int) -> None:
         list(clients.map(apply, nodes))
 
 
-async def _spread(cloud: Cloud, crowd: list[Node]) -> list[Row]:
+async def _spread(cloud: Cloud | CloudAtCluster, crowd: list[Node]) -> list[Row]:
     """One configmap to all."""
     for node in crowd:
         node.changed.clear()
@@ -282,5 +328,10 @@ def _pod(node: str, number: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for row in measure(*(int(each) for each in sys.argv[1:])):
+    parser = argparse.ArgumentParser(description="many nodes on one cloudcore")
+    parser.add_argument("--cluster", action="store_true", help="the objects are in a cluster")
+    parser.add_argument("nodes", nargs="?", type=int, default=NODES)
+    parser.add_argument("pods", nargs="?", type=int, default=1, help="of a node")
+    chosen = parser.parse_args()
+    for row in measure(chosen.nodes, chosen.pods, cluster=chosen.cluster):
         print(f"{row.what:75} {row.unit.write(row.measurement)}")  # noqa: T201

@@ -1,5 +1,6 @@
 """`make chaos`: 504 failures of the links of eight nodes, 200 kills of edgecore, 100 of cloudcore, 100 of one of three
-cloudcores on PostgreSQL and 50 of three at one cluster, 1,000 of the OCI runtime at points of its calls and 100 of
+cloudcores on PostgreSQL, 50 of three at one cluster and 50 of three at one cluster with their state on PostgreSQL, with
+restarts of the API server and of PostgreSQL between them, 1,000 of the OCI runtime at points of its calls and 100 of
 conmon, ten of edgecore in a minute of 1,000 MQTT messages a second both ways, and 300 configmaps that change for five
 minutes while the agent's memory is measured, and five minutes of rest. The invariants are asserted on the way; the
 results are printed.
@@ -29,13 +30,17 @@ def main() -> None:
     parser.add_argument("--several-kills", type=int, default=100, help="of one of three cloudcores (default 100)")
     parser.add_argument("--oci-kills", type=int, default=1000, help="of the OCI runtime (default 1000)")
     parser.add_argument("--conmon-kills", type=int, default=100, help="of the parents of its containers (default 100)")
-    parser.add_argument("--only", choices=["oci"], help="nothing but the OCI runtime")
+    parser.add_argument("--only", choices=["oci", "several"], help="nothing but the OCI runtime, or several cloudcores")
     parser.add_argument("--mqtt-kills", type=int, default=10, help="of edgecore under MQTT messages (default 10)")
     parser.add_argument("--memory", type=float, default=300.0, help="seconds of changing configmaps (default 300)")
     parser.add_argument("--rest", type=float, default=300.0, help="seconds after which memory is back (default 300)")
     chosen = parser.parse_args()
     if chosen.only:
-        chosen.cuts = chosen.kills = chosen.cloud_kills = chosen.several_kills = chosen.mqtt_kills = chosen.memory = 0
+        chosen.cuts = chosen.kills = chosen.cloud_kills = chosen.mqtt_kills = chosen.memory = 0
+    if chosen.only == "oci":
+        chosen.several_kills = 0
+    if chosen.only == "several":
+        chosen.oci_kills = chosen.conmon_kills = 0
     if chosen.cuts:
         with tempfile.TemporaryDirectory() as directory:
             _say(campaign.run(Path(directory), chosen.seed, chosen.cuts, nodes=chosen.nodes, pause=2.2))
@@ -43,16 +48,25 @@ def main() -> None:
         _say(kills.run(chosen.seed, chosen.kills))
     if chosen.cloud_kills:
         _say(kills.run(chosen.seed, chosen.cloud_kills, cloud=True))
-    if chosen.several_kills and not postgresql.missing():
-        _say(several.run(chosen.seed, chosen.several_kills))
     if chosen.several_kills:
-        _say(several.run(chosen.seed, chosen.several_kills // 2, in_cluster=True))
+        _kill_several(chosen.seed, chosen.several_kills)
     if chosen.oci_kills or chosen.conmon_kills:
         _kill_oci(chosen.seed, chosen.oci_kills, chosen.conmon_kills)
     if chosen.mqtt_kills and MOSQUITTO is not None:
         _say(mqtt.run(chosen.seed, chosen.mqtt_kills))
     if chosen.memory:
         result = memory.run(chosen.seed, chosen.memory, chosen.rest)
+        _say(result)
+        result.check()
+
+
+def _kill_several(seed: int, kills: int) -> None:
+    for shared in several.Shared:
+        missing = "" if shared is several.Shared.CLUSTER else postgresql.missing()
+        if missing:
+            _say(f"three cloudcores {shared.value}: left out: {missing}")
+            continue
+        result = several.run(seed, kills if shared is several.Shared.POSTGRESQL else kills // 2, shared=shared)
         _say(result)
         result.check()
 

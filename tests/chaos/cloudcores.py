@@ -44,6 +44,11 @@ class Cloudcore:
         own = ["--listen", self.address, "--socket", str(self.directory / "c.sock"), "--ready-file", str(self._ready)]
         self._process = Process(_MODULE, ["run", *own, *self._options], self.directory / "log")
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether nodes can connect."""
+        return self.runs and self._ready.exists()
+
     def wait(self) -> None:
         """Waits until nodes can connect."""
         wait_until(lambda: self._ready.exists() or not self.runs, f"{self.directory.name} is ready", _SECONDS)

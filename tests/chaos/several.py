@@ -1,4 +1,6 @@
-"""Kills of one of several cloudcores that share a PostgreSQL, or a cluster, while pods are written by the others."""
+"""Kills of one of several cloudcores that share a PostgreSQL, a cluster or both, and restarts of what they share, while
+pods are written and report their statuses.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,9 @@ import random
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from enum import StrEnum
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -20,6 +23,7 @@ from modules.processes.cloudcore.control_client import Apply, CommandItem, Contr
 from modules.processes.cloudcore.errors import ControlError
 from tests.chaos.agents import VERSION, Agent
 from tests.chaos.cloudcores import Cloudcore, Cloudcores, OneCluster
+from tests.chaos.shared_servers import SharedServer, api_server, database_server
 from tests.end_to_end.processes import REPOSITORY, wait_until
 from tests.support.postgresql import PrivatePostgresql
 
@@ -28,28 +32,52 @@ _SLOTS: Final = 3
 """Names of pods of each node."""
 _FREE: Final = 4
 """Pods to which the scheduler gives nodes."""
+_MOVED: Final = 5.0
+"""Seconds within which the nodes of a cloudcore that was killed are with the others, when nothing else is down."""
+_RESTARTS: Final = 0.4
+"""Share of the kills with a restart of what the cloudcores share: half of them before, half meanwhile."""
 _CHANGE: Final = 0.25
 """Seconds from one version of the pods to the next."""
 _clock: Final = RealClock()
 _never: Final = threading.Event()
 
 
+class Shared(StrEnum):
+    """What the cloudcores share."""
+
+    POSTGRESQL = "on PostgreSQL"
+    CLUSTER = "at one cluster"
+    """Their state of the nodes is in the cluster, too."""
+    BOTH = "at one cluster, with their state on PostgreSQL"
+
+
 class Result(NamedTuple):
     """Result of a campaign whose invariants have held."""
 
-    where: str
+    shared: Shared
     kills: int
+    restarts: Counter[str]
+    """How many times each server was restarted."""
     versions: int
     deleted: int
     moved: list[float]
-    """Seconds from a kill to the moment at which another cloudcore had the node, for each node that was moved."""
+    """Seconds from a kill to the moment at which another cloudcore had the node, for each node that was moved while
+    nothing else was down."""
+    moved_late: list[float]
+    """The same while something else was down, or had just been started."""
+
+    def check(self) -> None:
+        """Assert that nodes were with another cloudcore in time."""
+        late = [f"{time:.2f}" for time in self.moved if time > _MOVED]
+        assert not late, f"nodes were with another cloudcore only after {', '.join(late)} s; at most {_MOVED:g} s"
 
     def __str__(self) -> str:
-        times = sorted(self.moved) or [0.0]
+        restarts = "".join(f"{count} restarts of {name}, " for name, count in sorted(self.restarts.items()))
         return (
-            f"three cloudcores {self.where}: {self.kills} kills, {self.versions} versions of every pod, {self.deleted} "
-            f"pods deleted: none lost, doubled or out of order, all statuses there; nodes with the others after "
-            f"{median(times):.2f} s (median), {times[-1]:.2f} s (worst of {len(self.moved)})"
+            f"three cloudcores {self.shared.value}: {self.kills} kills, {restarts}{self.versions} versions of every "
+            f"pod, {self.deleted} pods deleted: none lost, doubled or out of order, all statuses there; nodes with the "
+            f"others after {_times(self.moved)}; while something else was down or had just been started after "
+            f"{_times(self.moved_late)}"
         )
 
 
@@ -60,6 +88,7 @@ class Bed:
         cores: the cloudcores.
         agents: the nodes.
         clients: returns the clients through which people write.
+        servers: what the cloudcores share.
         draw: of what is deleted.
     """
 
@@ -68,10 +97,12 @@ class Bed:
         cores: Cloudcores,
         agents: list[Agent],
         clients: Callable[[], list[ControlClient]],
+        servers: Sequence[SharedServer],
         draw: random.Random,
     ) -> None:
         self.cores = cores
         self.agents = agents
+        self.servers = servers
         self._clients = clients
         self._draw = draw
         self.versions = 0
@@ -92,6 +123,21 @@ class Bed:
     def busiest(self) -> Cloudcore:
         """Return the cloudcore with the most nodes."""
         return max(self.cores.all, key=lambda each: len(each.nodes()))
+
+    def is_whole(self) -> bool:
+        """Whether all cloudcores serve nodes, and each node is with one of them."""
+        return all(each.is_ready for each in self.cores.all) and self.has_all_nodes()
+
+    def has_all_nodes(self) -> bool:
+        """Whether each node is with a cloudcore."""
+        return set().union(*(each.nodes() for each in self.cores.all)) == {agent.name for agent in self.agents}
+
+    def restart(self, server: SharedServer, away: float) -> None:
+        """Stop a server, start it some seconds later, and wait until all nodes are served again."""
+        with server.away():
+            _never.wait(away)
+        self.wait_for_more()
+        wait_until(self.has_all_nodes, f"all nodes are connected after a restart of {server.name}", _TIMEOUT)
 
     def load(self) -> None:
         """Begin to write."""
@@ -187,26 +233,34 @@ class Bed:
 
 
 @contextmanager
-def bed(nodes: int, draw: random.Random, *, in_cluster: bool = False) -> Iterator[Bed]:
+def bed(nodes: int, draw: random.Random, shared: Shared = Shared.POSTGRESQL) -> Iterator[Bed]:
     """Start three cloudcores and nodes, each of which has its pods.
 
     Args:
         nodes: how many.
         draw: of the load.
-        in_cluster: whether the cloudcores share a cluster, and keep their state in it; else a PostgreSQL.
+        shared: what the cloudcores share.
     """
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="s-", dir="/tmp")))  # short
-        if in_cluster:
+        options: list[str] = []
+        servers: list[SharedServer] = []
+        cluster: OneCluster | None = None
+        if shared is not Shared.POSTGRESQL:
             cluster = stack.enter_context(OneCluster(directory))
             cluster.core.client.run(Apply([_definition_of_state()]))
-            options = ["--kubeconfig", str(cluster.kubeconfig()), "--state", "cluster"]
+            options += ["--kubeconfig", str(cluster.kubeconfig())]
+            servers.append(api_server(cluster))
+        if shared is not Shared.CLUSTER:
+            database = stack.enter_context(PrivatePostgresql())
+            options += ["--database", database.url]
+            servers.append(database_server(database))
         else:
-            options = ["--database", stack.enter_context(PrivatePostgresql()).url]
+            options += ["--state", "cluster"]
         cores = stack.enter_context(Cloudcores(directory, 3, options))
 
         def clients() -> list[ControlClient]:
-            if in_cluster:
+            if cluster is not None:
                 return [cluster.core.client]
             running = [each.client for each in cores.all if each.runs]
             return draw.sample(running, len(running))
@@ -215,12 +269,10 @@ def bed(nodes: int, draw: random.Random, *, in_cluster: bool = False) -> Iterato
             stack.enter_context(Agent(f"n{number}", cores.urls(f"n{number}", number % 3), directory))
             for number in range(nodes)
         ]
-        made = Bed(cores, agents, clients, draw)
-        made.may_replace = in_cluster
+        made = Bed(cores, agents, clients, servers, draw)
+        made.may_replace = shared is Shared.CLUSTER
         try:
-            wait_until(
-                lambda: _all_nodes(cores) == {agent.name for agent in agents}, "all nodes are connected", _TIMEOUT
-            )
+            wait_until(made.has_all_nodes, "all nodes are connected", _TIMEOUT)
             made.write()
             yield made
         except BaseException:
@@ -228,27 +280,38 @@ def bed(nodes: int, draw: random.Random, *, in_cluster: bool = False) -> Iterato
             raise
 
 
-def run(seed: int, kills: int, nodes: int = 6, *, in_cluster: bool = False) -> Result:
-    """Kill one of three cloudcores many times.
+def run(seed: int, kills: int, nodes: int = 6, shared: Shared = Shared.POSTGRESQL) -> Result:
+    """Kill one of three cloudcores many times, and restart what they share between kills and during some.
 
     Args:
-        seed: of what is deleted, and which cloudcore is killed when.
+        seed: of what is deleted, which cloudcore is killed when, and what is restarted when.
         kills: how many times.
         nodes: number of nodes.
-        in_cluster: see `bed`.
+        shared: what the cloudcores share.
 
     Raises:
         AssertionError: something was lost, doubled or out of order, or a node did not come back.
     """
     draw = random.Random(f"{seed} several")  # noqa: S311 - reproducible on purpose
     moved: list[float] = []
-    with bed(nodes, random.Random(f"{seed} load"), in_cluster=in_cluster) as whole:  # noqa: S311
+    moved_late: list[float] = []
+    restarts: Counter[str] = Counter()
+    with bed(nodes, random.Random(f"{seed} load"), shared) as whole:  # noqa: S311
         whole.load()
         try:
             for _ in range(kills):
                 _never.wait(draw.uniform(0.0, 1.5))
                 victim = whole.busiest() if draw.random() < 0.7 else draw.choice(whole.cores.all)
-                moved += kill(whole, victim)
+                server = draw.choice(whole.servers) if draw.random() < _RESTARTS else None
+                meanwhile = server if draw.random() < 0.5 else None
+                away = draw.choice((0.0, 0.5, 3.0)) * draw.random()
+                if server is not None:
+                    restarts[server.name] += 1
+                    if meanwhile is None:
+                        whole.restart(server, away)
+                is_only = meanwhile is None and whole.is_whole()
+                times = kill(whole, victim, meanwhile, away)
+                (moved if is_only else moved_late).extend(times)
                 _never.wait(draw.choice((0.0, 0.5, 2.0)) * draw.random())
                 victim.start()
                 whole.wait_for_more()
@@ -259,17 +322,27 @@ def run(seed: int, kills: int, nodes: int = 6, *, in_cluster: bool = False) -> R
         finally:
             whole.rest()
         whole.check()
-        where = "at one cluster" if in_cluster else "on PostgreSQL"
-        return Result(where, kills, whole.versions, whole.deleted, moved)
+        return Result(shared, kills, restarts, whole.versions, whole.deleted, moved, moved_late)
 
 
-def kill(whole: Bed, victim: Cloudcore) -> list[float]:
-    """Kill a cloudcore, and wait until all its nodes are with others; return how long each was without one."""
+def kill(whole: Bed, victim: Cloudcore, server: SharedServer | None = None, away: float = 0.0) -> list[float]:
+    """Kill a cloudcore, and wait until all its nodes are with others; return how long each was without one.
+
+    Args:
+        whole: all.
+        victim: the cloudcore.
+        server: down when it is killed; None: nothing is.
+        away: seconds for which it stays down after the kill.
+    """
     lost = victim.nodes()
     others = [each for each in whole.cores.all if each is not victim]
-    begin = _clock.monotonic()
-    victim.kill()
-    whole.is_hurt = bool(lost)
+    with ExitStack() as outage:
+        if server is not None:
+            outage.enter_context(server.away())
+        begin = _clock.monotonic()
+        victim.kill()
+        whole.is_hurt = bool(lost)
+        _never.wait(away if server is not None else 0.0)
     times: list[float] = []
     while lost:
         found = lost & set().union(*(each.nodes() for each in others))
@@ -280,8 +353,10 @@ def kill(whole: Bed, victim: Cloudcore) -> list[float]:
     return times
 
 
-def _all_nodes(cores: Cloudcores) -> set[str]:
-    return set().union(*(each.nodes() for each in cores.all))
+def _times(times: list[float]) -> str:
+    if not times:
+        return "-"
+    return f"{median(times):.2f} s (median), {max(times):.2f} s (worst of {len(times)})"
 
 
 def _pod(name: str, node: str, number: int) -> JsonObject:

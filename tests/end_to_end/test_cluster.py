@@ -40,7 +40,7 @@ class CloudOfCluster(Cloud):
     def start_core(self) -> None:
         """Starts cloudcore, with the same address and files as before."""
         socket = self._where / "core.sock"
-        arguments = ["run", "--listen", self._address, "--socket", str(socket)]
+        arguments = ["run", "--listen", self._address, "--socket", str(socket), *self.options]
         self._core = self._run([*arguments, "--kubeconfig", str(self._where / "kubeconfig")], "core")
 
     @property

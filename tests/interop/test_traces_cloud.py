@@ -44,6 +44,10 @@ everything
 again, and sends a node of 2019 its Node object as one of today. It answers a node that asks for its devices."""
 
 
+AHEAD_OF_2019 = {"update pod"}
+"""The edge of 2019 reports the statuses of all pods at once, too: the real cloud did not pass these changes on."""
+
+
 class World:
     """Our cloud, and the recorded edge that talks to it. People write to its embedded API server, or to a cluster's.
 
@@ -64,7 +68,7 @@ class World:
         self._core = CloudCore(config)
         self._core.start()
         self._link = ExitStack()
-        self._people = ControlClient(config.control_socket) if cluster is None else cluster.cluster.client
+        self.people = ControlClient(config.control_socket) if cluster is None else cluster.cluster.client
         self._connection: ClientConnection | None = None
         self._came: list[Message] = []
         self._versions: Counter[tuple[str, str]] = Counter()
@@ -113,9 +117,17 @@ class World:
         header = message["header"] | ({"parent_msg_id": self._ids.get(parent, parent)} if parent else {})
         known = self._known.get(_key(message["route"]["resource"]), {})
         content = self._bound(_with_identity(message["content"], known), message["route"]["resource"])
+        content = self._listed(content, message["route"]["resource"])
         assert self._connection is not None
         told = convert({**message, "header": header, "content": content}, Message)
         self._connection.send(encode(told), text=True)
+
+    def _listed(self, content: Any, resource: str) -> Any:
+        """The statuses of several pods in one message, with their uids of this run."""
+        if not resource.endswith("/podstatus"):
+            return content
+        pods = resource.replace("/podstatus", "/pod")
+        return [_with_identity(each, self._known.get(f"{pods}/{each['Name']}", {})) for each in content]
 
     def _bound(self, content: Any, resource: str) -> Any:
         """A request for a token, bound to the pod as this cloud knows it."""
@@ -148,7 +160,7 @@ class World:
             self._apply({"kind": "Pod", "apiVersion": "v1", **content})
         elif before is not None and meta.get("deletionTimestamp") and not before["metadata"].get("deletionTimestamp"):
             self._catch_up(resource, content["status"])
-            self._people.run(Delete("pod", meta["name"], meta["namespace"], meta["deletionGracePeriodSeconds"]))
+            self.people.run(Delete("pod", meta["name"], meta["namespace"], meta["deletionGracePeriodSeconds"]))
         elif before is not None and meta.get("labels") != before["metadata"].get("labels"):
             self._apply({"kind": "Pod", "apiVersion": "v1", **content})
 
@@ -165,7 +177,7 @@ class World:
             self._counterpart({"route": route, "header": {"parent_msg_id": parent}})
 
     def _apply(self, *objects: Json) -> None:
-        errors = [item.error for item in self._people.run(Apply(list(objects))) if item.error]
+        errors = [item.error for item in self.people.run(Apply(list(objects))) if item.error]
         assert not errors
 
     def _counterpart(self, recorded: Json) -> Message:
@@ -233,13 +245,10 @@ def objects_before(year: str) -> list[Json]:
     return list(found.values())
 
 
-@pytest.mark.parametrize(("engine", "year"), [("embedded", "today"), ("embedded", "2019"), ("cluster", "today")])
+@pytest.mark.parametrize("year", ["today", "2019"])
+@pytest.mark.parametrize("engine", ["embedded", "cluster"])
 def test_our_cloud_says_all_that_the_real_one_said(world: World, year: str) -> None:
-    """The whole recording, file after file, as one life of a node; routes, header fields and forms are compared.
-
-    The edge of 2019 reports a pod by its recorded uid before it is told this run's: in a cluster, where all objects are
-    known, it is told to delete that one.
-    """
+    """The whole recording, file after file, as one life of a node; routes, header fields and forms are compared."""
     world.prepare(*objects_before(year))
     reached = 0
     for file, entry in entries(year):
@@ -252,7 +261,7 @@ def test_our_cloud_says_all_that_the_real_one_said(world: World, year: str) -> N
             reached += 1
     assert reached > 20
     beyond = {f"{one.route.operation} {one.route.resource.split('/')[:2][-1]}" for one in world.rest()}
-    assert beyond <= AHEAD
+    assert beyond <= AHEAD | (AHEAD_OF_2019 if year == "2019" else set())
 
 
 def _compare(world: World, file: str, recorded: Json, *, exactly: bool) -> None:

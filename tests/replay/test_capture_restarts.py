@@ -72,7 +72,10 @@ def test_captures_are_played_in_the_order_of_their_time(tmp_path: Path) -> None:
 def test_every_scenario_plays_as_far_as_we_have_the_modules(
     path: Path, module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A part that is not played is reported with the reason, and does not count as a difference."""
+    """A part that is not played is reported with the reason, and does not count as a difference. The requests of
+    applications to the metaserver, which are in no capture of the link, are played by
+    `tests/interop/test_metaserver_recording.py`.
+    """
     which = ["--module", module] if module else []
     assert main(["replay", str(path), "--check", *which]) == ExitCode.OK, capsys.readouterr().out
     said = capsys.readouterr().err

@@ -1,5 +1,10 @@
 """The simulated cluster: cloudcore as the client of an API server, and each fault between the two."""
 
+import re
+
+import pytest
+
+from modules.tools.simulate.api_faults import API_FAULTS
 from modules.tools.simulate.draw import FaultProfile, draw_plan
 from modules.tools.simulate.draw_api import API
 from modules.tools.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
@@ -12,20 +17,31 @@ def _plan(*faults: Fault) -> Plan:
     return Plan(seed=1, nodes=1, seconds=70.0, steps=_STEPS, faults=faults, cluster=True)
 
 
-def test_each_fault_of_an_api_server_is_felt() -> None:
-    """The log says what the API server did; in the end all agree."""
-    faults = (
-        Fault(5.0, FaultKind.API_BUSY, 0, 3.0, 1.0),
-        Fault(10.0, FaultKind.API_FAILS, 0, 4.0, 1.0),
-        Fault(20.0, FaultKind.API_RESTART, 0, 2.0),
-        Fault(30.0, FaultKind.API_RESTORED, 0, 2.0, 10.0),
-        Fault(54.0, FaultKind.WATCH_CUT, 0, 8.0, 1.0),
-    )
-    result = run_plan(_plan(*faults))
+_FELT = {
+    FaultKind.API_AWAY: (0.0, r"refused: "),
+    FaultKind.API_UNREACHABLE: (0.0, r"no answer to "),
+    FaultKind.API_SLOW: (10.0, r"20\d after [1-9][.\d]* s to "),
+    FaultKind.API_CUT: (1.0, r"breaks before "),
+    FaultKind.API_LOSES_ANSWERS: (1.0, r"<- (POST|PATCH|PUT) "),
+    FaultKind.API_BUSY: (1.0, r"429 to "),
+    FaultKind.API_FAILS: (1.0, r"500 to "),
+    FaultKind.WATCH_CUT: (1.0, r"breaks within an event: GET .* \(watch\)$"),
+    FaultKind.WATCH_SILENT: (0.0, r"silent from now on: GET .* \(watch\)$"),
+    FaultKind.API_COMPACTS: (1.0, r"<- GET /api/v1/pods$"),
+    FaultKind.API_RESTART: (0.0, r"life 2 begins"),
+    FaultKind.API_RESTORED: (10.0, r"restored to version "),
+}
+"""Amount of each fault, and the line that it leaves in the log while it lasts."""
+
+
+@pytest.mark.parametrize("kind", API_FAULTS, ids=lambda kind: kind.name)
+def test_each_fault_of_an_api_server_is_felt_and_survived(kind: FaultKind) -> None:
+    """The API server does what the fault says, from its beginning on; in the end all agree."""
+    amount, pattern = _FELT[kind]
+    result = run_plan(_plan(Fault(25.0, kind, 0, 8.0, amount)))
     assert result.violation is None
-    log = "\n".join(entry.what for entry in result.log if entry.who == "api")
-    for what in ("429 to ", "500 to ", "life 2 begins", "restored to version", "(watch)"):
-        assert what in log
+    times = [entry.at for entry in result.log if entry.who == "api" and re.search(pattern, entry.what)]
+    assert [at for at in times if 25.0 <= at <= 45.0]
 
 
 def test_a_lost_answer_is_asked_for_again() -> None:

@@ -1,5 +1,7 @@
 """Faults of what cloudcore keeps of nodes beside the API server of a cluster."""
 
+import pytest
+
 from modules.tools.simulate.draw import FaultProfile, draw_plan
 from modules.tools.simulate.draw_state import STATE
 from modules.tools.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
@@ -64,6 +66,32 @@ def test_a_damaged_file_is_refused_and_its_deletion_costs_no_pod() -> None:
     (refused,) = [entry.what for entry in result.log if entry.what.startswith("cannot start")]
     assert "cloud.db" in refused
     assert run_plan(plan).log == result.log, "a run is a function of its plan"
+
+
+@pytest.mark.parametrize("cluster", [False, True], ids=["embedded", "cluster"])
+@pytest.mark.parametrize("kind", [FaultKind.DATABASE_FAILS, FaultKind.DATABASE_LOSES_ANSWERS])
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_a_database_that_fails_for_a_while_costs_nothing(kind: FaultKind, share: float, *, cluster: bool) -> None:
+    """Transactions cannot begin, or are committed and their answers are lost; the objects may be in it, too."""
+    faults = (Fault(15.0, kind, 0, 20.0, share),)
+    result = run_plan(Plan(seed=1, nodes=1, seconds=70.0, steps=_STEPS, faults=faults, cluster=cluster))
+    assert result.violation is None
+    failed = [entry.at for entry in result.log if entry.who == "database"]
+    assert failed
+    assert all(15.0 <= at <= 35.0 for at in failed)
+
+
+@pytest.mark.parametrize("keeps_state", [False, True], ids=["database", "in the cluster"])
+def test_two_cloudcores_divide_their_duties_by_their_leases(*, keeps_state: bool) -> None:
+    """Each sees the Lease of the other; that of the one that was killed expires."""
+    faults = (Fault(10.0, FaultKind.TAKEN_OVER, 0, 40.0, 3.0),)
+    plan = Plan(seed=1, nodes=1, seconds=70.0, steps=_STEPS, faults=faults, cluster=True, keeps_state=keeps_state)
+    result = run_plan(plan)
+    assert result.violation is None
+    notes = [(entry.at, entry.what) for entry in result.log if entry.who == "leases"]
+    both = "cloud-1, second-1"
+    assert {what for at, what in notes if at < 50.0} >= {f"{name} takes for alive: {both}" for name in both.split(", ")}
+    assert notes[-1][1] == "cloud-1 takes for alive: cloud-1"
 
 
 def test_the_profile_draws_faults_of_the_state() -> None:

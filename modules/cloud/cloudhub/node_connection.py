@@ -38,4 +38,5 @@ class Connection(msgspec.Struct):
             is_behind=self.link.is_behind,
             last_error=self.last_error,
             last_error_seconds=now - self.error_at if self.last_error else 0.0,
+            connection=self.id,
         )

@@ -154,7 +154,7 @@ def _done(app: Application, answer: Message | BeehiveError) -> Application:
         return _rejected(app, str(answer))
     result = answer.content_as(ApiResult)
     if result.refusal:
-        error = StatusError(result.refusal)
+        error = StatusError({"kind": "Status", "apiVersion": "v1", **result.refusal})
         reason = str(result.refusal.get("message", ""))
         return msgspec.structs.replace(app, status=Progress.REJECTED, reason=reason, error=error)
     body = None if result.object is None else msgspec.json.encode(result.object)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from beehive.delivery import OverflowPolicy
+from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
@@ -45,13 +46,25 @@ from modules.cloud.edgecontroller.procedure import Answered
 from modules.cloud.edgecontroller.resending import Resending
 from modules.cloud.edgecontroller.upstream import handler_of, handles_requests
 from modules.cloud.edgecontroller.upstream_controller import UpstreamController
-from modules.cloud.messages import ACKNOWLEDGED, CLOUDCORES, RELEASE_LEASE, Acknowledged, Cloudcores, ConnectEvent
+from modules.cloud.messages import (
+    ACKNOWLEDGED,
+    CLOUDCORES,
+    NODES,
+    NODES_RESOURCE,
+    RELEASE_LEASE,
+    Acknowledged,
+    Cloudcores,
+    ConnectEvent,
+    NodeConnection,
+)
 from modules.cloud.refusals import Refusals
 
 _RESEND_PERIOD = 10.0
 """Seconds between two checks for unacknowledged objects (KubeEdge's sync controller: 5)."""
 _COLLECTION_PERIOD = 600.0
 """Seconds between two looks for the state of deleted nodes."""
+_CLOUDHUB_SECONDS = 10.0
+"""Timeout of cloudhub's response."""
 _NODE = kind_named("Node").name
 
 Refuse = Callable[[Message, ApiError], None]
@@ -337,8 +350,36 @@ class EdgeController(Module):
             self._waiting.appendleft(partial(self._connections.restore_node, node))
         self._duties.begin(self._api)
         self._end_turn_soon()
+        if self.slot.restarts:
+            self._ask_for_connections()
         if self._waiting:
             self.call_soon(self._do_waiting)
+
+    def _ask_for_connections(self) -> None:
+        """Asks cloudhub which nodes are connected. A failed module loses the messages that waited in it, and those that
+        failed too often: when the database was away, they may have been about connections.
+        """
+        self.request(
+            ModuleName.CLOUDHUB, self.message(NODES_RESOURCE, NODES), _CLOUDHUB_SECONDS, self._take_connections
+        )
+
+    def _take_connections(self, answer: Message | BeehiveError) -> None:
+        """Handles the beginnings and ends of connections that this module does not know of."""
+        if not isinstance(answer, Message):
+            self._ask_for_connections()
+            return
+        known = dict(self._database.connected)
+        present = {one.node: one.connection for one in answer.content_as(list[NodeConnection])}
+        for node in known.keys() - present.keys():
+            self.on_disconnected(self._connect_event(Operation.DISCONNECTED, node, known[node]))
+        for node, connection in present.items():
+            if known.get(node) != connection:
+                self.on_connected(self._connect_event(Operation.CONNECTED, node, connection))
+        self._end_turn_soon()
+
+    def _connect_event(self, operation: Operation, node: str, connection: str) -> Message:
+        event = ConnectEvent(operation.value, int(self.clock.now()), node, connection)
+        return self.message(f"node/{node}", operation, event)
 
     def _do_waiting(self) -> None:
         """Handles a portion of the waiting messages: those of a crowd that meets a starting cloudcore take long."""

@@ -43,13 +43,19 @@ def write(cloud: ApplicationAgent, target: Target, request: Request) -> Response
         case "PATCH", True:
             return _answer(cloud.ask(target, Verb.PATCH, _patch(request, target)))
         case "DELETE", True:
-            return _answer(cloud.ask(target, Verb.DELETE, _body(request) if request.body else _options(request)))
+            text = cloud.ask(target, Verb.DELETE, _body(request) if request.body else _options(request))
+            return _answer(text or _deleted(target))
         case _:
             raise ApiStatusError(405, f"{request.method} is not served on a collection; name the objects one by one")
 
 
 def _answer(text: bytes, status: int = HTTPStatus.OK) -> Response:
     return Response(status, _JSON, text or msgspec.json.encode(_SUCCESS))
+
+
+def _deleted(target: Target) -> bytes:
+    """Return the Status of a deletion, as KubeEdge's metaserver has it."""
+    return msgspec.json.encode({**_SUCCESS, "details": {"name": target.name}, "code": HTTPStatus.OK})
 
 
 def _patch(request: Request, target: Target) -> bytes:

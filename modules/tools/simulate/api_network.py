@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _SERVER = "the simulated API server"
 _LATENCY = 0.003
+_SLOW = 1.0
+"""Seconds from which on an answer is slow, and noted as such."""
 _FOREVER = 1e9
 """Seconds: the client's end has the deadline."""
 _LIMIT, _PAGE = "limit=500", "limit=3"
@@ -113,7 +115,7 @@ class ApiConnection:
         self._network = network
         self._world = network.world
         self._server_end: InProcessExchange | None = None
-        self._free_at = 0.0
+        self._began = self._free_at = network.world.now()
         self._is_dead = False
         """Whether nothing arrives at the client any more."""
         self._loses_answer = False
@@ -133,15 +135,20 @@ class ApiConnection:
         """Take the beginning of the server's response."""
         if self._loses_answer:
             self.break_off()
-        else:
-            self._send(lambda: self.exchange.head(head))
+            return
+        self._send(lambda: self.exchange.head(head))
+        took = self._free_at - self._began
+        if took > _SLOW:
+            self._note(f"{head.status} after {took:.1f} s to")
 
     def on_data(self, data: bytes) -> None:
         """Take a piece."""
         network = self._network
-        if self.exchange.request.stream and network.silent:
+        if self.exchange.request.stream and network.silent and not self._is_dead:
+            self._note("silent from now on:")
             self._is_dead = True
         if self.exchange.request.stream and network.happens(network.cuts_watches):
+            self._note("breaks within an event:")
             half = data[: self._world.random.randrange(len(data))]
             self._send(lambda: self.exchange.data(half))
             self.break_off()
@@ -159,13 +166,18 @@ class ApiConnection:
 
     def _arrive(self) -> None:
         network, exchange = self._network, self.exchange
-        if exchange.is_done or network.unreachable:
+        if exchange.is_done:
+            return
+        if network.unreachable:
+            self._note("no answer to")
             return
         if network.away or network.server.process is None:
+            self._note("refused:")
             self._send(lambda: exchange.fail(_refused()))
             return
         exchange.is_sent = True
         if network.happens(network.cuts):
+            self._note("breaks before")
             self.break_off()
         elif network.happens(network.busy):
             self._answer(429, "too many requests", (*_JSON, ("retry-after", str(self._world.random.randint(1, 3)))))
@@ -185,17 +197,22 @@ class ApiConnection:
         )
         process = network.server.process
         assert process is not None  # noqa: S101 - seen by the caller
-        self._world.note("api", f"<- {request.method} {request.path.partition('?')[0]}{' (watch)' * request.stream}")
+        self._note("<-")
         self._server_end = InProcessExchange(served, self, process, _SERVER)
         network.server.serve(self._server_end)
 
     def _answer(self, status: int, message: str, headers: tuple[tuple[str, str], ...] = _JSON) -> None:
         """Answer in the server's place."""
         content = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "message": message}
-        self._world.note("api", f"{status} to {self.exchange.request.method} {self.exchange.request.path}")
+        self._note(f"{status} to")
         self._send(lambda: self.exchange.head(ResponseHead(status, headers)))
         self._send(lambda: self.exchange.data(msgspec.json.encode(content)))
         self._send(self.exchange.end)
+
+    def _note(self, what: str) -> None:
+        request = self.exchange.request
+        path = request.path.partition("?")[0]
+        self._world.note("api", f"{what} {request.method} {path}{' (watch)' * request.stream}")
 
     def _send(self, tell: "Callable[[], None]") -> None:
         if self._is_dead:

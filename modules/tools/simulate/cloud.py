@@ -1,14 +1,14 @@
 """The simulated cloud."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from beehive.clock import Clock
-from beehive.errors import BeehiveError
+from beehive.errors import BeehiveError, StartError
 from beehive.hive import Hive
 from beehive.message import Message
 from modules.cloud.apiserver import commands
@@ -17,6 +17,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, kind_named
@@ -25,6 +26,8 @@ from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.cloudhub.link import LinkEvent
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
@@ -34,6 +37,7 @@ from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.refusals import Refusals
 from modules.processes.edgecore.version import KUBELET_VERSION
 from modules.tools.simulate.cloud_store import ObservedStore
+from modules.tools.simulate.failing_database import DatabaseServer, FailingDatabase
 from modules.tools.simulate.network import CloudEndpoint, CloudListener
 from modules.tools.simulate.plan import Write, Writer
 from modules.tools.simulate.status_watch import StatusWatch
@@ -43,6 +47,8 @@ from modules.tools.simulate.writers import OF_NODES, OF_STATUS, call_of
 Key = tuple[str, str]
 """Kind and name; all objects are in namespace `default`."""
 _ANSWER_WITHIN = 30.0
+_ENDED_FOR = 2.0
+"""Seconds after which an init system starts a process again that has ended."""
 _POD = kind_named("Pod")
 _OF_DEVICES = {kind.name: kind for kind in (DEVICE, DEVICE_MODEL, DEVICE_STATUS)}
 
@@ -50,6 +56,22 @@ _OF_DEVICES = {kind.name: kind for kind in (DEVICE, DEVICE_MODEL, DEVICE_STATUS)
 def known_kind(name: str) -> Kind:
     """Return a kind of objects that the simulation has."""
     return _OF_DEVICES.get(name) or kind_named(name)
+
+
+def start_or_end(process: Process, hive: Hive, ended: Callable[[Process], None]) -> None:
+    """Start the modules of a cloudcore; `ended` is called some time after one that cannot start, as cloudcore ends."""
+    world = process.world
+
+    def start() -> None:
+        try:
+            hive.start()
+        except StartError as error:
+            if not isinstance(error.__cause__, DatabaseError):
+                raise
+            world.note(process.name, "cannot start: its database fails")
+            world.at(world.now() + _ENDED_FOR, lambda: ended(process))
+
+    process.run(start)
 
 
 class SimulatedCloud:
@@ -67,8 +89,13 @@ class SimulatedCloud:
         self._statuses = statuses
         self._first_version = first_version
         self.endpoint = CloudEndpoint()
+        self.database_server = DatabaseServer(world)
         self.has_devices = False
         """Whether devicecontroller runs."""
+        self._lease: LeaseSettings | None = None
+        """By which several cloudcores divide their duties."""
+        self.known = KnownCloudcores()
+        """The cloudcores that this one takes for alive."""
         self._embeds_api_server = True
         """Whether the API server ends with cloudcore."""
         self.is_shared = False
@@ -106,12 +133,19 @@ class SimulatedCloud:
             self._forgotten_with_nodes.clear()
         self._deliveries = {}
         hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_listener(process, deliver), self._deliveries)
-        hive.add(EdgeController, cluster, database)
+        self.known = KnownCloudcores(database.cloudcore)
+        hive.add(EdgeController, cluster, database, None, self._lease, self.known)
         hive.add(DynamicController)
         if self.has_devices:
             hive.add(DeviceController, Refusals(process.clock), deletes=self._embeds_api_server)
         self.world.note("cloud", f"life {self._starts} begins")
-        process.run(hive.start)
+        start_or_end(process, hive, self._start_again)
+
+    def _start_again(self, process: Process) -> None:
+        """Start a process anew that could not start, as an init system does."""
+        if self.process is process:
+            self.stop()
+            self.start()
 
     def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:
         """Return the API server with which edgecontroller works: the embedded one."""
@@ -127,10 +161,10 @@ class SimulatedCloud:
         return RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all)
 
     def _open_database(self, *, stores_objects: bool) -> Database:
-        database = Database(
+        database = FailingDatabase(
+            self.database_server,
             self.database_url,
             f"cloud-{self._starts}",
-            durable=False,
             shared=self.is_shared,
             stores_objects=stores_objects,
             turn=self._turn,
@@ -244,6 +278,10 @@ class SimulatedCloud:
     def taken(self) -> set[Key]:
         """Return kind and name of the objects that the cloud has accepted."""
         return {key for key, document in self.wanted.items() if document is not None and key not in self._unsettled}
+
+    def disagreements(self) -> Iterator[str]:
+        """Yield what cloudcores do not agree about among themselves; one is never at odds with itself."""
+        yield from ()
 
     def unacknowledged(self, node: str) -> int:
         """Return how many messages a node has not acknowledged; cloudhub repeats them."""

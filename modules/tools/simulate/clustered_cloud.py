@@ -1,6 +1,6 @@
 """The simulated cloud in two parts: the API server of a cluster, and a cloudcore that is its client."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.kinds import JsonObject, key_of, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.coordination.leases import API_VERSION, PLURAL
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.tools.simulate.api_network import ApiNetwork
@@ -23,6 +25,11 @@ from modules.tools.simulate.world import Process, World
 
 _BEHIND = 180.0
 """Seconds for which cloudcore may not know of a change: a reflector lists after 120 s of silence, and retries."""
+
+_COLLECTED_AFTER = 1.0
+"""Seconds after the deletion of an object until what it owns is deleted."""
+_LEASES = "kube-node-lease"
+"""The namespace of the Leases of nodes."""
 
 _RESTART_AFTER = 20.0
 """Seconds after a restore; meanwhile cloudcore sees that versions went back."""
@@ -43,6 +50,7 @@ class ClusteredCloud(SimulatedCloud):
     def __init__(self, world: World, root: Path, statuses: StatusWatch, first_version: int = 0) -> None:
         super().__init__(world, root, statuses)
         self._embeds_api_server = False
+        self._lease = LeaseSettings()
         first = first_version or int(world.scheduler.clock.now())
         self.api = SimulatedApiServer(world, statuses.stored, first)
         self.network = ApiNetwork(world, self.api)
@@ -51,6 +59,7 @@ class ClusteredCloud(SimulatedCloud):
         self.states = StateObjects(self.api)
         self.second = SecondCloudcore(self)
         """Runs only while a fault wants it."""
+        self._noted: dict[str, tuple[str, ...]] = {}
         self.restored: list[Callable[[], None]] = []
         """Called when the API server has been restored to an older state."""
         self._is_restored = False
@@ -94,6 +103,23 @@ class ClusteredCloud(SimulatedCloud):
         """Kill cloudcore."""
         self._kill()
         self.network.end_all()
+
+    def disagreements(self) -> Iterator[str]:
+        """Yield cloudcores that take others for alive than those that are."""
+        known = [self.known] if self.process is not None else []
+        known += [self.second.known] if self.second.is_running else []
+        alive = tuple(sorted(each.own for each in known))
+        for each in known:
+            if each.alive != alive:
+                yield f"{each.own} takes {', '.join(each.alive) or 'none'} for alive: {', '.join(alive)} are"
+
+    def reconcile(self) -> None:
+        """Also note which cloudcores each one takes for alive, when that changes."""
+        super().reconcile()
+        for each in (self.known, self.second.known):
+            if each.alive != self._noted.get(each.own, ()):
+                self._noted[each.own] = each.alive
+                self.world.note("leases", f"{each.own} takes for alive: {', '.join(each.alive)}")
 
     def close(self) -> None:
         """End everything, at the end of the run."""
@@ -165,7 +191,13 @@ class ClusteredCloud(SimulatedCloud):
         super()._delete_node(node)
         if self.keeps_state:
             self.states.remove(node)  # its owner is the Node: it is collected with it
+        self.world.at(self.world.now() + _COLLECTED_AFTER, lambda: self._collect_lease(node))
         self.endpoint.excused[node] = self.world.now() + _BEHIND
+
+    def _collect_lease(self, node: str) -> None:
+        """Delete the Lease of a node that was deleted, as the garbage collector of a cluster does."""
+        if self.takes_calls and self.find("Node", "", node) is None:
+            self.api.call(ApiCall(verb="delete", api_version=API_VERSION, plural=PLURAL, namespace=_LEASES, name=node))
 
     def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:  # noqa: ARG002 - of the other cloud
         return RemoteCluster(self.network.connect, self.keeps_state)

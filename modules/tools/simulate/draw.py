@@ -159,6 +159,8 @@ def draw_plan(
         steps += scene.steps
         faults += scene.faults
         writes += scene.writes
+    if FaultKind.CLOUD_RESTART in _KINDS[profile]:
+        faults += draw_more.database_faults(random.Random(f"{seed} database"), seconds)  # noqa: S311 - as above
     of_devices = random.Random(f"{seed} devices")  # noqa: S311 - as above
     device_steps: list[DeviceStep] = []
     in_a_cluster = cluster or keeps_state or profile in (FaultProfile.API, FaultProfile.STATE)

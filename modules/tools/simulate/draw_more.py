@@ -73,6 +73,19 @@ def lost_answers(draw: random.Random, node: int, seconds: float) -> list[Fault]:
     return [Fault(round(at, 3), FaultKind.MUTE, node, round(draw.uniform(11.0, 30.0), 3)) for at in sorted(times)]
 
 
+def database_faults(draw: random.Random, seconds: float) -> list[Fault]:
+    """Draw, for half of the runs, times when the database of cloudcore fails."""
+    found = []
+    for _ in range(draw.choice((0, 0, 1, 3))):
+        kind = draw.choice((FaultKind.DATABASE_FAILS, FaultKind.DATABASE_LOSES_ANSWERS))
+        at, lasts = (
+            round(draw.uniform(0, seconds), 3),
+            round(draw.choice((1.0, 10.0, 40.0)) * draw.uniform(0.5, 1.5), 3),
+        )
+        found.append(Fault(at, kind, 0, lasts, draw.choice((0.1, 0.5, 1.0))))
+    return found
+
+
 def flapping(draw: random.Random, node: int, seconds: float) -> list[WorkloadStep]:
     """Draw, on half of the nodes, pods whose status keeps changing."""
     names = [f"pod-{node}-flaps-{number}" for number in range(draw.choice((0, 2)))]

@@ -155,6 +155,12 @@ class Faults:
         node.jump_clock(fault.amount)
         return nothing
 
+    def _database_fails(self, _node: SimulatedNode, fault: Fault) -> Undo:
+        return raised(self._cloud.database_server, "fails", fault.amount)
+
+    def _database_loses_answers(self, _node: SimulatedNode, fault: Fault) -> Undo:
+        return raised(self._cloud.database_server, "loses", fault.amount)
+
 
 Begin = Callable[[Faults, SimulatedNode, Fault], Undo]
 
@@ -182,6 +188,8 @@ _BEGIN: dict[FaultKind, Begin] = {
     FaultKind.NO_ANSWERS: _once("line", "unanswered"),
     FaultKind.CLOUD_RESTART: Faults._cloud_restart,
     FaultKind.CLOUD_AMNESIA: Faults._cloud_amnesia,
+    FaultKind.DATABASE_FAILS: Faults._database_fails,
+    FaultKind.DATABASE_LOSES_ANSWERS: Faults._database_loses_answers,
     FaultKind.KILL: Faults._kill,
     FaultKind.RESTART: Faults._restart,
     FaultKind.REBOOT: Faults._reboot,

@@ -50,6 +50,8 @@ class FaultKind(StrEnum):
     CLOCK_JUMP = "the wall clock jumps"
     BROKER_AWAY = "the MQTT broker is away"
     """Devices cannot publish to the node, nor the node to them; earlier messages of devices stay with the broker."""
+    DATABASE_FAILS = "cloudcore's database refuses transactions"
+    DATABASE_LOSES_ANSWERS = "cloudcore's database commits, and the connection breaks"
     API_AWAY = "the API server refuses connections"
     API_UNREACHABLE = "the API server does not answer"
     API_SLOW = "slow API server"

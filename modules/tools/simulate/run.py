@@ -255,6 +255,7 @@ class Simulation:
         )
 
     def _disagreements(self) -> Iterator[str]:
+        yield from self.cloud.disagreements()
         for node in self.nodes:
             for problem in (*disagreements(node, self.cloud), *device_disagreements(node, self.cloud)):
                 yield f"{node.name}: {problem}"

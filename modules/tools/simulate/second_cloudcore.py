@@ -9,10 +9,14 @@ from beehive.hive import Hive
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.cloudhub.link import LinkEvent
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.tools.simulate.api_network import ApiNetwork
+from modules.tools.simulate.cloud import start_or_end
+from modules.tools.simulate.failing_database import FailingDatabase
 from modules.tools.simulate.network import CloudListener
 from modules.tools.simulate.world import Process, WallClock
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
 class SecondCloudcore:
     """A cloudcore to which nodes connect while it runs; its way to the API server has no faults but the server's own.
+    By their Leases the two divide the duties that belong to no node's connection.
 
     Args:
         cloud: the API server and the first cloudcore.
@@ -34,9 +39,16 @@ class SecondCloudcore:
         self._starts = 0
         self._process: Process | None = None
         self._database: Database | None = None
+        self.known = KnownCloudcores()
+        """The cloudcores that it takes for alive."""
         self._listener: CloudListener | None = None
         self._before: CloudListener | None = None
         """The listener of the cloudcore to which nodes connected before."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and not killed since."""
+        return self._process is not None
 
     def start(self) -> None:
         """Start it, unless it runs; from now on nodes that connect come to it."""
@@ -54,16 +66,23 @@ class SecondCloudcore:
         self._before = endpoint.listener
         hive = Hive(process)
         hive.add(CloudHub, CloudHubSettings(), listen, {})
-        hive.add(EdgeController, RemoteCluster(self._network.connect, self._cloud.keeps_state), database)
+        cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
+        self.known = KnownCloudcores(database.cloudcore)
+        hive.add(EdgeController, cluster, database, None, LeaseSettings(), self.known)
         hive.add(DynamicController)
         world.note("second", f"life {self._starts} begins")
-        process.run(hive.start)
+        start_or_end(process, hive, self._start_again)
+
+    def _start_again(self, process: Process) -> None:
+        if self._process is process:
+            self.stop()
+            self.start()
 
     def _open_database(self) -> Database:
-        return Database(
+        return FailingDatabase(
+            self._cloud.database_server,
             self._cloud.database_url,
             f"second-{self._starts}",
-            durable=False,
             shared=not self._cloud.keeps_state,
             stores_objects=False,
         )

@@ -56,6 +56,8 @@ class World:
         self.random = random.Random(f"{seed} world")  # noqa: S311 - reproducible on purpose
         self.log: list[Entry] = []
         self.violations: list[Violation] = []
+        self.expected: set[type[Exception]] = set()
+        """Exceptions that faults cause, and that may be logged."""
         self._keep_log = keep_log
         self._handler = _Errors(self)
 
@@ -225,7 +227,7 @@ class _Errors(logging.Handler):
         self._world = world
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[1] is not None:
-            error = record.exc_info[1]
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, tuple(self._world.expected)):
             self._world.note("!", "".join(traceback.format_exception(error)[-12:]))
             self._world.violated("no unexpected exception", f"{record.getMessage()}: {error!r}")

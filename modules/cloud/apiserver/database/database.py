@@ -279,8 +279,7 @@ class Database:
             if self._transaction:
                 connection = self._current()
                 self._write(connection, version)
-                driver: Any = connection.connection.driver_connection
-                driver.commit()
+                self._make_durable(connection)
                 self._seen = version
                 self.changed |= self._transaction.nodes()
                 self.unclaimed -= self._transaction.sessions.keys()
@@ -390,6 +389,10 @@ class Database:
             self._forget_deletions(connection, version - _FORGET_AFTER)
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql(f"NOTIFY {CHANNEL}, '{self.cloudcore}'")
+
+    def _make_durable(self, connection: Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        driver.commit()
 
     def _forget_deletions(self, connection: Connection, until: int) -> None:
         if until <= 0:

@@ -122,8 +122,8 @@ class ClusterServer:
         self.cluster = Cluster(clock)
         self.requests: list[ApiCall] = []
         """All but those of lists and watches."""
-        self.lists: list[str] = []
-        """The paths of lists."""
+        self.lists: list[tuple[str, dict[str, str]]] = []
+        """The plural and the query of each list."""
         self.answers: dict[str, Callable[[FakeExchange], None]] = {}
         """By plural, how a request is answered in place of the usual way."""
         self.held: list[FakeExchange] = []
@@ -141,10 +141,10 @@ class ClusterServer:
         """Takes a request, and answers it soon."""
         exchange = FakeExchange(self, request, listener)
         self.impersonated += [value for name, value in request.headers if name == "Impersonate-User"]
-        if not request.stream and exchange.call.verb != "list":
-            self.requests.append(exchange.call)
+        if exchange.call.verb == "list" and not request.stream:
+            self.lists.append((exchange.call.plural, exchange.query))
         elif not request.stream:
-            self.lists.append(request.path)
+            self.requests.append(exchange.call)
         self._clock.after(0.0, lambda: self._serve(exchange))
         return exchange
 

@@ -25,6 +25,7 @@ from modules.cloud.messages import (
     CLOUDCORES,
     CLOUDCORES_RESOURCE,
     HANDLED,
+    NODES,
     Acknowledged,
     Cloudcores,
     ConnectEvent,
@@ -128,7 +129,9 @@ class Controller:
     def unasked(self) -> list[Message]:
         """The same as messages."""
         sent = self.bee.sent_to("cloudhub")
-        return [message for message in sent if not message.parent_id and message.route.operation != HANDLED]
+        return [
+            message for message in sent if not message.parent_id and message.route.operation not in (HANDLED, NODES)
+        ]
 
     def handled(self) -> list[dict[str, int]]:
         """What cloudhub was told that has been handled, each time."""

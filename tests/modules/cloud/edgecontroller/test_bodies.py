@@ -33,9 +33,9 @@ def core() -> Iterator[ClusterController]:
         yield ClusterController(bee, nodes=())
 
 
-def lists_of_pods(core: ClusterController) -> list[str]:
+def lists_of_pods(core: ClusterController) -> list[dict[str, str]]:
     """The queries of the lists of one node's pods."""
-    return [path for path in core.server.lists if "nodeName%3D" in path]
+    return [query for _, query in core.server.lists if "spec.nodeName=" in query.get("fieldSelector", "")]
 
 
 def read(core: ClusterController) -> list[str]:
@@ -52,9 +52,9 @@ def test_the_pods_of_a_node_that_connects_are_read_and_sent_after_what_they_refe
         "update node/n1/default/secret/key",
         INSERT,
     ]
-    (path,) = lists_of_pods(core)
-    assert "spec.nodeName%3Dn1" in path
-    assert "resourceVersion=" in path, "so that the API server answers from its cache"
+    (query,) = lists_of_pods(core)
+    assert query["fieldSelector"] == "spec.nodeName=n1"
+    assert "resourceVersion" in query, "so that the API server answers from its cache"
     assert sorted(read(core)) == ["get configmaps settings", "get secrets key"]
 
 

@@ -6,10 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from beehive.message import Message
+from beehive.testing import Harness
 from modules.cloud.apiserver.kinds import ObjectKey, kind_named
 from modules.cloud.client.calls import MERGE, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.upstream_pods import PodStatusRequest
+from modules.cloud.messages import NODES, NodeConnection
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.edgecontroller.controller import WEB, Controller
 from tests.modules.cloud.objects import configmap, node, pod
 
@@ -161,3 +165,26 @@ def test_cloudhub_hears_how_many_of_each_nodes_messages_have_been_handled(contro
     for each in controller.handled():
         total.update(each)
     assert total == {"n1": 2, "n2": 1}
+
+
+@pytest.mark.parametrize("connections", [{"n1": "link 1"}, {}], ids=["it stays", "it leaves"])
+def test_a_node_that_connects_while_the_database_fails_is_served(connections: dict[str, str]) -> None:
+    """What waits for the lists is lost with the module; cloudhub is asked which nodes there are."""
+    with Harness() as bee:
+
+        def of_cloudhub(message: Message) -> Message | None:
+            found = [NodeConnection(each, 1.0, 1.0, connection=link) for each, link in connections.items()]
+            return message.reply(bee.clock, found) if message.route.operation == NODES else None
+
+        server = ClusterServer(bee.clock)
+        server.apply(pod())
+        server.hold("pods")
+        core = ClusterController(bee, server)
+        bee.answer("cloudhub", of_cloudhub)
+        core.database_fails()
+        server.release()
+        bee.run_for(5.0)
+        assert bee.hive.restarts()[EdgeController.name] == 1
+        sent = ["insert node/n1/default/pod/web"] if connections else []
+        assert core.down() == sent
+        assert set(core.database.connected) == set(connections)
