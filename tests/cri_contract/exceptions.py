@@ -109,7 +109,8 @@ UNSAFE: Final[dict[str, dict[str, str]]] = {
     "processes": {
         **_because(
             "the file would be made on the machine",
-            "test_root_file_system[writable] test_root_file_system[readonly] test_readonly_paths test_local_filter",
+            "test_root_file_system[writable] test_root_file_system[readonly] test_readonly_paths test_local_filter "
+            "test_volumes_of_the_image test_a_mount_in_place_of_a_volume_of_the_image",
         ),
         **_because(
             "the bridge would be the machine's",

@@ -38,6 +38,7 @@ _SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "user-uid-group": {"User": "1003:users"},
     "user-username-group": {"User": "www-data:100"},
     "predefined-group": {"User": "1000"},
+    "volumes": {"Volumes": {"/data": {}, "/www": {}, "/sys/fs/cgroup": {}}},
 }
 """By tag, what the image says of running it. All have the same layer."""
 SAME: Final = ("same-1", "same-2", "same-3")

@@ -144,6 +144,15 @@ def test_a_volume_in_a_user_namespace(client: Client, tmp_path: Path) -> None:
     assert (tmp_path / "new").stat().st_uid == 0
 
 
+def test_volumes_of_the_image_in_a_user_namespace(client: Client) -> None:
+    """The root of the pod owns them, and can write."""
+    _needs_user_namespaces(client)
+    pod = client.pod(_mapped(client, (0, 100_000, 65_536), mode=cri.POD))
+    container = client.start(*LOOP, image="volumes", pod=pod)
+    assert client.said(container, "stat -c %u /data /www /www/index.html") == "0\n" * 3
+    assert client.said(container, "echo mine > /www/index.html && touch /data/new && stat -c %u /data/new") == "0\n"
+
+
 _WRONG = [
     pytest.param([(0, 100_000, 1000), (1000, 200_000, 1000)], cri.POD, id="two-mappings"),
     pytest.param([(1, 100_000, 1000)], cri.POD, id="root-not-mapped"),

@@ -6,6 +6,7 @@ that would fail; `container_spec` translates a container whose root file system 
 
 from edged.oci.spec.checks import check_container, check_sandbox
 from edged.oci.spec.container import container_spec
+from edged.oci.spec.declared_volumes import declared_volumes
 from edged.oci.spec.machine import CgroupLayout, Machine
 from edged.oci.spec.model import (
     ImageDefaults,
@@ -35,6 +36,7 @@ __all__ = [
     "check_container",
     "check_sandbox",
     "container_spec",
+    "declared_volumes",
     "exec_process",
     "selinux_labels",
     "stop_signal",
