@@ -54,7 +54,8 @@ _PROCESSES: Final = {
     ),
     **_because(
         "images are names: they bring no command, no users and no groups",
-        "test_container_attributes test_container_port test_host_port test_network_of_several test_logs_of_several "
+        "test_an_image_of_32_bits test_container_attributes test_container_port test_host_port "
+        "test_network_of_several test_logs_of_several "
         "test_commands_in_several test_port_forward test_no_new_privileges[allowed] test_no_new_privileges[denied] "
         "test_supplemental_groups_policy[merge] test_supplemental_groups_policy[strict]",
     ),
