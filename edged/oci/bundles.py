@@ -32,7 +32,9 @@ from edged.oci.spec import (
     Machine,
     NamespacePaths,
     OciSpec,
+    changed_resources,
     check_container,
+    check_resources,
     container_spec,
     declared_volumes,
     selinux_labels,
@@ -127,6 +129,15 @@ class Bundles:
     def started(self, container: OciContainer, spec: OciSpec) -> None:
         """Keep the seccomp program that the start of a container has compiled, for later containers."""
         self._programs.learn(container.id, spec.config)
+
+    def check_limits(self, container: OciContainer, wanted: cri.LinuxContainerResources, attempt: str) -> None:
+        """Check the limits that a container which has not run has after a change.
+
+        Raises:
+            BadRequestError: they are wrong.
+            WrongStateError: this machine does not have them.
+        """
+        check_resources(attempt, changed_resources(container.config.linux.resources, wanted), self._machine)
 
     def with_limits(self, container: OciContainer, wanted: cri.LinuxContainerResources) -> Json:
         """Return the limits of a container after a change, and keep them. Raises as `updated_resources`."""

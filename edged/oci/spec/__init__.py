@@ -18,7 +18,7 @@ from edged.oci.spec.model import (
     SandboxFiles,
 )
 from edged.oci.spec.process import exec_process
-from edged.oci.spec.resources import updated_resources
+from edged.oci.spec.resources import changed_resources, check_resources, updated_resources
 from edged.oci.spec.selinux import selinux_labels
 from edged.oci.spec.stop_signals import stop_signal
 from edged.oci.spec.sysctls import sysctl_parts
@@ -33,7 +33,9 @@ __all__ = [
     "NamespacePaths",
     "OciSpec",
     "SandboxFiles",
+    "changed_resources",
     "check_container",
+    "check_resources",
     "check_sandbox",
     "container_spec",
     "declared_volumes",
