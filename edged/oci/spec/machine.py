@@ -54,10 +54,6 @@ class Machine(Struct, frozen=True, kw_only=True):
     """Whether the kernel has SELinux with a policy."""
     user_namespaces: bool = False
     """Whether pods can have users of their own: id-mapped mounts below overlays."""
-    native_seccomp: bool = False
-    """Filter system calls of the native architecture only: containers start 8 ms sooner, and 32-bit programs are
-    killed.
-    """
     apparmor_profiles: Path | None = None
     """The kernel's list of loaded AppArmor profiles; None where AppArmor is off."""
     mountinfo: Path = Path("/proc/self/mountinfo")
@@ -66,7 +62,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     """Directories in which vendors describe devices (CDI); for a device in both, the last counts."""
 
     @classmethod
-    def read(cls, *, systemd_cgroups: bool = False, native_seccomp: bool = False) -> "Machine":
+    def read(cls, *, systemd_cgroups: bool = False) -> "Machine":
         """Read this machine. Raises OSError where /proc is not mounted."""
         layout, uname = _layout(), os.uname()
         return cls(
@@ -83,7 +79,6 @@ class Machine(Struct, frozen=True, kw_only=True):
             systemd_cgroups=systemd_cgroups,
             selinux=_SELINUX.exists(),
             user_namespaces=_has_user_namespaces(uname.release),
-            native_seccomp=native_seccomp,
             apparmor_profiles=_APPARMOR if _APPARMOR.exists() else None,
         )
 
