@@ -103,7 +103,8 @@ class OciEngine:
     def _assemble(self, settings: OciSettings) -> None:
         clock, registry = self.clock, self.registry
         self._closing.callback(settings.network.close)
-        self.machine = machine = Machine.read(systemd_cgroups=settings.systemd_cgroups)
+        has_crun = settings.programs.is_crun
+        self.machine = machine = Machine.read(systemd_cgroups=settings.systemd_cgroups, has_crun=has_crun)
         self.apparmor = load_default_profile(machine.apparmor_profiles)
         self.images = ImageStore(self.root / IMAGES, clock, settings.registries, keep_blobs=settings.keep_blobs)
         self.archives = ImageArchives(settings.archives, self.images)

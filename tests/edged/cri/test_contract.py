@@ -33,7 +33,16 @@ FOREVER = ("sleep", "1000")
 UNKNOWN = ContainerId("0" * 64)
 
 
-@pytest.fixture(scope="module", params=["double", "embedded", pytest.param("containerd", marks=pytest.mark.containerd)])
+_RUNTIMES = [
+    "double",
+    "embedded",
+    "oci",
+    pytest.param("containerd", marks=pytest.mark.containerd),
+    pytest.param("docker", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(scope="module", params=_RUNTIMES)
 def runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
     """The double, and each real runtime in turn."""
     if request.param != "double":
@@ -212,8 +221,8 @@ def test_lists_are_filtered_by_id_state_sandbox_and_label(pods: Pods, client: Co
     assert {sandbox.id for sandbox in client.list_pod_sandboxes(ready)} == {pod.id}
 
 
-def test_an_image_that_is_present_is_found_by_its_name(client: ContainerRuntime) -> None:
-    image = client.image_status(pb.ImageSpec(image=BUSYBOX_IMAGE))
+def test_an_image_that_is_present_is_found_by_its_name(client: ContainerRuntime, runtime: RuntimeUnderTest) -> None:
+    image = client.image_status(pb.ImageSpec(image=runtime.image))
     assert image is not None
     assert image.id
 
