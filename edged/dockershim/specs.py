@@ -57,6 +57,7 @@ class DockerImageDefaults:
         self.user = settings.user
         self.working_directory = settings.working_dir
         self.stop_signal = settings.stop_signal
+        self.volumes: Sequence[str] = ()  # Docker makes them
 
 
 def sandbox_body(config: cri.PodSandboxConfig, here: Here) -> Body:

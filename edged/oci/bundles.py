@@ -12,7 +12,15 @@ from edged.embedded.model import Sandbox
 from edged.embedded.registry import Registry
 from edged.oci.boot_directory import BootDirectory
 from edged.oci.driver.conmon import BUNDLE
-from edged.oci.images import ImageStore, MappedRoot, RootFilesystems, StoredImage
+from edged.oci.images import (
+    ImageConfig,
+    ImageRoot,
+    ImageStore,
+    MappedRoot,
+    RootFilesystems,
+    StoredImage,
+    make_declared_volumes,
+)
 from edged.oci.mapped_roots import MappedRoots
 from edged.oci.model import OciContainer
 from edged.oci.network import PodNamespaces
@@ -24,8 +32,11 @@ from edged.oci.spec import (
     Machine,
     NamespacePaths,
     OciSpec,
+    changed_resources,
     check_container,
+    check_resources,
     container_spec,
+    declared_volumes,
     selinux_labels,
     updated_resources,
 )
@@ -93,16 +104,19 @@ class Bundles:
         sandbox = self._registry.sandbox(container.sandbox_id)
         namespaces = self._namespaces_of(container)
         root = mapped_root(sandbox.config, namespaces.user)
-        rootfs = self._roots.mount(container.image_id, container.directory, root, self._label(container))
+        label = self._label(container)
+        rootfs = self._roots.mount(container.image_id, container.directory, root, label)
+        image = self._images.get(container.image_id).config
         spec = container_spec(
             container.request,
-            self._images.get(container.image_id).config,
+            image,
             rootfs,
             namespaces,
             sandbox_files(sandbox.directory, self._shm(container)),
             self._machine,
             container_id=container.id,
             volumes=self._volumes(container, root),
+            declared=_declared(container, image, ImageRoot(rootfs, root, label)),
         )
         config = self._programs.applied(spec.config)
         if root is not None:
@@ -115,6 +129,15 @@ class Bundles:
     def started(self, container: OciContainer, spec: OciSpec) -> None:
         """Keep the seccomp program that the start of a container has compiled, for later containers."""
         self._programs.learn(container.id, spec.config)
+
+    def check_limits(self, container: OciContainer, wanted: cri.LinuxContainerResources, attempt: str) -> None:
+        """Check the limits that a container which has not run has after a change.
+
+        Raises:
+            BadRequestError: they are wrong.
+            WrongStateError: this machine does not have them.
+        """
+        check_resources(attempt, changed_resources(container.config.linux.resources, wanted), self._machine)
 
     def with_limits(self, container: OciContainer, wanted: cri.LinuxContainerResources) -> Json:
         """Return the limits of a container after a change, and keep them. Raises as `updated_resources`."""
@@ -187,6 +210,12 @@ class Bundles:
         if options.pid == cri.POD:
             return self._namespaces.processes(sandbox.id)
         return None
+
+
+def _declared(container: OciContainer, image: ImageConfig, root: ImageRoot) -> dict[str, Path]:
+    """Make the directories for the volumes that the image declares; return them by their paths in the container."""
+    paths = declared_volumes(f"start container {container.id}", container.config, image)
+    return make_declared_volumes(container.directory, root, paths) if paths else {}
 
 
 def holds_of(container: OciContainer) -> dict[str, str]:

@@ -70,6 +70,7 @@ class OciContainers(IsolatedContainers[OciContainer]):
 
     def _change_limits(self, container: OciContainer, wanted: cri.LinuxContainerResources, attempt: str) -> None:
         if container.state != cri.CONTAINER_RUNNING:
+            self._bundles.check_limits(container, wanted, attempt)
             return
         try:
             self._processes.update(container, self._bundles.with_limits(container, wanted))

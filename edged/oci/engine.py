@@ -34,7 +34,7 @@ from edged.oci.driver.launching import Launcher, must_hide_unified
 from edged.oci.driver.read_only_program import ReadOnlyProgram
 from edged.oci.driver.runtime_command import CommandFailedError, RuntimeCommand
 from edged.oci.execution import Executor
-from edged.oci.images import ImageStore, RootFilesystems
+from edged.oci.images import DECLARED, ImageStore, RootFilesystems
 from edged.oci.isolated_engine import closed_on_failure
 from edged.oci.leftovers import settle_network_processes, unmount_unknown
 from edged.oci.mapped_roots import MappedRoots
@@ -54,7 +54,7 @@ from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
-_BULKY: Final = ("rootfs", "rootfs.new", "upper", "work", "bundle", "persist", "commands", "volumes")
+_BULKY: Final = ("rootfs", "rootfs.new", "upper", "work", "bundle", "persist", "commands", "volumes", DECLARED)
 """Parts of a container's directory that are removed when it is set aside."""
 _OWNER_ONLY: Final = 0o700
 """Other users of the machine must not run the set-user-id programs of images."""
@@ -103,7 +103,8 @@ class OciEngine:
     def _assemble(self, settings: OciSettings) -> None:
         clock, registry = self.clock, self.registry
         self._closing.callback(settings.network.close)
-        self.machine = machine = Machine.read(systemd_cgroups=settings.systemd_cgroups)
+        has_crun = settings.programs.is_crun
+        self.machine = machine = Machine.read(systemd_cgroups=settings.systemd_cgroups, has_crun=has_crun)
         self.apparmor = load_default_profile(machine.apparmor_profiles)
         self.images = ImageStore(self.root / IMAGES, clock, settings.registries, keep_blobs=settings.keep_blobs)
         self.archives = ImageArchives(settings.archives, self.images)

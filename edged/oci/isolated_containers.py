@@ -13,6 +13,7 @@ from edged.embedded.model import Sandbox
 from edged.embedded.registry import Registry
 from edged.embedded.state import REQUEST, StateDirectory
 from edged.oci.isolated_model import IsolatedContainer
+from edged.oci.spec import changed_resources
 from protos.cri.v1 import api_pb2 as cri
 
 IsolatedT = TypeVar("IsolatedT", bound=IsolatedContainer)
@@ -60,8 +61,9 @@ class IsolatedContainers(ContainerOperations[IsolatedT]):
         with container.lifecycle:
             if container.state == cri.CONTAINER_EXITED:
                 raise WrongStateError(attempt, "it has ended")
+            resources = container.config.linux.resources
             self._change_limits(container, wanted, attempt)
-            container.config.linux.resources.MergeFrom(wanted)
+            resources.CopyFrom(changed_resources(resources, wanted))
             replace_file(container.directory / REQUEST, container.request.SerializeToString())
 
     def reopen_log(self, container_id: str) -> None:

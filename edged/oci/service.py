@@ -6,6 +6,7 @@ from typing import Any
 
 from edged.embedded.cri_methods import EngineParts, Method, OnEnd
 from edged.oci.engine import OciEngine
+from edged.oci.images import StorageUsage
 from edged.oci.isolated_methods import IsolatedMethods, cgroup_config, network_condition
 from edged.oci.metrics import metric_descriptors
 from edged.oci.model import OciContainer
@@ -49,8 +50,14 @@ class OciMethods(IsolatedMethods[OciContainer]):
             "ImageStatus": self._image_status,
             "PullImage": images.pull,
             "RemoveImage": lambda request, _: images.remove(request),
-            "ImageFsInfo": lambda request, _: images.file_system(request),
+            "ImageFsInfo": self._image_fs_info,
         }
+
+    def _image_fs_info(self, _: cri.ImageFsInfoRequest, __: OnEnd) -> cri.ImageFsInfoResponse:
+        """Answer with the usage of images, and of writable layers, as the statistics of containers have it."""
+        used = [self._engine.roots.usage(each.directory) for each in self._registry.containers()]
+        writable = StorageUsage(sum(each.bytes for each in used), sum(each.inodes for each in used))
+        return self._engine.images.file_system(writable)
 
     def _list_images(self, request: cri.ListImagesRequest, _: OnEnd) -> cri.ListImagesResponse:
         self._engine.archives.refresh()

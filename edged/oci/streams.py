@@ -8,7 +8,8 @@ import socket
 import struct
 import subprocess
 import termios
-from collections.abc import Sequence
+import tty as terminals
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from edged.embedded.errors import RunFailedError, WrongStateError
@@ -53,7 +54,12 @@ class ContainerStreams:
         made = Command(self._launcher, self._runtime, container.id, container.directory, process)
         with contextlib.ExitStack() as stack:
             stack.enter_context(made)
-            opened = _terminal(made, attempt, stack) if tty else _pipes(made, stdin=stdin, stack=stack)
+            if not tty:
+                opened = _pipes(made, stdin=stdin, stack=stack)
+            elif self._runtime.is_crun:
+                opened = _terminal(made, attempt, stack)
+            else:
+                opened = _passed_terminal(made, attempt, stack)
             return _ExecProcess(made, opened, stack.pop_all())
 
     def attach(self, container_id: str, *, tty: bool, stdin: bool) -> StreamProcess:  # noqa: ARG002 - the container has one or not
@@ -72,11 +78,23 @@ class ContainerStreams:
         return connect_in_namespace(pinned.network, port)
 
 
-class _Opened:
-    """Descriptors of a command that runs."""
+def _nobody() -> None:
+    """Nobody is to be told."""
 
-    def __init__(self, ended: int, stdin: int | None, stdout: int, stderr: int | None) -> None:
+
+class _Opened:
+    """Descriptors of a command that runs; `resized` is called when its terminal has another size."""
+
+    def __init__(
+        self,
+        ended: int,
+        stdin: int | None,
+        stdout: int,
+        stderr: int | None,
+        resized: Callable[[], None] = _nobody,
+    ) -> None:
         self.ended, self.stdin, self.stdout, self.stderr = ended, stdin, stdout, stderr
+        self.resized = resized
 
 
 def _pipes(command: Command, *, stdin: bool, stack: contextlib.ExitStack) -> _Opened:
@@ -129,10 +147,40 @@ def _terminal(command: Command, attempt: str, stack: contextlib.ExitStack) -> _O
         master = _receive(listener)
     stack.callback(os.close, master)
     os.set_blocking(master, False)
-    attributes = termios.tcgetattr(master)
-    attributes[1] |= termios.OPOST | termios.ONLCR
-    termios.tcsetattr(master, termios.TCSANOW, attributes)
+    _end_lines(master)
     return _Opened(ended, master, master, None)
+
+
+def _passed_terminal(command: Command, attempt: str, stack: contextlib.ExitStack) -> _Opened:
+    """Start a command whose terminal runc keeps, and passes on to one of edgecore's. Raises RunFailedError.
+
+    runc hands a terminal over only if it does not wait for the command, whose exit code would be lost. It lets its own
+    terminal leave out the carriage return at the end of a line, and edgecore's adds one. runc does so while the command
+    starts, and a shell may undo it: then there are two.
+    """
+    errors, theirs = os.pipe2(os.O_CLOEXEC)
+    stack.callback(os.close, errors)
+    os.set_blocking(errors, False)
+    master, slave = os.openpty()
+    stack.callback(os.close, master)
+    with contextlib.ExitStack() as handed_on:
+        handed_on.callback(os.close, theirs)
+        handed_on.callback(os.close, slave)
+        terminals.setraw(slave)  # what comes before runc is ready must not be echoed
+        _end_lines(master)
+        ended = command.start((slave, slave, theirs), ["--tty"])
+    stack.callback(os.close, ended)
+    if not command.await_start():
+        raise RunFailedError(attempt, _said(errors) or "it did not come up in time")
+    os.set_blocking(master, False)
+    return _Opened(ended, master, master, None, resized=command.terminal_resized)
+
+
+def _end_lines(terminal: int) -> None:
+    """Let a terminal end lines as terminals do. Raises termios.error."""
+    attributes = termios.tcgetattr(terminal)
+    attributes[1] |= termios.OPOST | termios.ONLCR
+    termios.tcsetattr(terminal, termios.TCSANOW, attributes)
 
 
 def _receive(listener: socket.socket) -> int:
@@ -166,6 +214,7 @@ class _ExecProcess:
         self.ended: int | None = opened.ended
         self._command = command
         self._stack = stack
+        self._resized = opened.resized
         self._has_terminal = opened.stderr is None
         self._input = -1 if opened.stdin is None or self._has_terminal else opened.stdin
 
@@ -179,6 +228,7 @@ class _ExecProcess:
         """Set the size of the terminal."""
         if self._has_terminal and self.stdout is not None:
             fcntl.ioctl(self.stdout, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+            self._resized()
 
     def wait(self) -> int:
         """Wait for the end, and return the exit code."""

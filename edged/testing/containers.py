@@ -116,12 +116,20 @@ class FakeContainers(FakeCore):
     @call
     def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:  # noqa: ARG002
         with self._lock:
-            name = self._container("ExecSync", container_id).metadata.name
+            name = self._running("ExecSync", container_id).metadata.name
         return self.on_exec(name, command)
 
     @call
     def reopen_container_log(self, container_id: ContainerId) -> None:
-        self._container("ReopenContainerLog", container_id)
+        with self._lock:
+            self._running("ReopenContainerLog", container_id)
+
+    def _running(self, operation: str, container_id: str) -> pb.ContainerStatus:
+        """Return the status of a container. Raises NotFoundError, and CriError for one that does not run."""
+        container = self._container(operation, container_id)
+        if container.state != pb.CONTAINER_RUNNING:
+            raise CriError(operation, container_id, grpc.StatusCode.UNKNOWN, "it is not running")
+        return container
 
     @call
     def update_container_resources(self, container_id: ContainerId, resources: pb.LinuxContainerResources) -> None:

@@ -8,6 +8,7 @@ import struct
 from functools import cache
 from typing import Any, Final
 
+from edged.oci.images.worker import compatible
 from tests.edged.oci.images.registry import TestRegistry
 from tests.support.images import Image, ImageFile, busybox_image, parts
 
@@ -38,10 +39,13 @@ _SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "user-uid-group": {"User": "1003:users"},
     "user-username-group": {"User": "www-data:100"},
     "predefined-group": {"User": "1000"},
+    "volumes": {"Volumes": {"/data": {}, "/www": {}, "/sys/fs/cgroup": {}}},
 }
 """By tag, what the image says of running it. All have the same layer."""
 SAME: Final = ("same-1", "same-2", "same-3")
 """Tags of one more image."""
+SMALL_ARCHITECTURE: Final = "arm" if platform.machine() == "aarch64" else "386"
+"""That of the image `small`: the one of 32 bits of this machine's processors."""
 
 
 class ContractImages(TestRegistry):
@@ -52,6 +56,7 @@ class ContractImages(TestRegistry):
     def __init__(self) -> None:
         super().__init__()
         self.digests = {tag: self._serve(tag, config) for tag, config in _SETTINGS.items()}
+        self.add([_small_layer()], "small", Entrypoint=["/program"], architecture=SMALL_ARCHITECTURE)
         for tag in SAME:
             self._serve(tag, {"Labels": {"is": "same"}})
 
@@ -90,6 +95,11 @@ def _layer() -> bytes:
 @cache
 def _packed(layer: bytes) -> bytes:
     return gzip.compress(layer, 1, mtime=0)
+
+
+def _small_layer() -> bytes:
+    """A program of 32 bits that ends with the code 77."""
+    return parts(Image("small", (ImageFile("program", compatible.program(SMALL_ARCHITECTURE), mode=0o755),)))[1]
 
 
 def _program() -> bytes:

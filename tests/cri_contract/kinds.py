@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,7 +17,7 @@ from edged.dockershim.engine import purge as purge_docker
 from edged.dockershim.runtime import DockerRuntime
 from edged.oci.engine import OciSettings, purge
 from edged.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork
-from edged.oci.programs import find_programs
+from edged.oci.programs import Programs, find_programs
 from edged.oci.runtime import OciRuntime
 from tests.edged.oci.node import node_directory
 from tests.support.containerd import PrivateContainerd, reason_missing, reserve_network
@@ -33,21 +35,33 @@ class Kind(NamedTuple):
     """Where the control groups of its pods are; empty for none."""
 
 
+def _with_runc() -> Programs:
+    runc = shutil.which("runc")
+    if runc is None:
+        pytest.skip("runc is not installed")
+    return find_programs()._replace(runtime=Path(runc))
+
+
+def _with_shim() -> Programs:
+    return find_programs()._replace(conmon=None)
+
+
 @contextmanager
-def _oci() -> Iterator[Kind]:
+def _oci(name: str, find: Callable[[], Programs] = find_programs) -> Iterator[Kind]:
     """`embedded://oci` with its own network on a bridge of the tests; nothing is left of it."""
     if reason := reason_missing():  # the network's plug-ins
         pytest.skip(reason)
     with node_directory() as directory:
+        programs = find()
         (directory / "archives" / "busybox.tar").unlink()
         clock, reserved = RealClock(), reserve_network(directory.name)
         default = DefaultNetwork(clock, [reserved.subnet], reserved.bridge, directory / "leases")
         network = PodNetwork(directory / "net.d", BINARY_DIRECTORIES, clock, default=default)
-        settings = OciSettings(find_programs(), network, directory / "certs.d", directory / "archives")
+        settings = OciSettings(programs, network, directory / "certs.d", directory / "archives")
         runtime = OciRuntime(directory / "state", directory / "cri.sock", clock, settings)
         try:
             runtime.start()
-            yield Kind("oci", directory / "cri.sock", f"/{directory.name}")
+            yield Kind(name, directory / "cri.sock", f"/{directory.name}")
         finally:
             runtime.stop()
             purge(directory / "state", clock, settings)
@@ -99,9 +113,11 @@ def _processes() -> Iterator[Kind]:
 
 
 KINDS: Final[dict[str, Callable[[], AbstractContextManager[Kind]]]] = {
-    "oci": _oci,
+    "oci": partial(_oci, "oci"),
+    "runc": partial(_oci, "runc", _with_runc),
+    "shim": partial(_oci, "shim", _with_shim),
     "docker": _docker,
     "containerd": _containerd,
     "processes": _processes,
 }
-"""How each kind is started. All but the first are slow."""
+"""How each kind is started. All but the first are slow. `runc` and `shim` are `oci` without crun, or conmon."""

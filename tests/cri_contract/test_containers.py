@@ -203,6 +203,25 @@ def test_limits_change_in_place(client: Client) -> None:
     assert client.status(container).resources.linux.memory_limit_in_bytes == 96 << 20
 
 
+def test_limits_change_before_the_start(client: Client) -> None:
+    """UpdateContainerResources: a created container starts with its new limits."""
+    container = client.create(
+        *LOOP, linux={"resources": cri.LinuxContainerResources(memory_limit_in_bytes=64 << 20, cpu_shares=512)}
+    )
+    wanted = cri.LinuxContainerResources(memory_limit_in_bytes=96 << 20, memory_swap_limit_in_bytes=96 << 20)
+    client.runtime.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
+    client.runtime.StartContainer(cri.StartContainerRequest(container_id=container))
+    found = client.status(container).resources.linux
+    assert (found.memory_limit_in_bytes, found.cpu_shares) == (96 << 20, 512)
+
+
+def test_wrong_limits_before_the_start(client: Client) -> None:
+    """UpdateContainerResources: they are refused at once."""
+    request = cri.UpdateContainerResourcesRequest(container_id=client.create(*LOOP))
+    request.linux.cpuset_cpus = "all"
+    refused(client.runtime.UpdateContainerResources, request)
+
+
 _NOBODY = "f" * 64
 
 

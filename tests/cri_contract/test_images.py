@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
+from edged.oci.images.worker import compatible
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import LOOP, Client, refused
-from tests.cri_contract.images import SAME
+from tests.cri_contract.images import SAME, SMALL_ARCHITECTURE
 from tests.edged.oci.images.registry import Handler
 
 
@@ -177,3 +178,11 @@ def test_file_systems(client: Client) -> None:
     assert usage.fs_id.mountpoint.startswith("/")
     assert usage.timestamp > 0
     assert usage.used_bytes.value > 0
+
+
+@pytest.mark.skipif(not compatible.runs(SMALL_ARCHITECTURE), reason="the kernel runs no programs of 32 bits")
+def test_an_image_of_32_bits(client: Client) -> None:
+    """As in containerd: on a machine of 64 bits an image of its 32-bit architecture is pulled, and runs."""
+    seccomp = cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault)
+    container = client.start(image="small", security=cri.LinuxContainerSecurityContext(seccomp=seccomp))
+    assert client.ended(container).status.exit_code == 77

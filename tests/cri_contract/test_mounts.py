@@ -149,3 +149,30 @@ def test_mounts_hide_nothing_of_each_other(client: Client, tmp_path: Path) -> No
     ]
     container = client.start(*LOOP, mounts=mounts)
     assert client.said(container, "ls /mnt/outer; ls /mnt/outer/below") == "below\nouter\ninner\n"
+
+
+_READ_ONLY = cri.LinuxContainerSecurityContext(readonly_rootfs=True)
+
+
+def test_volumes_of_the_image(client: Client) -> None:
+    """As in containerd, CRI-O and Docker: a VOLUME is a writable directory of the container's own, with the image's
+    files, also where the image has no such path and the root is read-only.
+    """
+    pod = client.pod()
+    container = client.start(*LOOP, image="volumes", pod=pod, security=_READ_ONLY)
+    assert client.said(container, "cat /www/index.html; stat -c '%u %a' /www") == "the page of the contract\n0 755\n"
+    assert client.said(container, "echo mine > /www/index.html && touch /data/new && ls /data") == "new\n"
+    assert client.said(container, f"{_TOUCH} /etc/new") == "refused\n"
+    other = client.start(*LOOP, image="volumes", pod=pod, security=_READ_ONLY)
+    assert client.said(other, "ls /data; cat /www/index.html") == "the page of the contract\n"
+
+
+def test_a_mount_in_place_of_a_volume_of_the_image(client: Client, tmp_path: Path) -> None:
+    """What the pod mounts at the path of a VOLUME replaces it."""
+    directory = tmp_path / "volume"
+    directory.mkdir()
+    (directory / "mounted").touch()
+    mount = cri.Mount(host_path=str(directory), container_path="/www")
+    container = client.start(*LOOP, image="volumes", mounts=[mount])
+    assert client.said(container, "ls /www; touch /www/new") == "mounted\n"
+    assert (directory / "new").exists()

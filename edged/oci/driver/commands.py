@@ -82,6 +82,17 @@ class Command:
         """Wait for the end, and return the exit code."""
         return START_FAILED if self._child is None else self._child.wait()
 
+    def await_start(self) -> bool:
+        """Wait until the command runs; return False if it was not started."""
+        if self._child is not None:
+            self._await_pid(self._child)
+        return self.was_started
+
+    def terminal_resized(self) -> None:
+        """Tell the OCI runtime that the terminal to which it passes that of the command has another size."""
+        if self._child is not None:
+            self._child.send_signal(signal.SIGWINCH)
+
     def kill(self) -> None:
         """Kill the command and its child processes, if it has not ended, and wait for its end."""
         if self._child is not None and self._child.poll() is None:

@@ -48,6 +48,11 @@ class RuntimeCommand:
         self._mounted = mounted
 
     @property
+    def is_crun(self) -> bool:
+        """Whether the program is crun."""
+        return self.program.name == "crun"
+
+    @property
     def executable(self) -> Path:
         """The path by which the program is executed."""
         return self.program if self._mounted is None else self._mounted.path()

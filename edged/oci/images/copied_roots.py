@@ -25,6 +25,7 @@ _NEW: Final = ".new"
 _OPAQUE: Final = "trusted.overlay.opaque"
 _FICLONE: Final = 0x40049409
 _CHUNK: Final = 1 << 30
+_SECTOR: Final = 512
 _ROOT_MODE: Final = 0o755
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -52,6 +53,34 @@ def copy_layers(layers: Sequence[Path], target: Path) -> None:
         raise
 
 
+class CopyBudget:
+    """What a copy may still take.
+
+    Args:
+        entries: files, directories and links.
+        size: bytes on the disk.
+    """
+
+    def __init__(self, entries: int, size: int) -> None:
+        self._entries = entries
+        self._size = size
+
+    def take(self, status: os.stat_result) -> None:
+        """Count an entry. Raises OSError when it is too much."""
+        self._entries -= 1
+        self._size -= status.st_blocks * _SECTOR
+        if self._entries < 0 or self._size < 0:
+            raise OSError(errno.EFBIG, "there are too many files, or too large ones, to copy")
+
+
+def copy_tree(source: int, target: Path, budget: CopyBudget) -> None:
+    """Copy an open directory, which nobody changes, to a missing one. Raises OSError; then a part may be there."""
+    target.mkdir()
+    with _open(target, _DIRECTORY) as directory:
+        _Layer(source, directory, target, budget).copy()
+        _set_attributes(source, directory, os.fstat(source))
+
+
 class _Place(NamedTuple):
     """A path, whose beginning all entries of a directory share: an image may have very many very long paths."""
 
@@ -66,7 +95,8 @@ class _Place(NamedTuple):
 class _Layer:
     """One layer that is copied over those below. Paths are relative to the layer, and to the copy."""
 
-    def __init__(self, source: int, target: int, directory: Path) -> None:
+    def __init__(self, source: int, target: int, directory: Path, budget: CopyBudget | None = None) -> None:
+        self._budget = budget
         self._source = source
         self._target = target
         self._directory = directory
@@ -90,6 +120,8 @@ class _Layer:
                     _set_attributes(source, target, os.fstat(source))
 
     def _copy_entry(self, place: _Place, status: os.stat_result) -> None:
+        if self._budget is not None:
+            self._budget.take(status)
         below = self._status(place.path)
         is_directory = stat.S_ISDIR(status.st_mode)
         is_merged = is_directory and below is not None and stat.S_ISDIR(below.st_mode)

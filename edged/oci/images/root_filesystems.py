@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from edged.oci.images.copied_roots import copy_layers
+from edged.oci.images.declared_volumes import DECLARED
 from edged.oci.images.errors import RunFailedError
 from edged.oci.images.idmapping import MappedRoot, id_mapped, unmount_mapped
 from edged.oci.images.kernel import mount, unmount, unmount_lazily
@@ -121,22 +123,20 @@ class RootFilesystems:
             raise RunFailedError(f'remove "{directory}"', error.strerror or str(error)) from error
 
     def usage(self, directory: Path) -> StorageUsage:
-        """Return the disk usage of the writable layer, or of the copy; zero if there is none. Walks the tree.
+        """Return the disk usage of the writable layer, or of the copy; zero if there is none. Walks the trees.
 
-        Blocks that a copy shares with the image count too.
+        Volumes that the image declares count too, and blocks that a copy shares with the image.
         """
         size, inodes = 0, 0
         linked: set[int] = set()
-        with suppress(OSError):
-            for found in Walk(directory / "upper" if (directory / "upper").is_dir() else directory / "rootfs"):
-                with suppress(OSError):
-                    status = found.entry.stat(follow_symlinks=False)
-                    if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
-                        if status.st_ino in linked:
-                            continue
-                        linked.add(status.st_ino)
-                    size += status.st_blocks * _SECTOR
-                    inodes += 1
+        own = directory / "upper" if (directory / "upper").is_dir() else directory / "rootfs"
+        for status in _statuses(own, directory / DECLARED):
+            if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+                if status.st_ino in linked:
+                    continue
+                linked.add(status.st_ino)
+            size += status.st_blocks * _SECTOR
+            inodes += 1
         return StorageUsage(size, inodes)
 
     def _copy(self, image_id: str, target: Path, *, is_plain: bool) -> None:
@@ -168,6 +168,15 @@ class RootFilesystems:
         path = self._layout.root / "empty"
         path.mkdir(mode=0o755, exist_ok=True)
         return path
+
+
+def _statuses(*tops: Path) -> Iterator[os.stat_result]:
+    """Yield the statuses of all entries below directories; none of a missing one."""
+    for top in tops:
+        with suppress(OSError):
+            for found in Walk(top):
+                with suppress(OSError):
+                    yield found.entry.stat(follow_symlinks=False)
 
 
 def _try_overlay(directory: Path) -> bool:

@@ -143,14 +143,14 @@ class ImageStore:
             self.collect()
         return cri.RemoveImageResponse()
 
-    def file_system(self, _: cri.ImageFsInfoRequest, writable: StorageUsage | None = None) -> cri.ImageFsInfoResponse:
+    def file_system(self, writable: StorageUsage) -> cri.ImageFsInfoResponse:
         """ImageFsInfo: the disk usage of images, and of containers' writable layers (`writable`)."""
         with self._lock:
             layers = self._layers.total()
             documents = [size for image in self._index.all_images() for size in image.blobs.values()]
         images = StorageUsage(layers.bytes + sum(documents), layers.inodes + len(documents))
         return cri.ImageFsInfoResponse(
-            image_filesystems=[self._usage(images)], container_filesystems=[self._usage(writable or StorageUsage())]
+            image_filesystems=[self._usage(images)], container_filesystems=[self._usage(writable)]
         )
 
     # images

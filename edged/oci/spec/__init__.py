@@ -6,6 +6,7 @@ that would fail; `container_spec` translates a container whose root file system 
 
 from edged.oci.spec.checks import check_container, check_sandbox
 from edged.oci.spec.container import container_spec
+from edged.oci.spec.declared_volumes import declared_volumes
 from edged.oci.spec.machine import CgroupLayout, Machine
 from edged.oci.spec.model import (
     ImageDefaults,
@@ -17,7 +18,7 @@ from edged.oci.spec.model import (
     SandboxFiles,
 )
 from edged.oci.spec.process import exec_process
-from edged.oci.spec.resources import updated_resources
+from edged.oci.spec.resources import changed_resources, check_resources, updated_resources
 from edged.oci.spec.selinux import selinux_labels
 from edged.oci.spec.stop_signals import stop_signal
 from edged.oci.spec.sysctls import sysctl_parts
@@ -32,9 +33,12 @@ __all__ = [
     "NamespacePaths",
     "OciSpec",
     "SandboxFiles",
+    "changed_resources",
     "check_container",
+    "check_resources",
     "check_sandbox",
     "container_spec",
+    "declared_volumes",
     "exec_process",
     "selinux_labels",
     "stop_signal",

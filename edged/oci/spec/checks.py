@@ -8,6 +8,7 @@ from edged.embedded.errors import BadRequestError
 from edged.oci.spec.apparmor import container_apparmor
 from edged.oci.spec.capabilities import check_capabilities
 from edged.oci.spec.cdi_changes import check_cdi
+from edged.oci.spec.declared_volumes import declared_volumes
 from edged.oci.spec.devices import check_devices
 from edged.oci.spec.machine import Machine
 from edged.oci.spec.model import ImageDefaults
@@ -42,6 +43,7 @@ def check_container(request: cri.CreateContainerRequest, image: ImageDefaults, m
         raise BadRequestError(attempt, f"the log path {config.log_path[:200]!r} leaves the log directory of the pod")
     check_process(attempt, config, image)
     check_mounts(attempt, config, machine)
+    declared_volumes(attempt, config, image)
     check_devices(attempt, config)
     check_cdi(attempt, config, machine)
     check_resources(attempt, config.linux.resources, machine)

@@ -27,6 +27,7 @@ OCI_VERSION: Final = "1.0.2"
 """A version that all releases of crun and runc take; crun 1.8 refuses anything after 1.1.0."""
 
 _NO_VOLUMES: Final[Mapping[str, ImageVolume]] = MappingProxyType({})
+_NONE_DECLARED: Final[Mapping[str, Path]] = MappingProxyType({})
 
 
 def container_spec(
@@ -39,6 +40,7 @@ def container_spec(
     *,
     container_id: str,
     volumes: Mapping[str, ImageVolume] = _NO_VOLUMES,
+    declared: Mapping[str, Path] = _NONE_DECLARED,
 ) -> OciSpec:
     """Return the specification of a container that `check_container` has accepted.
 
@@ -51,6 +53,7 @@ def container_spec(
         machine: this one.
         container_id: names the container's control group.
         volumes: image volumes by their reference in the request (`mount.image.image`).
+        declared: directories for the volumes that the image declares, by their paths in the container.
 
     Host paths that are missing are made, as directories.
 
@@ -62,11 +65,12 @@ def container_spec(
     options = namespace_options(request, namespaces)
     _check_rootfs(attempt, rootfs)
     user = resolve_linux_user(rootfs, config.linux.security_context, image.user)
+    has_host_ipc = options.ipc == cri.NODE
     spec: Json = {
         "ociVersion": OCI_VERSION,
         "root": {"path": str(rootfs), "readonly": config.linux.security_context.readonly_rootfs},
         "process": _process(attempt, request, image, user, machine),
-        "mounts": container_mounts(attempt, config, rootfs, files, volumes, has_host_ipc=options.ipc == cri.NODE),
+        "mounts": container_mounts(attempt, config, rootfs, files, volumes, declared, has_host_ipc=has_host_ipc),
         "linux": {
             "namespaces": container_namespaces(
                 attempt, options, namespaces, machine, privileged=config.linux.security_context.privileged

@@ -53,11 +53,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     selinux: bool = False
     """Whether the kernel has SELinux with a policy."""
     user_namespaces: bool = False
-    """Whether pods can have users of their own: id-mapped mounts below overlays."""
-    native_seccomp: bool = False
-    """Filter system calls of the native architecture only: containers start 8 ms sooner, and 32-bit programs are
-    killed.
-    """
+    """Whether pods can have users of their own: id-mapped mounts below overlays, and crun."""
     apparmor_profiles: Path | None = None
     """The kernel's list of loaded AppArmor profiles; None where AppArmor is off."""
     mountinfo: Path = Path("/proc/self/mountinfo")
@@ -66,7 +62,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     """Directories in which vendors describe devices (CDI); for a device in both, the last counts."""
 
     @classmethod
-    def read(cls, *, systemd_cgroups: bool = False, native_seccomp: bool = False) -> "Machine":
+    def read(cls, *, systemd_cgroups: bool = False, has_crun: bool = True) -> "Machine":
         """Read this machine. Raises OSError where /proc is not mounted."""
         layout, uname = _layout(), os.uname()
         return cls(
@@ -82,8 +78,7 @@ class Machine(Struct, frozen=True, kw_only=True):
             has_seccomp=_SECCOMP.exists(),
             systemd_cgroups=systemd_cgroups,
             selinux=_SELINUX.exists(),
-            user_namespaces=_has_user_namespaces(uname.release),
-            native_seccomp=native_seccomp,
+            user_namespaces=has_crun and _has_user_namespaces(uname.release),
             apparmor_profiles=_APPARMOR if _APPARMOR.exists() else None,
         )
 

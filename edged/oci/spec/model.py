@@ -39,6 +39,10 @@ class ImageDefaults(Protocol):
     def stop_signal(self) -> str:
         """`SIGTERM`, `TERM` or `15` (`StopSignal`)."""
 
+    @property
+    def volumes(self) -> Sequence[str]:
+        """Paths at which each container has a directory of its own (`Volumes`)."""
+
 
 class NamespacePaths(Struct, frozen=True):
     """Files of the sandbox's namespaces. A namespace that is None is a new one, or the machine's, by CRI's options."""

@@ -26,10 +26,12 @@ def container_mounts(
     rootfs: Path,
     files: SandboxFiles,
     volumes: Mapping[str, ImageVolume],
+    declared: Mapping[str, Path],
     *,
     has_host_ipc: bool,
 ) -> list[Json]:
-    """Return OCI's `mounts`: the kernel's file systems, then the sandbox's files and CRI's mounts, outer ones first.
+    """Return OCI's `mounts`: the kernel's file systems, then the sandbox's files, CRI's mounts and the directories for
+    volumes that the image declares, outer ones first.
 
     A mount of CRI replaces the kernel's file systems at or below its path, and the sandbox's file with the same path. A
     host path that is missing is made here, as a directory; one that is a link is followed.
@@ -49,6 +51,7 @@ def container_mounts(
         *_sandbox_mounts(
             files, taken, has_host_ipc=has_host_ipc, readonly=config.linux.security_context.readonly_rootfs
         ),
+        *(_bind(path, str(source), "rprivate", "rw", "nosuid", "nodev") for path, source in declared.items()),
         *(_volume(attempt, path, mount, volumes) for path, mount in asked),
     ]
     for mount in others:

@@ -105,6 +105,23 @@ def _cpu(resources: cri.LinuxContainerResources) -> Json:
     return cpu
 
 
+def changed_resources(
+    before: cri.LinuxContainerResources, change: cri.LinuxContainerResources
+) -> cri.LinuxContainerResources:
+    """Return CRI's limits after a change. Limits that the change leaves out stay, but a new limit of memory is one of
+    swap too, unless the change has another.
+    """
+    after = cri.LinuxContainerResources()
+    after.MergeFrom(before)
+    after.MergeFrom(change)
+    if change.memory_limit_in_bytes:
+        after.memory_swap_limit_in_bytes = change.memory_swap_limit_in_bytes
+    sizes = {each.page_size: each for each in after.hugepage_limits}
+    del after.hugepage_limits[:]
+    after.hugepage_limits.extend(sizes.values())
+    return after
+
+
 def updated_resources(spec_config: Json, resources: cri.LinuxContainerResources, machine: Machine) -> Json:
     """Return `linux.resources` after a change, without devices: the file of `crun update -r`, and, with the devices as
     they are, part of the container's stored configuration. Limits that the change leaves out stay.

@@ -44,25 +44,21 @@ def container_seccomp(attempt: str, security: cri.LinuxContainerSecurityContext,
     granted = _capabilities_of(security, machine)
     if kind == cri.SecurityProfile.Localhost:
         return read_profile(attempt, path, granted, machine.kernel, machine.architecture)
-    return runtime_default(granted, machine.architecture, machine.kernel, native_only=machine.native_seccomp)
+    return runtime_default(granted, machine.architecture, machine.kernel)
 
 
 @lru_cache(maxsize=64)
-def runtime_default(
-    capabilities: frozenset[str], architecture: str, kernel: tuple[int, int], *, native_only: bool
-) -> Json:
+def runtime_default(capabilities: frozenset[str], architecture: str, kernel: tuple[int, int]) -> Json:
     """Return the profile RuntimeDefault. Containers with equal capabilities share one object.
 
     Args:
         capabilities: those of the container, without `CAP_`.
         architecture: as `uname -m` says.
         kernel: first two numbers of its version.
-        native_only: filter the calls of this architecture alone; all calls of other programs end the process.
     """
-    architectures = ARCHITECTURES.get(architecture, ())
     return {
         "defaultAction": "SCMP_ACT_ERRNO",
-        "architectures": list(architectures[:1] if native_only else architectures),
+        "architectures": list(ARCHITECTURES.get(architecture, ())),
         "syscalls": [
             _rule(*ALLOWED),
             *_sockets(),

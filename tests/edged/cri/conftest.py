@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from edged.cri import CriClient
+from protos.cri.v1 import api_pb2 as pb
+from tests.cri_contract.images import ContractImages
+from tests.cri_contract.kinds import KINDS
 from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest
+from tests.edged.oci.node import control_groups
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.embedded import EmbeddedProcess
 from tests.support.images import BUSYBOX_IMAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -55,7 +60,26 @@ def _embedded() -> Iterator[RuntimeUnderTest]:
         )
 
 
-RUNTIMES = {"containerd": _containerd, "embedded": _embedded}
+def _of_contract(name: str) -> Iterator[RuntimeUnderTest]:
+    """A kind of the contract, with an image of its registry; the tests that need more than pods run there."""
+    with KINDS[name]() as kind, ContractImages() as images:
+        endpoint = f"unix://{kind.socket}"
+        made = CriClient(endpoint, request_timeout=60)
+        made.pull_image(pb.ImageSpec(image=images.name("busybox")))
+        made.close()
+        yield RuntimeUnderTest(name, endpoint, images.name("busybox"), kind.cgroup_parent, frozenset(), lambda: None)
+        parent = kind.cgroup_parent.strip("/")
+        for group in sorted(control_groups(parent), reverse=True):
+            if group.name != parent:  # of a pod: edged's duty, not the runtime's
+                group.rmdir()
+
+
+RUNTIMES: dict[str, Callable[[], Iterator[RuntimeUnderTest]]] = {
+    "containerd": _containerd,
+    "embedded": _embedded,
+    "oci": partial(_of_contract, "oci"),
+    "docker": partial(_of_contract, "docker"),
+}
 """How each runtime is started."""
 
 

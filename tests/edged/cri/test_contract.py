@@ -33,7 +33,16 @@ FOREVER = ("sleep", "1000")
 UNKNOWN = ContainerId("0" * 64)
 
 
-@pytest.fixture(scope="module", params=["double", "embedded", pytest.param("containerd", marks=pytest.mark.containerd)])
+_RUNTIMES = [
+    "double",
+    "embedded",
+    "oci",
+    pytest.param("containerd", marks=pytest.mark.containerd),
+    pytest.param("docker", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(scope="module", params=_RUNTIMES)
 def runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
     """The double, and each real runtime in turn."""
     if request.param != "double":
@@ -157,6 +166,71 @@ def test_a_container_that_runs_or_has_run_is_not_started_again(pods: Pods, clien
         client.start_container(container)
 
 
+def test_a_container_that_does_not_run_executes_nothing_and_has_no_log_to_reopen(
+    pods: Pods, client: ContainerRuntime
+) -> None:
+    container = pods.create(pods.sandbox(), pods.container_config(FOREVER))
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: client.exec_sync(container, ["true"], 60),
+        lambda: client.reopen_container_log(container),
+    )
+    for ask in asks:
+        with pytest.raises(CriError):
+            ask()
+    client.start_container(container)
+    for ask in asks:
+        ask()
+    client.stop_container(container, 0)
+    for ask in asks:
+        with pytest.raises(CriError):
+            ask()
+
+
+def test_a_container_that_is_not_there_executes_nothing_and_has_no_log_limits_or_usage(
+    client: ContainerRuntime,
+) -> None:
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: client.exec_sync(UNKNOWN, ["true"], 60),
+        lambda: client.reopen_container_log(UNKNOWN),
+        lambda: client.update_container_resources(UNKNOWN, pb.LinuxContainerResources(cpu_shares=512)),
+        lambda: client.container_stats(UNKNOWN),
+    )
+    for ask in asks:
+        with pytest.raises(CriError):
+            ask()
+
+
+def test_a_container_in_a_sandbox_that_was_stopped_is_not_started(pods: Pods, client: ContainerRuntime) -> None:
+    pod = pods.sandbox()
+    container = pods.create(pod, pods.container_config(FOREVER))
+    client.stop_pod_sandbox(pod.id)
+    with pytest.raises(CriError):
+        client.start_container(container)
+
+
+def test_a_container_of_an_image_that_is_not_there_is_not_made(
+    pods: Pods, client: ContainerRuntime, runtime: RuntimeUnderTest
+) -> None:
+    pod = pods.sandbox()
+    config = pods.container_config(FOREVER)
+    config.image.image = "localhost/never:pulled"
+    if runtime.name == "the embedded runtime":
+        pytest.skip("the images of the embedded runtime are names")
+    with pytest.raises(CriError):
+        pods.create(pod, config)
+
+
+def test_a_container_of_an_image_by_its_id_has_that_image(pods: Pods, client: ContainerRuntime) -> None:
+    pod = pods.sandbox()
+    config = pods.container_config(FOREVER)
+    image = client.image_status(config.image)
+    assert image is not None
+    config.image.image = image.id
+    container = pods.create(pod, config)
+    assert client.container_status(container).status.state == pb.CONTAINER_CREATED
+    assert client.image_status(pb.ImageSpec(image=image.id)) is not None
+
+
 def test_nothing_is_made_in_a_sandbox_that_was_stopped(pods: Pods, client: ContainerRuntime) -> None:
     pod = pods.sandbox()
     client.stop_pod_sandbox(pod.id)
@@ -212,8 +286,8 @@ def test_lists_are_filtered_by_id_state_sandbox_and_label(pods: Pods, client: Co
     assert {sandbox.id for sandbox in client.list_pod_sandboxes(ready)} == {pod.id}
 
 
-def test_an_image_that_is_present_is_found_by_its_name(client: ContainerRuntime) -> None:
-    image = client.image_status(pb.ImageSpec(image=BUSYBOX_IMAGE))
+def test_an_image_that_is_present_is_found_by_its_name(client: ContainerRuntime, runtime: RuntimeUnderTest) -> None:
+    image = client.image_status(pb.ImageSpec(image=runtime.image))
     assert image is not None
     assert image.id
 

@@ -30,6 +30,9 @@ def test_a_container_without_overlayfs(node_root: Path, monkeypatch: pytest.Monk
         assert (root / "new").read_text() == "written\n"
         usage = node.cri.ContainerStats(cri.ContainerStatsRequest(container_id=container)).stats.writable_layer
         assert usage.used_bytes.value > 500_000
+        (all_containers,) = node.images.ImageFsInfo(cri.ImageFsInfoRequest()).container_filesystems
+        assert all_containers.used_bytes.value == usage.used_bytes.value
+        assert all_containers.inodes_used.value == usage.inodes_used.value
         assert node.run("ls /new 2>&1 || true").endswith("No such file or directory\n")
         node.cri.RemoveContainer(cri.RemoveContainerRequest(container_id=container))
         assert not root.parent.exists()

@@ -2,17 +2,21 @@
 
 import signal
 import stat
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
 from protos.cri.v1 import api_pb2 as cri
+from tests.cri_contract.client import refused
 from tests.edged.embedded.node import DEADLINE_SECONDS, alive, eventually, wait_for_death
 from tests.edged.oci.node import OciNode
 from tests.support.leftovers import cgroups_named
 
 _LOOP = "exec sleep 1000"
+_MIB = 1024 * 1024
 
 
 def _config(text: str = "", **fields: object) -> cri.ContainerConfig:
@@ -189,6 +193,16 @@ def test_out_of_memory(node: OciNode) -> None:
     assert (status.exit_code, status.reason) == (128 + signal.SIGKILL, "OOMKilled")
 
 
+def _memory_limits(node: OciNode, container: str) -> list[str]:
+    """What the kernel says."""
+    return [
+        path.read_text().strip()
+        for name in ("memory.limit_in_bytes", "memory.max")
+        for group in cgroups_named(node.directory.name)
+        for path in group.glob(f"**/*{container}*/{name}")
+    ]
+
+
 def test_limits_change_in_place(node: OciNode) -> None:
     """The kernel has the new limit at once, and the status reports it; other limits stay."""
     config = cri.ContainerConfig()
@@ -197,15 +211,28 @@ def test_limits_change_in_place(node: OciNode) -> None:
     container = node.shell(_LOOP, config)
     wanted = cri.LinuxContainerResources(memory_limit_in_bytes=96 * 1024 * 1024)
     node.cri.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
-    limits = [
-        path.read_text().strip()
-        for name in ("memory.limit_in_bytes", "memory.max")
-        for group in cgroups_named(node.directory.name)
-        for path in group.glob(f"**/*{container}*/{name}")
-    ]
-    assert limits == [str(96 * 1024 * 1024)]
+    assert _memory_limits(node, container) == [str(96 * _MIB)]
     resources = node.status(container).resources.linux
     assert (resources.memory_limit_in_bytes, resources.cpu_shares) == (96 * 1024 * 1024, 512)
+
+
+def _change(node: OciNode, container: str, **limits: Any) -> None:
+    wanted = cri.LinuxContainerResources(**limits)
+    node.cri.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
+
+
+def test_limits_change_before_the_start(node: OciNode) -> None:
+    """Wrong ones are refused at once, by themselves or with those that stay; right ones count from the start on."""
+    config = cri.ContainerConfig()
+    config.linux.resources.memory_limit_in_bytes = 64 * _MIB
+    config.linux.resources.memory_swap_limit_in_bytes = 80 * _MIB
+    container = node.create(["sh", "-c", _LOOP], config)
+    for wrong in ({"cpu_period": 1}, {"cpuset_cpus": "all"}, {"memory_swap_limit_in_bytes": 32 * _MIB}):
+        assert refused(partial(_change, node, container, **wrong)).code() is grpc.StatusCode.INVALID_ARGUMENT
+    _change(node, container, memory_limit_in_bytes=96 * _MIB)
+    node.start(container)
+    assert _memory_limits(node, container) == [str(96 * _MIB)]
+    assert node.status(container).resources.linux.memory_limit_in_bytes == 96 * _MIB
 
 
 def test_what_it_uses(node: OciNode) -> None:

@@ -18,7 +18,7 @@ from edged.oci.images.worker.documents import (
 )
 from edged.oci.images.worker.errors import ImageWorkError, invalid
 from edged.oci.images.worker.limits import LONGEST_MANIFEST, MOST_LAYERS
-from edged.oci.images.worker.platforms import Platform, fitting, rank_of
+from edged.oci.images.worker.platforms import Platform, fitting
 from edged.oci.images.worker.references import Reference, parse_reference
 from edged.oci.images.worker.unpack import LayerSource
 
@@ -104,15 +104,17 @@ def _text(value: Any) -> str:
 def _of_layout(archive: Archive, own: Platform) -> Iterator[ArchivedImage]:
     saved = _names_saved(archive)
     by_digest: dict[str, ArchivedImage] = {}
-    for each in parse_index(parse_document(archive.read("index.json"), "index.json"))[:_MOST_IMAGES]:
+    taken: set[Reference] = set()
+    for each in fitting(parse_index(parse_document(archive.read("index.json"), "index.json"))[:_MOST_IMAGES], own):
         documents: dict[str, bytes] = {}
-        if each.platform and rank_of(each.platform, own) is None:
-            continue
         manifest = _manifest_for(archive, each, own, documents, _DEPTH)
         if manifest is None:
             continue
         image = _of_manifest(archive, each.digest, manifest, documents)
         names = (*_names(each), *saved.get(image.config_digest, ()))
+        if each.platform and image.digest not in by_digest and taken.issuperset(names) and names:
+            continue  # the archive has the image for a platform that fits better
+        taken.update(names)
         known = by_digest.get(image.digest, image)
         by_digest[image.digest] = known._replace(names=tuple(dict.fromkeys((*known.names, *names))))
     yield from by_digest.values()

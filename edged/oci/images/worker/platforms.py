@@ -1,10 +1,14 @@
-"""The platform of this machine, and which entry of an index fits it."""
+"""The platform of this machine, and which entry of an index fits it.
+
+As in containerd, a machine of 64 bits takes an image of its 32-bit architecture where there is no other.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from edged.oci.images.worker.compatible import runs
 from edged.oci.images.worker.documents import Descriptor
 
 _ARCHITECTURES: Final = {
@@ -29,20 +33,34 @@ _CPUINFO: Final = Path("/proc/cpuinfo")
 _LONGEST: Final = 1024 * 1024
 
 
+_LESS: Final = 1000
+"""How much less any other architecture fits than the machine's own."""
+
+
 class Platform(NamedTuple):
-    """An architecture by Go's name, and the highest variant of it that this machine runs (0: it has none)."""
+    """An architecture by Go's name, and the highest variant of it that this machine runs (0: it has none).
+
+    `others` are architectures that it runs too, in order of preference.
+    """
 
     architecture: str
     variant: int = 0
+    others: "tuple[Platform, ...]" = ()
+
+
+_OTHERS: Final = {"amd64": Platform("386"), "arm64": Platform("arm", 8)}
+"""By architecture of 64 bits, that of 32."""
 
 
 def own_platform() -> Platform:
     """Return the platform of this machine."""
     machine = os.uname().machine
     architecture = _ARCHITECTURES.get(machine, machine)
+    other = _OTHERS.get(architecture)
+    others = (other,) if other is not None and runs(other.architecture) else ()
     if architecture == "amd64":
-        return Platform(architecture, amd64_level(_cpu_flags()))
-    return Platform(architecture, _ARM.get(machine, 8 if architecture == "arm64" else 0))
+        return Platform(architecture, amd64_level(_cpu_flags()), others)
+    return Platform(architecture, _ARM.get(machine, 8 if architecture == "arm64" else 0), others)
 
 
 def amd64_level(flags: set[str]) -> int:
@@ -63,15 +81,24 @@ def fitting(entries: Sequence[Descriptor], own: Platform) -> tuple[Descriptor, .
 
 
 def rank_of(wanted: Mapping[str, Any], own: Platform) -> int | None:
-    """Return how well an image's platform fits: the variant that it is made for; None if it does not."""
-    if wanted.get("os") != "linux" or wanted.get("architecture") != own.architecture:
-        return None
+    """Return how well an image's platform fits: more for the machine's own architecture, and for a higher variant of
+    it; None if it does not.
+    """
+    ranks = (
+        _rank(wanted, each, -number * _LESS)
+        for number, each in enumerate((own, *own.others))
+        if wanted.get("os") == "linux" and wanted.get("architecture") == each.architecture
+    )
+    return next(ranks, None)
+
+
+def _rank(wanted: Mapping[str, Any], own: Platform, least: int) -> int | None:
     text = str(wanted.get("variant") or "").removeprefix("v")
     if not text:
         variant = _WITHOUT_VARIANT.get(own.architecture, 0)
     else:
         variant = int(text) if text.isdigit() and len(text) < 3 else own.variant + 1
-    return variant if variant <= own.variant else None
+    return least + variant if variant <= own.variant else None
 
 
 def _cpu_flags() -> set[str]:

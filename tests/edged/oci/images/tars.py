@@ -66,9 +66,9 @@ def tar(*entries: Made, form: int = tarfile.PAX_FORMAT) -> bytes:
 
 
 def config_of(layers: Sequence[bytes], **settings: Any) -> bytes:
-    """The config of an image of plain layers."""
+    """The config of an image of plain layers; for this machine's architecture, unless the settings name another."""
     document = {
-        "architecture": ARCHITECTURE,
+        "architecture": settings.pop("architecture", ARCHITECTURE),
         "os": "linux",
         "config": settings,
         "rootfs": {"type": "layers", "diff_ids": [sha256(layer) for layer in layers]},

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edged.oci.images.worker import compatible, platforms
+from edged.oci.images.worker.archive import Archive
+from edged.oci.images.worker.archived_images import images_of
 from edged.oci.images.worker.authorization import RegistryCredentials, credentials_for
 from edged.oci.images.worker.challenges import Challenge, parse_challenges
 from edged.oci.images.worker.digests import chain_ids
 from edged.oci.images.worker.documents import Descriptor
 from edged.oci.images.worker.errors import ImageWorkError
 from edged.oci.images.worker.hosts import endpoints_of
-from edged.oci.images.worker.platforms import Platform, amd64_level, fitting
+from edged.oci.images.worker.platforms import Platform, amd64_level, fitting, own_platform
 from edged.oci.images.worker.references import parse_reference
 from edged.oci.images.worker.retries import RetryPolicy, seconds_of
+from tests.edged.oci.images.tars import config_of, described, encoded, sha256, write_archive
 
 _HEX = "0123456789abcdef" * 4
+_CONFIG = "application/vnd.oci.image.config.v1+json"
 
 
 @pytest.mark.parametrize(
@@ -204,6 +212,97 @@ def test_the_highest_variant_that_runs_is_taken() -> None:
     amd64 = [{"architecture": "amd64", "variant": each} for each in ("", "v2", "v4", "v3", "strange")]
     assert _chosen(Platform("amd64", 3), *amd64) == ["v3", "v2", ""]
     assert _chosen(Platform("riscv64"), {"architecture": "riscv64"}) == [""]
+
+
+def test_a_32_bit_image_is_taken_where_there_is_no_other() -> None:
+    """On a machine of 64 bits that runs its programs, after all images of 64 bits: arm v8 to v5, 386."""
+    arm = [{"architecture": "arm", **each} for each in ({"variant": "v5"}, {"variant": "v8"}, {"variant": "v6"}, {})]
+    arm64 = {"architecture": "arm64", "variant": "64"}
+    strange = {"architecture": "arm64", "variant": "v8"}
+    own = Platform("arm64", 8, (Platform("arm", 8),))
+    assert _chosen(own, *arm, arm64, strange) == ["v8", "v8", "", "v6", "v5"]
+    assert _chosen(own._replace(others=()), *arm, strange) == ["v8"]
+    both = [{"architecture": "386", "variant": ""}, {"architecture": "amd64", "variant": "v2"}]
+    assert _chosen(Platform("amd64", 3, (Platform("386"),)), *both) == ["v2", ""]
+    assert _chosen(Platform("amd64", 1, (Platform("386"),)), *both) == [""]
+    assert _chosen(Platform("amd64", 1), *both) == []
+    assert _chosen(Platform("386"), *both) == [""]
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "runs", "wanted"),
+    [
+        ("x86_64", "sse", True, Platform("amd64", 1, (Platform("386"),))),
+        ("x86_64", "sse", False, Platform("amd64", 1)),
+        ("aarch64", "", True, Platform("arm64", 8, (Platform("arm", 8),))),
+        ("aarch64", "", False, Platform("arm64", 8)),
+        ("armv8l", "", True, Platform("arm", 7)),
+        ("armv7l", "", True, Platform("arm", 7)),
+        ("armv6l", "", True, Platform("arm", 6)),
+        ("armv5tel", "", True, Platform("arm", 5)),
+        ("i686", "", True, Platform("386")),
+        ("riscv64", "", True, Platform("riscv64")),
+    ],
+)
+def test_the_platform_of_a_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: str, flags: str, runs: bool, wanted: Platform
+) -> None:
+    """Its architecture by Go's name, and that of 32 bits if it runs programs of it."""
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"flags\t: {flags}\n")
+    monkeypatch.setattr(platforms, "_CPUINFO", cpuinfo)
+    monkeypatch.setattr(platforms, "runs", lambda _: runs)
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "node", "6.1", "", machine)))
+    assert own_platform() == wanted
+
+
+def test_an_archive_with_both(tmp_path: Path) -> None:
+    """The image of 64 bits has the name, in whatever order they are; one of 32 bits under another name comes along."""
+    entries: list[object] = []
+    blobs: dict[str, bytes] = {}
+    for architecture, name in (("386", "a:1"), ("amd64", "a:1"), ("386", "b:1")):
+        config = config_of([], architecture=architecture, Labels={"name": name})
+        manifest = encoded({"schemaVersion": 2, "config": described(config, _CONFIG), "layers": []})
+        entries.append({
+            **described(manifest, "application/vnd.oci.image.manifest.v1+json"),
+            "platform": {"os": "linux", "architecture": architecture},
+            "annotations": {"io.containerd.image.name": f"example.org/{name}"},
+        })  # fmt: skip
+        blobs |= {f"blobs/sha256/{sha256(each)[7:]}": each for each in (config, manifest)}
+    index = encoded({"schemaVersion": 2, "manifests": entries})
+    archive = write_archive(tmp_path / "a.tar", {"oci-layout": b"{}", "index.json": index, **blobs})
+    with archive.open("rb") as file:
+        found = images_of(Archive(file.fileno()), Platform("amd64", 1, (Platform("386"),)))
+    assert [(image.config.platform["architecture"], image.names[0].path) for image in found] == [
+        ("amd64", "a"), ("386", "b"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("architecture", ["386", "arm"])
+def test_programs_of_32_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architecture: str) -> None:
+    """Whether they run is tried, from memory, and known afterwards; where that is forbidden they do not."""
+    file = tmp_path / "program"
+    file.write_bytes(compatible.program(architecture))
+    file.chmod(0o755)
+    compatible.runs.cache_clear()
+    assert compatible.runs(architecture) is (_exit_code(file) == 77)
+
+    def forbidden(*_: object) -> int:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "memfd_create", forbidden)
+    assert compatible.runs(architecture) is (_exit_code(file) == 77)
+    compatible.runs.cache_clear()
+    assert not compatible.runs(architecture)
+    compatible.runs.cache_clear()
+
+
+def _exit_code(program: Path) -> int:
+    """How a program ends; -1 if it cannot be executed."""
+    try:
+        return subprocess.run([program], check=False).returncode
+    except OSError:
+        return -1
 
 
 def test_entries_without_a_platform_come_last() -> None:

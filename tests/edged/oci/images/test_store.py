@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beehive.clock import RealClock
-from edged.oci.images import ImageStore, StoredImage
+from edged.oci.images import ImageStore, StorageUsage, StoredImage
 from edged.oci.images.errors import (
     BadRequestError,
     DeadlinePassedError,
@@ -211,7 +211,9 @@ def test_usage_is_that_of_layers_and_documents(store: ImageStore) -> None:
     """A layer that two images share counts once."""
     one = imported(store, _ONE)
     two = imported(store, _ONE, _TWO, name="example.org/b:1")
-    (images,) = store.file_system(cri.ImageFsInfoRequest()).image_filesystems
+    answer = store.file_system(StorageUsage(4096, 3))
+    (images,), (containers,) = answer.image_filesystems, answer.container_filesystems
+    assert (containers.used_bytes.value, containers.inodes_used.value) == (4096, 3)
     documents = sum(one.documents.values()) + sum(two.documents.values())
     assert images.used_bytes.value == 2 * 16384 + documents
     assert images.inodes_used.value == 2 + 2 + 2

@@ -18,6 +18,7 @@ class SampleImage(Struct, frozen=True):
     user: str = ""
     working_directory: str = ""
     stop_signal: str = ""
+    volumes: tuple[str, ...] = ()
 
 
 IMAGE = SampleImage()

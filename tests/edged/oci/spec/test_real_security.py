@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from edged.oci.spec import OciSpec, exec_process
 from protos.cri.v1 import api_pb2 as cri
@@ -120,15 +119,6 @@ def test_the_default_profile_denies_what_it_should(bench: Bench) -> None:
     seen = _seen(bench, security, *commands)
     assert "named" in seen
     assert "made" in seen
-
-
-def test_the_default_profile_of_the_native_architecture_alone(bench: Bench) -> None:
-    """It filters as well."""
-    bench.machine = replace(bench.machine, native_seccomp=True)
-    security = cri.LinuxContainerSecurityContext(seccomp=_PROFILE(profile_type=_PROFILE.RuntimeDefault))
-    seen = _seen(bench, security, "grep Seccomp: /proc/self/status", "/bin/busybox unshare -U echo made")
-    assert "Seccomp:\t2" in seen
-    assert "Operation not permitted" in seen
 
 
 def test_a_profile_of_the_node(bench: Bench, tmp_path: Path) -> None:

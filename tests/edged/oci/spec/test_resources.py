@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from edged.embedded.errors import BadRequestError, RequestRefusedError, WrongStateError
-from edged.oci.spec import CgroupLayout, Machine, NamespacePaths, check_container, container_spec, updated_resources
+from edged.oci.spec import (
+    CgroupLayout,
+    Machine,
+    NamespacePaths,
+    changed_resources,
+    check_container,
+    container_spec,
+    updated_resources,
+)
 from edged.oci.spec.machine import kernel_version
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.spec.samples import FILES, ID, IMAGE, PATHS, UNIFIED, linux, request, translated
@@ -90,6 +98,20 @@ def test_a_change_of_limits(tmp_path: Path) -> None:
     assert config["linux"]["resources"]["memory"] == {"limit": 1000, "swap": 1000}
     with pytest.raises(BadRequestError, match="is less than"):
         updated_resources(config, cri.LinuxContainerResources(memory_swap_limit_in_bytes=999), UNIFIED)
+
+
+def test_a_change_of_cris_limits() -> None:
+    """It keeps what it leaves out, has each size of huge pages once, and its memory is a limit of swap, too."""
+    before = cri.LinuxContainerResources()
+    before.MergeFrom(_LIMITS)
+    before.memory_swap_limit_in_bytes = 1500
+    change = cri.LinuxContainerResources(memory_limit_in_bytes=2000)
+    for size, limit in (("2MB", 5), ("1GB", 6)):
+        change.hugepage_limits.add(page_size=size, limit=limit)
+    after = changed_resources(before, change)
+    assert (after.memory_limit_in_bytes, after.memory_swap_limit_in_bytes, after.cpu_shares) == (2000, 0, 512)
+    assert [(each.page_size, each.limit) for each in after.hugepage_limits] == [("2MB", 5), ("1GB", 6)]
+    assert changed_resources(before, cri.LinuxContainerResources(cpu_shares=2)).memory_swap_limit_in_bytes == 1500
 
 
 @given(first=st.integers(1, 2**40), second=st.integers(0, 2**40), swap=st.integers(0, 2**41))

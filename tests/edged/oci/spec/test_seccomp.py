@@ -28,7 +28,7 @@ _DEFAULT = _PROFILE(profile_type=_PROFILE.RuntimeDefault)
 def _rules(
     capabilities: frozenset[str] = DEFAULT, architecture: str = "x86_64", kernel: tuple[int, int] = (6, 1)
 ) -> Any:
-    return runtime_default(capabilities, architecture, kernel, native_only=False)["syscalls"]
+    return runtime_default(capabilities, architecture, kernel)["syscalls"]
 
 
 def _allowed(rules: Any) -> set[str]:
@@ -71,8 +71,7 @@ def test_the_default_profile_by_kernel_and_architecture() -> None:
     assert "arch_prctl" not in _allowed(_rules(architecture="aarch64"))
     assert "set_tls" in _allowed(_rules(architecture="aarch64"))
     assert [len(rule["args"]) for rule in _rules() if rule["names"] == ["socket"]] == [1, 1, 1]
-    assert runtime_default(DEFAULT, "x86_64", (6, 1), native_only=True)["architectures"] == ["SCMP_ARCH_X86_64"]
-    assert runtime_default(DEFAULT, "mystery", (6, 1), native_only=False)["architectures"] == []
+    assert runtime_default(DEFAULT, "mystery", (6, 1))["architectures"] == []
 
 
 _NEWER = """
