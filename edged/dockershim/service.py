@@ -77,4 +77,8 @@ class DockerMethods(IsolatedMethods[DockerContainer]):
 
     def _info(self) -> dict[str, str]:
         docker = {"version": self._engine.info.server_version, "api": ".".join(map(str, self._engine.docker.version))}
-        return {"isolation": "containers", "docker": json.dumps(docker)}
+        return {
+            "isolation": "containers",
+            "docker": json.dumps(docker),
+            "pulls": self._engine.images.pulls.described(),
+        }
