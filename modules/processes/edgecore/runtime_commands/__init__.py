@@ -23,6 +23,12 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     _add_images(images.add_subparsers(title="commands", metavar="COMMAND", required=True))
     reset = commands.add_parser("reset", help="remove everything that the runtime inside edgecore has made")
     reset.add_argument("--runtime", action="store_true", help="its containers, sandboxes and images")
+    reset.add_argument(
+        "--kind",
+        choices=("oci", "processes", "docker", "all"),
+        default="",
+        help="of this kind (default: the configured one), such as an earlier one whose pods still run",
+    )
     reset.add_argument("-y", "--yes", action="store_true", help="do not ask")
     add_location(reset)
     reset.set_defaults(command=f"{_RESET}:reset")
