@@ -83,7 +83,7 @@ def _purge(config: EdgeCoreConfig, found: dict[RuntimeKind, Path], clock: Clock)
         except EdgedError as error:
             first = first or error
         else:
-            print_lines([f"removed the containers, sandboxes and images of {directory}"])
+            print_lines([f"removed what the runtime has made in {directory}"])
     if first is not None:
         raise first
 
