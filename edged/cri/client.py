@@ -152,9 +152,13 @@ class CriClient(ContainerRuntime):
         return self._ask(request, pb.ListContainerStatsResponse).stats
 
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
-        request = pb.ImageStatusRequest(image=image)
-        answer = self._images.call(request, pb.ImageStatusResponse, self._timeout, subject=image.image)
+        answer = self.image_status_response(image)
         return answer.image if answer.HasField("image") else None
+
+    def image_status_response(self, image: pb.ImageSpec, *, verbose: bool = False) -> pb.ImageStatusResponse:
+        """Return the whole answer to ImageStatus, with the runtime's information about the image if `verbose`."""
+        request = pb.ImageStatusRequest(image=image, verbose=verbose)
+        return self._images.call(request, pb.ImageStatusResponse, self._timeout, subject=image.image)
 
     def pull_image(
         self,

@@ -107,10 +107,21 @@ class DockerEvent(_Answer, frozen=True):
     actor: Actor = Actor()
 
 
+class ProgressDetail(msgspec.Struct, frozen=True):
+    """The bytes of a layer in a progress line; 0 where Docker does not say them."""
+
+    current: int = 0
+    total: int = 0
+
+
 class Progress(msgspec.Struct, frozen=True):
     """A progress line of a pull or load of an image."""
 
     error: str = ""
+    status: str = ""
+    id: str = ""
+    """The layer, or the tag."""
+    detail: ProgressDetail = msgspec.field(default=ProgressDetail(), name="progressDetail")
 
 
 def nanoseconds(time: str) -> int:

@@ -20,8 +20,10 @@ from edged.dockershim.client import DockerClient, Exchange, Headers, part
 from edged.dockershim.errors import DockerUnreachableError
 from edged.dockershim.labels import OWNER
 from edged.dockershim.pause_image import NAME as PAUSE_IMAGE
+from edged.dockershim.pull_progress import ReportedLayers
 from edged.embedded.cri_methods import OnEnd
 from edged.embedded.errors import BadRequestError, NoSuchObjectError, RequestRefusedError, RunFailedError
+from edged.oci.images.pulls import PullsUnderWay
 from edged.oci.images.worker.authorization import credentials_for
 from edged.oci.images.worker.errors import ImageWorkError
 from edged.oci.images.worker.references import Reference, parse_reference
@@ -47,6 +49,7 @@ class DockerImages:
         self._docker = docker
         self._root = root
         self._clock = clock
+        self.pulls = PullsUnderWay()
 
     def find(self, name: str, attempt: str) -> Image:
         """Return an image by name, digest or id. Raises NoSuchObjectError, BadRequestError."""
@@ -80,7 +83,8 @@ class DockerImages:
         on_cancel(lambda: _cut(exchange))
         exchange.socket.settimeout(_SILENCE_SECONDS)
         try:
-            said = next(filter(None, (each.error for each in _progress(exchange))), "")
+            with self.pulls.one(name) as told:
+                said = _followed(exchange, ReportedLayers(told))
         except (OSError, HttpError) as error:
             raise self._docker.unreachable(attempt, error) from error
         finally:
@@ -188,6 +192,15 @@ def _authorization(auth: cri.AuthConfig, registry: str, attempt: str) -> Headers
         "registrytoken": found.registry_token,
     }
     return [("X-Registry-Auth", base64.urlsafe_b64encode(json.dumps(fields).encode()).decode())]
+
+
+def _followed(exchange: Exchange, layers: ReportedLayers) -> str:
+    """Take Docker's report to its end; return the error in it, or an empty text. Raises OSError, HttpError."""
+    for line in _progress(exchange):
+        if line.error:
+            return line.error
+        layers.take(line)
+    return ""
 
 
 def _progress(exchange: Exchange) -> Iterator[Progress]:

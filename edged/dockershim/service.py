@@ -2,14 +2,20 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from edged.dockershim.engine import DockerEngine
 from edged.dockershim.execution import execute
+from edged.dockershim.inspection import pid_of, specification_of
 from edged.dockershim.model import DockerContainer
 from edged.dockershim.specs import RECURSIVE_READ_ONLY
 from edged.embedded.cri_methods import EngineParts, OnEnd
-from edged.oci.isolated_methods import IsolatedMethods, cgroup_config, network_condition
+from edged.embedded.errors import NoSuchObjectError
+from edged.embedded.inspection import image_info
+from edged.embedded.model import Sandbox
+from edged.oci.isolated_methods import IsolatedMethods, cgroup_config, network_condition, network_details
 from protos.cri.v1 import api_pb2 as cri
 
 
@@ -40,11 +46,35 @@ class DockerMethods(IsolatedMethods[DockerContainer]):
         images = self._engine.images
         return {
             "ListImages": lambda request, _: images.listing(request),
-            "ImageStatus": lambda request, _: images.status(request),
+            "ImageStatus": lambda request, _: self._image_status(request),
             "PullImage": images.pull,
             "RemoveImage": lambda request, _: images.remove(request),
             "ImageFsInfo": lambda request, _: images.file_system(request),
         }
+
+    def _image_status(self, request: cri.ImageStatusRequest) -> cri.ImageStatusResponse:
+        answer = self._engine.images.status(request)
+        if request.verbose and answer.HasField("image"):
+            answer.info.update(image_info(specification_of(self._asked(f"/images/{answer.image.id}/json"))))
+        return answer
+
+    def _container_details(self, container: DockerContainer) -> dict[str, Any]:
+        """Return what Docker says of a container (`docker inspect`)."""
+        return {"runtimeType": self.runtime_name, "docker": self._asked(f"/containers/{container.id}/json")}
+
+    def _sandbox_details(self, sandbox: Sandbox) -> dict[str, Any]:
+        """Return what Docker says of the container that holds a sandbox."""
+        docker = self._asked(f"/containers/{sandbox.id}/json")
+        pid = pid_of(docker)
+        own = pid and sandbox.config.linux.security_context.namespace_options.network != cri.NODE
+        network = Path(f"/proc/{pid}/ns/net") if own else None
+        return {"pid": pid, "docker": docker, **network_details(sandbox, {"network": network})}
+
+    def _asked(self, path: str) -> dict[str, Any]:
+        """Return an object of Docker's as it is; an empty one if there is none. Raises RequestRefusedError."""
+        with suppress(NoSuchObjectError):
+            return self._engine.docker.get(path, dict[str, Any], "look at an object of Docker's")
+        return {}
 
     def _list_sandboxes(self, request: cri.ListPodSandboxRequest) -> cri.ListPodSandboxResponse:
         self._engine.watcher.settle()
@@ -77,4 +107,8 @@ class DockerMethods(IsolatedMethods[DockerContainer]):
 
     def _info(self) -> dict[str, str]:
         docker = {"version": self._engine.info.server_version, "api": ".".join(map(str, self._engine.docker.version))}
-        return {"isolation": "containers", "docker": json.dumps(docker)}
+        return {
+            "isolation": "containers",
+            "docker": json.dumps(docker),
+            "pulls": self._engine.images.pulls.described(),
+        }

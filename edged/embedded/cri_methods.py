@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol
 
 from beehive.clock import Clock
 from edged.embedded.event_stream import EventHub
+from edged.embedded.inspection import container_info, sandbox_info
 from edged.embedded.records import ContainerId, SandboxId
 from edged.embedded.registry import ContainerT, Registry, SandboxT
 from edged.embedded.views import (
@@ -163,7 +164,12 @@ class CriMethods(ABC, Generic[SandboxT, ContainerT]):
             status=sandbox_status(sandbox),
             containers_statuses=[container_status(each) for each in self._registry.containers(sandbox.id)],
             timestamp=self._parts.clock.now_ns(),
+            info=sandbox_info(sandbox, self._sandbox_details(sandbox)) if request.verbose else None,
         )
+
+    def _sandbox_details(self, sandbox: SandboxT) -> dict[str, Any]:  # noqa: ARG002 - for other kinds of runtimes
+        """Return what a verbose status says of a sandbox beside its configuration."""
+        return {}
 
     def _list_sandboxes(self, request: cri.ListPodSandboxRequest) -> cri.ListPodSandboxResponse:
         found = [each for each in self._registry.sandboxes() if sandbox_matches(each, request.filter)]
@@ -192,8 +198,12 @@ class CriMethods(ABC, Generic[SandboxT, ContainerT]):
     def _container_status(self, request: cri.ContainerStatusRequest) -> cri.ContainerStatusResponse:
         self._parts.watcher.settle()
         container = self._registry.container(request.container_id)
-        info = {"pid": str(container.run.pid)} if request.verbose and container.run else None
+        info = container_info(container, self._container_details(container)) if request.verbose else None
         return cri.ContainerStatusResponse(status=container_status(container), info=info)
+
+    def _container_details(self, container: ContainerT) -> dict[str, Any]:  # noqa: ARG002 - for other kinds of runtimes
+        """Return what a verbose status says of a container beside its configuration and process."""
+        return {"runtimeType": self.runtime_name}
 
     @abstractmethod
     def _update_resources(self, request: cri.UpdateContainerResourcesRequest) -> cri.UpdateContainerResourcesResponse:

@@ -1,8 +1,8 @@
 """How far a pull is, as a runtime tells it in the information of its verbose Status.
 
-CRI has no call for it. The runtime `embedded://oci` has the entry `pulls`, a JSON object: of each image that is being
-pulled, by the name in the request, a list of `[DIGEST, SIZE, FETCHED, UNPACKED]` for each layer that is missing. Other
-runtimes have no such entry.
+CRI has no call for it. The runtimes `embedded://oci` and `embedded://docker` have the entry `pulls`, a JSON object: of
+each image that is being pulled, by the name in the request, a list of `[DIGEST, SIZE, FETCHED, UNPACKED]` for each
+layer that is missing. Other runtimes have no such entry.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """The CRI methods that runtimes with isolated containers answer in the same way."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from edged.embedded.cri_methods import CriMethods, EngineParts, Method, OnEnd
@@ -9,6 +10,7 @@ from edged.embedded.errors import WrongStateError
 from edged.embedded.model import Sandbox
 from edged.embedded.registry import ContainerT
 from edged.oci.network import NetworkStatus
+from edged.oci.network.attachment import read_attachment
 from edged.oci.stats import UsageMeter
 from edged.oci.streaming import StreamingServer
 from protos.cri.v1 import api_pb2 as cri
@@ -28,6 +30,22 @@ def cgroup_config(*, systemd: bool) -> cri.RuntimeConfigResponse:
     """Return the answer to RuntimeConfig: the cgroup driver."""
     driver = cri.SYSTEMD if systemd else cri.CGROUPFS
     return cri.RuntimeConfigResponse(linux=cri.LinuxRuntimeConfiguration(cgroup_driver=driver))
+
+
+def network_details(sandbox: Sandbox, namespaces: Mapping[str, Path | None]) -> dict[str, Any]:
+    """Return what a verbose status says of a sandbox's network and namespaces.
+
+    Args:
+        sandbox: any.
+        namespaces: files of those that are not the machine's, by their types in the OCI runtime specification.
+    """
+    try:
+        attachment = read_attachment(sandbox.directory)
+    except (OSError, ValueError):  # damaged: the sandbox is detached without it
+        attachment = None
+    found = [{"type": kind, "path": str(path)} for kind, path in namespaces.items() if path is not None]
+    result = {"cniResult": attachment.result} if attachment is not None else {}
+    return {**result, "runtimeSpec": {"linux": {"namespaces": found}}}
 
 
 class IsolatedMethods(CriMethods[Sandbox, ContainerT]):

@@ -2,15 +2,27 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+import msgspec
+
+from beehive.decoding import decode_json
+from beehive.files.reading import read_file
 from edged.embedded.cri_methods import EngineParts, Method, OnEnd
+from edged.embedded.errors import NoSuchObjectError
+from edged.embedded.inspection import image_info
+from edged.embedded.model import Sandbox
+from edged.oci.bundles import read_config
+from edged.oci.driver.conmon import conmon_pid
 from edged.oci.engine import OciEngine
 from edged.oci.images import StorageUsage
-from edged.oci.isolated_methods import IsolatedMethods, cgroup_config, network_condition
+from edged.oci.isolated_methods import IsolatedMethods, cgroup_config, network_condition, network_details
 from edged.oci.metrics import metric_descriptors
 from edged.oci.model import OciContainer
 from protos.cri.v1 import api_pb2 as cri
+
+_LARGEST_CONFIG: Final = 16 * 1024 * 1024
+"""Bytes of an image's configuration."""
 
 
 class OciMethods(IsolatedMethods[OciContainer]):
@@ -65,7 +77,39 @@ class OciMethods(IsolatedMethods[OciContainer]):
 
     def _image_status(self, request: cri.ImageStatusRequest, _: OnEnd) -> cri.ImageStatusResponse:
         self._engine.archives.refresh(request.image.image)
-        return self._engine.images.status(request)
+        answer = self._engine.images.status(request)
+        if request.verbose and answer.HasField("image"):
+            answer.info.update(self._image_info(answer.image.id))
+        return answer
+
+    def _image_info(self, image_id: str) -> dict[str, str]:
+        """Return the configuration of an image as its registry has it; nothing if it was just removed."""
+        images = self._engine.images
+        try:
+            chain = images.get(image_id).chain
+            specification = decode_json(read_file(images.layout.blob(image_id), _LARGEST_CONFIG), dict[str, Any])
+        except (NoSuchObjectError, OSError, msgspec.MsgspecError):
+            return {}
+        return image_info(specification, chainID=chain[-1] if chain else "")
+
+    def _container_details(self, container: OciContainer) -> dict[str, Any]:
+        """Return what crun, or runc, was told, and where its files and its conmon are."""
+        try:
+            specification: dict[str, Any] | None = read_config(container.directory)
+        except (OSError, msgspec.MsgspecError):  # it was not started yet
+            specification = None
+        is_running = container.run is not None and container.exit is None
+        return {
+            "runtimeType": str(self._engine.runtime.program),
+            "snapshotter": "overlayfs" if self._engine.roots.has_overlays else "copy",
+            "conmonPid": (conmon_pid(container.directory) or 0) if is_running else 0,
+            "runtimeSpec": specification,
+        }
+
+    def _sandbox_details(self, sandbox: Sandbox) -> dict[str, Any]:
+        pinned = self._engine.namespaces.pinned(sandbox.id)
+        kinds = ("network", "ipc", "uts", "user")
+        return network_details(sandbox, dict(zip(kinds, pinned, strict=True)) if pinned is not None else {})
 
     def _list_metrics(self, _: cri.ListPodSandboxMetricsRequest) -> cri.ListPodSandboxMetricsResponse:
         ready = [each for each in self._registry.sandboxes() if not each.record.stopped]

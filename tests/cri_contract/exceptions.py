@@ -59,6 +59,8 @@ _PROCESSES: Final = {
         "test_image_volume_of_a_part test_user[user-uid-1002-] test_user[user-username-None-www-data] "
         "test_user[user-uid-group-1003-] test_user[user-username-group-None-www-data]",
     ),
+    **_because("no OCI runtime is told anything", "test_verbose_specification test_verbose_pod_network"),
+    "test_verbose_image": "images are names: they have no configuration",
     **_because(
         "images are names: they bring no command, no users and no groups",
         "test_an_image_of_32_bits test_container_attributes test_container_port test_host_port "
@@ -108,6 +110,7 @@ _DOCKER: Final = {
         "test_image_volume test_image_volume_in_the_status test_image_volume_of_a_part "
         "test_image_volume_of_a_missing_part",
     ),
+    "test_verbose_specification": "Docker's API does not tell the config.json",
     "test_supplemental_groups_policy[strict]": "Docker adds the groups of the image",
     "test_recursively_read_only": "Docker Engine 20.10 knows API 1.41, they came with 1.44",
     "test_an_image_in_use": "Docker keeps an image while a container has it",

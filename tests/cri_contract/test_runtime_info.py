@@ -2,6 +2,8 @@
 
 import json
 import threading
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -35,6 +37,61 @@ def test_verbose_status(client: Client) -> None:
     assert info
     for value in info.values():
         assert value.isprintable() if value[:1] not in "{[" else json.loads(value) is not None
+
+
+def _told(client: Client, container: str) -> Any:
+    request = cri.ContainerStatusRequest(container_id=container, verbose=True)
+    return json.loads(client.runtime.ContainerStatus(request).info["info"])
+
+
+def test_verbose_container(client: Client) -> None:
+    """ContainerStatus with `verbose` has the entry that debugging tools read: process, sandbox and configuration."""
+    pod = client.pod()
+    container = client.start(*LOOP, pod=pod)
+    assert not client.runtime.ContainerStatus(cri.ContainerStatusRequest(container_id=container)).info
+    told = _told(client, container)
+    assert told["sandboxID"] == pod
+    assert Path(f"/proc/{told['pid']}").exists()
+    assert told["config"]["metadata"]["name"] == client.status(container).metadata.name
+    client.stop(container)
+    assert _told(client, container)["pid"] == 0
+
+
+def test_verbose_specification(client: Client) -> None:
+    """Its `runtimeSpec` is the config.json of the OCI runtime."""
+    told = _told(client, client.start(*LOOP))
+    assert told["runtimeSpec"]["process"]["args"] == list(LOOP)
+    assert told["runtimeSpec"]["linux"]["cgroupsPath"]
+
+
+def test_verbose_pod(client: Client) -> None:
+    """PodSandboxStatus with `verbose` has the configuration of the pod."""
+    pod = client.pod()
+    assert not client.runtime.PodSandboxStatus(cri.PodSandboxStatusRequest(pod_sandbox_id=pod)).info
+    answer = client.runtime.PodSandboxStatus(cri.PodSandboxStatusRequest(pod_sandbox_id=pod, verbose=True))
+    told = json.loads(answer.info["info"])
+    assert told["config"]["metadata"]["name"] == answer.status.metadata.name
+    assert isinstance(told["pid"], int)
+
+
+def test_verbose_pod_network(client: Client) -> None:
+    """Its `runtimeSpec` has the network namespace of the pod, and `cniResult` what the plug-ins answered."""
+    pod = client.pod(network=True)
+    answer = client.runtime.PodSandboxStatus(cri.PodSandboxStatusRequest(pod_sandbox_id=pod, verbose=True))
+    told = json.loads(answer.info["info"])
+    namespaces = {each["type"]: each.get("path") for each in told["runtimeSpec"]["linux"]["namespaces"]}
+    assert Path(namespaces["network"]).exists()
+    assert answer.status.network.ip in json.dumps(told["cniResult"])
+
+
+def test_verbose_image(client: Client) -> None:
+    """ImageStatus with `verbose` has the configuration of the image."""
+    spec = cri.ImageSpec(image=client.pulled("user-uid"))
+    assert not client.image_service.ImageStatus(cri.ImageStatusRequest(image=spec)).info
+    answer = client.image_service.ImageStatus(cri.ImageStatusRequest(image=spec, verbose=True))
+    told = json.loads(answer.info["info"])["imageSpec"]
+    assert told["config"]["User"] == "1002"
+    assert (told["os"], told["rootfs"]["type"], len(told["rootfs"]["diff_ids"]) > 0) == ("linux", "layers", True)
 
 
 def test_runtime_config(client: Client) -> None:

@@ -157,6 +157,10 @@ class Edge:
         self.file.write_text(render(self._config(cloud_address)))
         self.run()
 
+    def change_runtime(self, runtime: RuntimeUnderTest) -> None:
+        """Has another runtime from its next start on; the machine's own is still the one that it clears at its end."""
+        self._runtime = runtime
+
     def run(self) -> None:
         """Starts it (again) with the file that is there."""
         arguments = ["run", "--config", str(self.file), *self.options]

@@ -15,11 +15,11 @@ from typing import Any, Final, Protocol, Self
 
 from beehive.clock import RealClock
 from edged.cri import ContainerId, CriClient, CriError, SandboxId
-from edged.dockershim.answers import ListedContainer
+from edged.dockershim.answers import InspectedContainer, ListedContainer, State
 from edged.dockershim.engine import DockerSettings
 from edged.dockershim.engine import purge as purge_docker
 from edged.embedded.engine import purge
-from edged.embedded.errors import RequestRefusedError
+from edged.embedded.errors import NoSuchObjectError, RequestRefusedError
 from edged.oci.engine import OciSettings
 from edged.oci.engine import purge as purge_oci
 from edged.oci.network import BINARY_DIRECTORIES, PodNetwork
@@ -220,6 +220,13 @@ class DockerUnderTest:
             "addresses": [each for each in leases if each[0].isdecimal()],
         }
         return {kind: left for kind, left in kinds.items() if left}
+
+    def state(self, container: str) -> State | None:
+        """What Docker says of a container; None if it has none of this id."""
+        try:
+            return self.daemon.client.get(f"/containers/{container}/json", InspectedContainer, "look").state
+        except NoSuchObjectError:
+            return None
 
     def _containers(self, *labels: str) -> list[ListedContainer]:
         query = {"all": "1", "filters": json.dumps({"label": list(labels)})}

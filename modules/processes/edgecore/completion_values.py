@@ -164,8 +164,9 @@ class Values:
 
 def node_values() -> dict[str, Completer]:
     """Return the completers of `edgecore`."""
+    values = Values(_socket_of_node, "/pods")
     return {
-        **Values(_socket_of_node, "/pods").completers(), "kind": _stored_kinds, "key": _stored_keys,
+        **values.completers(), "object": values.pods, "kind": _stored_kinds, "key": _stored_keys,
         "device": _stored_devices, "property": _stored_properties, "assignments": _assignments,
     }  # fmt: skip
 

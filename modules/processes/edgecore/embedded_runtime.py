@@ -8,6 +8,7 @@ from beehive import Clock
 from edged.errors import EdgedError
 from edged.settings.cgroups import CgroupDriver
 from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.runtime_kinds import RuntimeKind, of_kind, other_kinds
 
 if TYPE_CHECKING:
     from edged.dockershim.engine import DockerSettings
@@ -53,26 +54,42 @@ def embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> "CriServer":
     return EmbeddedRuntime(root, socket, clock)
 
 
+def purge_kind(config: EdgeCoreConfig, kind: RuntimeKind, clock: Clock) -> None:
+    """End and remove everything that one kind has made, and nothing of another; it must not run. Raises EdgedError."""
+    from edged.embedded.errors import EmbeddedRuntimeError  # noqa: PLC0415
+
+    try:
+        purge_embedded_runtime(of_kind(config, kind), clock)
+    except EmbeddedRuntimeError as error:
+        raise EdgedError(error.attempt, error.reason, error.hint) from error
+
+
 def purge_embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> None:
     """Kill and remove everything that the runtime has made; it must not run. Raises EmbeddedRuntimeError."""
     root = config.embedded_runtime_root
     if config.uses_oci_runtime:
         from edged.oci.engine import purge as purge_oci  # noqa: PLC0415
-        from edged.oci.network import DefaultNetwork  # noqa: PLC0415
 
         purge_oci(root, clock, oci_settings(config, clock))
-        DefaultNetwork(clock).remove()
+        _remove_default_network(config, clock)
         return
     if config.uses_docker_runtime:
         from edged.dockershim.engine import purge as purge_docker  # noqa: PLC0415
-        from edged.oci.network import DefaultNetwork  # noqa: PLC0415
 
         purge_docker(root, clock, docker_settings(config, clock))
-        DefaultNetwork(clock).remove()
+        _remove_default_network(config, clock)
         return
     from edged.embedded.engine import purge  # noqa: PLC0415
 
     purge(root, clock)
+
+
+def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
+    """Remove the pod network of edgecore's own, unless pods of another kind may be on it."""
+    from edged.oci.network import DefaultNetwork  # noqa: PLC0415
+
+    if all(each.kind is RuntimeKind.PROCESSES for each in other_kinds(config)):
+        DefaultNetwork(clock).remove()
 
 
 def oci_settings(config: EdgeCoreConfig, clock: Clock) -> "OciSettings":

@@ -53,6 +53,7 @@ from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import say, set_up
 from modules.processes.edgecore.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.runtime_kinds import other_kinds
 from modules.processes.edgecore.service_manager import ServiceManager, Watch
 from modules.processes.edgecore.settings import (
     certificate_settings,
@@ -145,6 +146,8 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
     """
     if config.modules.edged.enable:
         take_root_directory(config.modules.edged.root_directory, stack)
+        for left in other_kinds(config):
+            _log.warning("%s: %s", left, left.remedy())
     stack.callback(MemoryTrimmer(hive.clock).close)
     registry = CollectorRegistry()
     hive.taps.append(BusMetrics(registry))

@@ -1,13 +1,17 @@
 """The image service on a real dockerd, with a registry on the loopback interface."""
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
 
+from edged.images.progress import PullProgress, progress_of
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.dockershim.node import DockerNode
-from tests.edged.oci.images.registry import TestRegistry
+from tests.edged.embedded.node import eventually
+from tests.edged.oci.images.registry import Handler, TestRegistry
 from tests.support.images import Image, ImageFile, parts
 
 pytestmark = pytest.mark.slow
@@ -57,3 +61,42 @@ def test_images_that_are_there(node: DockerNode) -> None:
     (usage,) = node.images.ImageFsInfo(cri.ImageFsInfoRequest()).image_filesystems
     assert usage.fs_id.mountpoint == str(node.dockerd.directory / "data")
     assert usage.used_bytes.value > 0
+
+
+def test_progress_of_a_pull(node: DockerNode) -> None:
+    """The status says how far a layer is while its registry hesitates, and nothing when the pull has ended."""
+    content = os.urandom(4 << 20)  # it cannot be compressed
+    _, layer = parts(Image("x", (ImageFile("file", content),)))
+    with TestRegistry() as registry:
+        registry.add([layer])
+        (digest,) = registry.layer_digests()
+        blob = registry.blobs[digest]
+
+        def half(handler: Handler) -> bool:
+            handler.send_response(200)
+            handler.send_header("Content-Length", str(len(blob)))
+            handler.end_headers()
+            handler.wfile.write(blob[: len(blob) // 2])
+            handler.wfile.flush()
+            registry.released.wait()
+            handler.wfile.write(blob[len(blob) // 2 :])
+            return True
+
+        registry.fail(digest, half)
+        name = f"{registry.address}/images/large:1"
+
+        def progress() -> PullProgress | None:
+            return progress_of(name, dict(node.cri.Status(cri.StatusRequest(verbose=True)).info))
+
+        with ThreadPoolExecutor(1) as threads:
+            try:
+                pulled = threads.submit(node.images.PullImage, cri.PullImageRequest(image=cri.ImageSpec(image=name)))
+                found = eventually(progress)
+                assert found is not None
+                assert [(each.name, each.size) for each in found.layers] == [(digest[7:19], len(blob))]
+                assert (0 < found.fetched < len(blob), found.unpacked) == (True, 0)
+            finally:
+                registry.released.set()
+            assert pulled.result().image_ref
+        assert progress() is None
+    node.images.RemoveImage(cri.RemoveImageRequest(image=cri.ImageSpec(image=name)))

@@ -1,5 +1,6 @@
 """A node with the embedded runtime, spoken to over gRPC, for the tests of this directory."""
 
+import json
 import os
 import select
 import threading
@@ -118,7 +119,7 @@ class Node:
     def pid(self, container: str) -> int:
         """The process id of its main process."""
         request = cri.ContainerStatusRequest(container_id=container, verbose=True)
-        return int(self.cri.ContainerStatus(request).info["pid"])
+        return int(json.loads(self.cri.ContainerStatus(request).info["info"])["pid"])
 
     def ended(self, container: str) -> cri.ContainerStatus:
         """Return the container's status from the runtime once it has ended."""

@@ -22,6 +22,7 @@ from modules.processes.edgecore.doctor.facts import (
     Runtime,
 )
 from modules.processes.edgecore.doctor.link_checks import check_cloud, check_identity
+from modules.processes.edgecore.doctor.runtime_kinds import check_other_kinds
 
 T = TypeVar("T")
 
@@ -64,6 +65,8 @@ def check_all(facts: Facts) -> list[CheckResult]:
         found += _each("certificate", facts.identity, lambda own: check_identity(own, facts.configured.node, facts.now))
     found += _each("cloud", facts.cloud, lambda cloud: check_cloud(cloud, facts.now))
     found += _each("damaged files", facts.damaged, check_damaged)
+    options = facts.configured.options
+    found += _each("other runtimes", facts.other_kinds, lambda kinds: check_other_kinds(kinds, options))
     found += _each("other agents", facts.others, check_others)
     return found
 

@@ -6,6 +6,7 @@ Parts of `Facts` that could not be gathered in time are None. Problems are sente
 import msgspec
 
 from edgehub.certificates.certificate import Certificate
+from modules.processes.edgecore.runtime_kinds import LeftKind
 
 
 class Directory(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,5 +230,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     outbox: DatabaseFile | None = None
     damaged: tuple[str, ...] | None = None
     """Paths of files that could not be read at a start and were set aside."""
+    other_kinds: tuple[LeftKind, ...] | None = None
+    """Container runtimes inside edgecore that are not configured and have pods."""
     others: tuple[str, ...] | None = None
     """Traces of another kubelet or KubeEdge."""

@@ -19,6 +19,7 @@ from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.damaged import damaged_paths
 from modules.processes.edgecore.doctor import databases, machine, network, node, oci
 from modules.processes.edgecore.doctor.facts import Configured, DockerNeeds, Facts
+from modules.processes.edgecore.runtime_kinds import other_kinds
 from modules.processes.edgecore.settings import edged_settings
 
 SECONDS: Final = 6.0
@@ -41,6 +42,7 @@ def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
         "database": lambda: databases.database(config, clock),
         "outbox": lambda: databases.outbox(config, clock),
         "damaged": lambda: damaged_paths(config),
+        "other_kinds": lambda: other_kinds(config),
         "others": lambda: machine.other_agents(loaded.source),
     }
     if config.uses_oci_runtime:

@@ -1,4 +1,4 @@
-"""Arguments of `edgecore images` and `edgecore reset`, for a person on the node.
+"""Arguments of `edgecore containers`, `inspect`, `images` and `reset`, for a person on the node.
 
 The command line is parsed before anything else is loaded; each command is given as the name of its function.
 """
@@ -13,19 +13,54 @@ from modules.processes.edgecore.location import add_location
 if TYPE_CHECKING:
     import argparse
 
+_CONTAINERS: Final = f"{__name__}.containers"
+_INSPECT: Final = f"{__name__}.inspect"
 _IMAGES: Final = f"{__name__}.images"
 _RESET: Final = f"{__name__}.reset"
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands."""
+    _add_containers(commands.add_parser("containers", help="the containers that the container runtime has"))
+    _add_inspect(commands.add_parser("inspect", help="what the container runtime says of a container, pod or image"))
     images = commands.add_parser("images", help="the container runtime's images: list, pull, import, export, remove")
     _add_images(images.add_subparsers(title="commands", metavar="COMMAND", required=True))
     reset = commands.add_parser("reset", help="remove everything that the runtime inside edgecore has made")
     reset.add_argument("--runtime", action="store_true", help="its containers, sandboxes and images")
+    reset.add_argument(
+        "--kind",
+        choices=("oci", "processes", "docker", "all"),
+        default="",
+        help="of this kind (default: the configured one), such as an earlier one whose pods still run",
+    )
     reset.add_argument("-y", "--yes", action="store_true", help="do not ask")
     add_location(reset)
     reset.set_defaults(command=f"{_RESET}:reset")
+
+
+def _add_containers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-a", "--all", action="store_true", help="those that do not run, too")
+    parser.add_argument("-q", "--quiet", action="store_true", help="nothing but the ids")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "wide", "json", "yaml"), default="table", help="default: table"
+    )
+    add_location(parser)
+    parser.set_defaults(command=f"{_CONTAINERS}:containers")
+
+
+def _add_inspect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "object",
+        metavar="CONTAINER|POD|IMAGE",
+        help="an id or the beginning of one; [pod/]POD or NAMESPACE/POD; the name of an image",
+    )
+    parser.add_argument("--type", choices=("container", "pod", "image"), default="", help="only of this type")
+    parser.add_argument(
+        "--show-env", action="store_true", help="values of variables, too, which may be secrets; for root and the owner"
+    )
+    parser.add_argument("-o", "--output", choices=("json", "yaml"), default="json", help="default: json")
+    add_location(parser)
+    parser.set_defaults(command=f"{_INSPECT}:inspect")
 
 
 def _add_images(commands: argparse._SubParsersAction[Any]) -> None:

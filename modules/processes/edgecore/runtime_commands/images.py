@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from beehive.clock import RealClock
@@ -15,7 +13,7 @@ from edged.cri import CriClient, ImageRef
 from edged.errors import EdgedError
 from edged.images.progress import PullProgress, progress_of
 from modules.processes.edgecore.backup.commands import reporting
-from modules.processes.edgecore.location import node_location
+from modules.processes.edgecore.runtime_commands.connection import config_of, connected
 from modules.processes.edgecore.runtime_commands.pull_progress import PlainProgress, ProgressView, TerminalProgress
 from modules.tools.printing.terminal import print_lines
 from protos.cri.v1 import api_pb2 as cri
@@ -23,10 +21,6 @@ from protos.cri.v1 import api_pb2 as cri
 if TYPE_CHECKING:
     import argparse
 
-    from modules.processes.edgecore.config import EdgeCoreConfig
-
-_REQUEST_SECONDS: Final = 600.0
-"""The import of a large archive takes its time."""
 _ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst")
 """Endings of archives that the runtime imports."""
 _PROGRESS_SECONDS: Final = 0.5
@@ -36,7 +30,7 @@ _ID_LETTERS: Final = 12
 @reporting("edgecore")
 def listing(chosen: argparse.Namespace) -> None:
     """Print the images: names, id and bytes."""
-    with _runtime(_config(chosen)) as runtime:
+    with connected(config_of(chosen)) as runtime:
         _print(list(runtime.list_images()))
 
 
@@ -44,7 +38,7 @@ def listing(chosen: argparse.Namespace) -> None:
 def pull(chosen: argparse.Namespace) -> None:
     """Pull an image; show on standard error how far it is, if the runtime says so."""
     view = TerminalProgress(sys.stderr) if sys.stderr.isatty() else PlainProgress(sys.stderr, RealClock())
-    with _runtime(_config(chosen)) as runtime, ThreadPoolExecutor(1) as threads:
+    with connected(config_of(chosen)) as runtime, ThreadPoolExecutor(1) as threads:
         pulled = threads.submit(runtime.pull_image, cri.ImageSpec(image=chosen.image))
         show_progress(runtime, chosen.image, pulled, view)
         print_lines([str(pulled.result())])
@@ -68,7 +62,7 @@ def show_progress(runtime: CriClient, image: str, pulled: Future[ImageRef], view
 @reporting("edgecore")
 def remove(chosen: argparse.Namespace) -> None:
     """Remove an image."""
-    with _runtime(_config(chosen)) as runtime:
+    with connected(config_of(chosen)) as runtime:
         if runtime.image_status(cri.ImageSpec(image=chosen.image)) is None:
             raise EdgedError("find the image", chosen.image, "`edgecore images list` shows all")
         runtime.remove_image(cri.ImageSpec(image=chosen.image))
@@ -77,7 +71,7 @@ def remove(chosen: argparse.Namespace) -> None:
 @reporting("edgecore")
 def import_archive(chosen: argparse.Namespace) -> None:
     """Put an archive where the OCI runtime imports it: at once if it runs, otherwise at its next start."""
-    config = _config(chosen)
+    config = config_of(chosen)
     if not config.uses_oci_runtime:
         hint = "containerd: ctr --namespace k8s.io images import FILE; Docker: docker load --input FILE"
         raise EdgedError("import images", "only embedded://oci takes archives this way", hint)
@@ -87,14 +81,14 @@ def import_archive(chosen: argparse.Namespace) -> None:
     shutil.copyfile(chosen.file, made)
     name = chosen.file.name if chosen.file.name.endswith(_ARCHIVES) else f"{chosen.file.name}.tar"
     os.replace(made, directory / name)  # noqa: PTH105 - says what it does
-    with _runtime(config) as runtime:
+    with connected(config) as runtime:
         _print(list(runtime.list_images()))
 
 
 @reporting("edgecore")
 def export_archive(chosen: argparse.Namespace) -> None:
     """Write an image of the OCI runtime, which need not run, to an archive."""
-    config = _config(chosen)
+    config = config_of(chosen)
     if not config.uses_oci_runtime:
         hint = "containerd: ctr --namespace k8s.io images export FILE IMAGE; Docker: docker save --output FILE IMAGE"
         raise EdgedError("export an image", "only embedded://oci has a store of edgecore's own", hint)
@@ -106,20 +100,6 @@ def export_archive(chosen: argparse.Namespace) -> None:
         export_image(config.embedded_runtime_root / IMAGES, chosen.image, chosen.file)
     except EmbeddedRuntimeError as error:
         raise EdgedError(error.attempt, error.reason, error.hint) from error
-
-
-def _config(chosen: argparse.Namespace) -> EdgeCoreConfig:
-    return node_location(chosen).load().config
-
-
-@contextmanager
-def _runtime(config: EdgeCoreConfig) -> Iterator[CriClient]:
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    client = CriClient(config.runtime_endpoint, config.image_endpoint, request_timeout=_REQUEST_SECONDS)
-    try:
-        yield client
-    finally:
-        client.close()
 
 
 def _print(images: list[cri.Image]) -> None:

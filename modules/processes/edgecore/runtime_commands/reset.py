@@ -1,23 +1,36 @@
-"""`edgecore reset --runtime`: ends and removes everything that the runtime inside edgecore has ever made."""
+"""`edgecore reset --runtime`: ends and removes everything that runtimes inside edgecore have ever made."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
-from edged.embedded.errors import EmbeddedRuntimeError
 from edged.errors import EdgedError
 from modules.processes.edgecore.backup.commands import reporting
-from modules.processes.edgecore.embedded_runtime import purge_embedded_runtime
+from modules.processes.edgecore.embedded_runtime import purge_kind
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.runtime_kinds import (
+    RuntimeKind,
+    configured_kind,
+    has_records,
+    of_kind,
+    other_kinds,
+)
 from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from beehive import Clock
+    from modules.processes.edgecore.config import EdgeCoreConfig
+
+_ALL: Final = "all"
 
 
 def reset(chosen: argparse.Namespace) -> int:
@@ -31,25 +44,52 @@ def reset(chosen: argparse.Namespace) -> int:
 
 @reporting("edgecore")
 def reset_runtime(chosen: argparse.Namespace) -> None:
-    """Remove containers, sandboxes, images, mounts and namespaces; edgecore must not run."""
-    config = node_location(chosen).load().config
-    root = config.embedded_runtime_root
-    if not config.uses_embedded_runtime:
-        raise EdgedError("reset the runtime", "it is not inside edgecore", "its own tools remove what it has")
-    if not root.exists():
-        print_error("edgecore", f"nothing is there: {root}")
-        return
-    with ExitStack() as stack:
-        take_root_directory(config.modules.edged.root_directory, stack)
-        if not chosen.yes:
-            _ask(str(root))
-        clock = RealClock()
-        stack.callback(clock.close)
+    """Remove containers, sandboxes, images, mounts and namespaces of the chosen kinds; edgecore must not run."""
+    location = node_location(chosen)
+    config = location.load().config
+    directories = {kind: of_kind(config, kind).embedded_runtime_root for kind in _kinds(chosen.kind, config)}
+    found = {kind: directory for kind, directory in directories.items() if has_records(directory)}
+    if not found:
+        print_error("edgecore", f"nothing is there: {_listed(list(directories.values()))}")
+    else:
+        with ExitStack() as stack:
+            take_root_directory(config.modules.edged.root_directory, stack)
+            if not chosen.yes:
+                _ask(_listed(list(found.values())))
+            clock = RealClock()
+            stack.callback(clock.close)
+            _purge(config, found, clock)
+    for left in other_kinds(config):
+        print_error("edgecore", f"{left}: {left.remedy(' '.join(location.options))}")
+
+
+def _kinds(wanted: str, config: EdgeCoreConfig) -> list[RuntimeKind]:
+    """Return the chosen kinds; without a choice the configured one."""
+    if wanted:
+        return list(RuntimeKind) if wanted == _ALL else [RuntimeKind(wanted)]
+    kind = configured_kind(config)
+    if kind is None:
+        hint = f"its own tools remove what it has; --kind {'|'.join(RuntimeKind)} removes what an earlier one has left"
+        raise EdgedError("reset the runtime", "it is not inside edgecore", hint)
+    return [kind]
+
+
+def _purge(config: EdgeCoreConfig, found: dict[RuntimeKind, Path], clock: Clock) -> None:
+    """Remove the kinds one after the other. Raises EdgedError, the first, after all others were tried."""
+    first: EdgedError | None = None
+    for kind, directory in found.items():
         try:
-            purge_embedded_runtime(config, clock)
-        except EmbeddedRuntimeError as error:
-            raise EdgedError(error.attempt, error.reason, error.hint) from error
-    print_lines([f"removed the containers, sandboxes and images of {root}"])
+            purge_kind(config, kind, clock)
+        except EdgedError as error:
+            first = first or error
+        else:
+            print_lines([f"removed what the runtime has made in {directory}"])
+    if first is not None:
+        raise first
+
+
+def _listed(directories: Sequence[Path]) -> str:
+    return ", ".join(map(str, directories))
 
 
 def _ask(what: str) -> None:

@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
-from edged.embedded.errors import EmbeddedRuntimeError
 from modules.processes.edgecore.backup.commands import reporting
 from modules.processes.edgecore.backup.errors import BackupError
-from modules.processes.edgecore.embedded_runtime import purge_embedded_runtime
+from modules.processes.edgecore.embedded_runtime import purge_kind
 from modules.processes.edgecore.location import NodeLocation, node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryTakenError, take_root_directory
+from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_records, of_kind, other_kinds
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
 from modules.processes.edgecore.uninstall.pods import end_pods, remove_cgroups, unmount_below
 from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from modules.processes.edgecore.config import EdgeCoreConfig
 
@@ -46,6 +47,8 @@ def uninstall(chosen: argparse.Namespace) -> None:
     if has_run and not chosen.dry_run and not chosen.stop:
         _check_stopped(root)
     _tell_plan(found, units, len(uids), chosen)
+    for other in other_kinds(config) if has_run else ():
+        _say(f"{'would' if chosen.dry_run else 'will'} end them too: {other}")
     if chosen.dry_run:
         return
     if not chosen.yes:
@@ -55,11 +58,15 @@ def uninstall(chosen: argparse.Namespace) -> None:
             if chosen.stop:
                 _stop(root)
             take_root_directory(root, stack)
-            end_pods(config, uids, _say)
+            kinds = kinds_with_records(config)
+            if not config.uses_embedded_runtime:
+                end_pods(config, uids, _say)
+            for kind in kinds:
+                end_pods(of_kind(config, kind), uids, _say)
             unmount_below(root, _say)
             remove_cgroups(config, uids, _say)
-            if (config.uses_oci_runtime or config.uses_docker_runtime) and not chosen.keep_data:
-                _purge_runtime(config)
+            if not chosen.keep_data:
+                _purge_runtimes(config, kinds)
         left = [] if chosen.keep_data else _remove(found, units)
     _tell_rest(config, left, kept=chosen.keep_data)
 
@@ -113,13 +120,12 @@ def _stop(root: Path) -> None:
             os.close(descriptor)
 
 
-def _purge_runtime(config: EdgeCoreConfig) -> None:
-    """Remove images, mounts and the pod network of the OCI runtime."""
+def _purge_runtimes(config: EdgeCoreConfig, kinds: Sequence[RuntimeKind]) -> None:
+    """Remove containers, images, mounts and the pod network of all runtimes inside edgecore, before their files go."""
     clock = RealClock()
     try:
-        purge_embedded_runtime(config, clock)
-    except EmbeddedRuntimeError as error:
-        raise BackupError(error.attempt, error.reason, error.hint) from error
+        for kind in kinds:
+            purge_kind(config, kind, clock)
     finally:
         clock.close()
 

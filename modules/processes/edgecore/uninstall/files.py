@@ -14,12 +14,11 @@ from metamanager.store import sqlite_path
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.location import KUBEEDGE_FILE, NodeLocation
 from modules.processes.edgecore.ownership import LOCK_FILE
+from modules.processes.edgecore.runtime_kinds import kinds_with_records, of_kind
 from modules.processes.edgecore.socket_path import SOCKET
 from modules.processes.edgecore.trace_socket import SOCKET as TRACE_SOCKET
 
 _TREES: Final = (
-    "embedded",
-    "oci",
     "image-archives",
     "plugins/kubernetes.io",
     "pods",
@@ -31,6 +30,7 @@ _FILES: Final = (
     SOCKET,
     "embedded.sock",
     "oci.sock",
+    "docker.sock",
     TRACE_SOCKET,
     "device-plugins/kubelet.sock",
     "device-plugins/kubelet_internal_checkpoint",
@@ -76,6 +76,7 @@ def leftovers(config: EdgeCoreConfig, location: NodeLocation) -> Leftovers:
         trees: list[Path] = []
     else:
         trees = [*(edged / name for name in (*_TREES, *_FILES)), config.modules.device_twin.dmi_socket]
+        trees += [of_kind(config, kind).embedded_runtime_root for kind in kinds_with_records(config)]
     manifests = config.modules.edged.tailored_kubelet_config.static_pod_path
     files = [
         *trees,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -84,7 +84,7 @@ def remove_cgroups(config: EdgeCoreConfig, uids: frozenset[str], say: Say) -> No
 
 @contextmanager
 def _runtime(config: EdgeCoreConfig) -> Iterator[CriClient]:
-    """Connect to the node's runtime; the embedded one is started for the time."""
+    """Connect to the node's runtime; the embedded one is started for the time. Raises EdgedError."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if not config.uses_embedded_runtime:
         client = CriClient(config.runtime_endpoint, config.image_endpoint, request_timeout=_REQUEST_SECONDS)
@@ -93,15 +93,14 @@ def _runtime(config: EdgeCoreConfig) -> Iterator[CriClient]:
         finally:
             client.close()
         return
-    from modules.processes.edgecore.embedded_runtime import embedded_runtime  # noqa: PLC0415 - not with containerd
+    from modules.processes.edgecore.embedded_runtime import start_embedded_runtime  # noqa: PLC0415 - containerd
 
-    embedded = embedded_runtime(config, RealClock())
-    embedded.start()
-    try:
+    clock = RealClock()
+    with ExitStack() as stack:
+        stack.callback(clock.close)
+        start_embedded_runtime(config, clock, stack)
         client = CriClient(config.runtime_endpoint, config.image_endpoint, request_timeout=_REQUEST_SECONDS)
         try:
             yield client
         finally:
             client.close()
-    finally:
-        embedded.stop()

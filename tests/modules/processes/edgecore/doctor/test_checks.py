@@ -28,6 +28,7 @@ from modules.processes.edgecore.doctor.facts import (
     Runtime,
 )
 from modules.processes.edgecore.doctor.report import lines
+from modules.processes.edgecore.runtime_kinds import LeftKind, RuntimeKind
 
 NOW = 1795139667.0
 DAY = 86400.0
@@ -63,6 +64,7 @@ HEALTHY = Facts(
     database=DatabaseFile(path="/var/lib/kubeedge/edgecore.db", exists=True, size=4 << 20, changed=NOW - 40),
     outbox=DatabaseFile(path="/var/lib/kubeedge/edgecore-outbox.db", exists=True, rows=3),
     damaged=(),
+    other_kinds=(),
     others=(),
 )
 
@@ -178,6 +180,10 @@ BROKEN = {
     "a spoilt file": Broken(
         {"damaged": ("/var/lib/edged/damaged/c.1",)}, "damaged files", "damaged/c.1", Level.WARNING
     ),
+    "a runtime that was configured before": Broken(
+        {"other_kinds": (LeftKind(RuntimeKind.OCI, "/var/lib/edged/oci", 2),)},
+        "other runtimes", "embedded://oci is not configured and has 2 pods in /var/lib/edged/oci", Level.WARNING,
+    ),
     "a kubelet": Broken({"others": ("process 9 is a kubelet",)}, "other agents", "process 9", Level.WARNING),
     "keys without effect": Broken(
         {"configured": with_(HEALTHY.configured, without_effect=4)}, "configuration", "4 keys are set", Level.WARNING
@@ -204,7 +210,8 @@ def test_what_is_wrong_is_named(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["running", "directories", "ports", "kernel", "identity", "cloud", "database", "damaged", "others"]
+    "part",
+    ["running", "directories", "ports", "kernel", "identity", "cloud", "database", "damaged", "other_kinds", "others"],
 )
 def test_what_is_late_is_unknown_and_no_failure(part: str) -> None:
     """A part that did not come back says so in its line."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,11 +24,13 @@ from modules.processes.edgecore.uninstall.files import leftovers, pod_uids
 
 UID = "0f3e"
 DIRECTORIES = (
-    f"edged/pods/{UID}", "edged/embedded/containers", "edged/plugins/driver", f"logs/pods/default_web_{UID}",
+    f"edged/pods/{UID}", "edged/embedded/containers", "edged/embedded/sandboxes",
+    "edged/docker/containers", "edged/plugins/driver", f"logs/pods/default_web_{UID}",
     "certs", "manifests", "damaged",
 )  # fmt: skip
 FILES = (
-    f"edged/{LOCK_FILE}", "edged/edged.sock", "edged/plugins/driver/csi.sock", "edgecore.db", "edgecore.db-wal",
+    f"edged/{LOCK_FILE}", "edged/edged.sock", "edged/embedded/lock", "edged/docker/theirs",
+    "edged/plugins/driver/csi.sock", "edgecore.db", "edgecore.db-wal",
     "dmi.sock",
     "edgecore.db.before-restore-20261120T000000.000Z", "edgecore.db-wal.before-restore-20261120T000000.000Z",
     "edgecore-outbox.db", "certs/server.key", "mine", "edgecore.yaml.before-join",
@@ -60,7 +63,7 @@ def found(root: Path) -> tuple[EdgeCoreConfig, NodeLocation]:
 def test_what_is_removed(node: Path) -> None:
     """What edgecore has made, by name; what others have put there stays, and the directories that hold it."""
     left = leftovers(*found(node)).remove_all()
-    assert files(node) == {"mine", "manifests/p.yaml", "edged/plugins/driver/csi.sock"}
+    assert files(node) == {"mine", "manifests/p.yaml", "edged/plugins/driver/csi.sock", "edged/docker/theirs"}
     assert left == [node / "edged/plugins", node / "edged", node / "manifests", node]
 
 
@@ -69,6 +72,7 @@ def test_a_directory_without_others_goes(node: Path) -> None:
     for name in ("mine", "manifests/p.yaml", "edged/plugins/driver/csi.sock"):
         (node / name).unlink()
     (node / "edged/plugins/driver").rmdir()
+    shutil.rmtree(node / "edged/docker")
     assert leftovers(*found(node)).remove_all() == []
     assert not node.exists()
 

@@ -1,0 +1,160 @@
+"""`edgecore inspect`: everything that the container runtime says of a container, a pod's sandbox or an image."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from edged.cri import ContainerId, SandboxId
+from edged.cri.endpoint import socket_path
+from edged.errors import EdgedError
+from edged.pods.labels import POD_NAME, POD_NAMESPACE
+from modules.processes.edgecore.backup.commands import reporting
+from modules.processes.edgecore.runtime_commands.connection import config_of, connected
+from modules.processes.edgecore.runtime_commands.containers import process_of, short
+from modules.processes.edgecore.runtime_commands.documents import information_of, plain, without_values
+from modules.tools.printing.terminal import print_json, print_yaml
+from protos.cri.v1 import api_pb2 as cri
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from edged.cri import CriClient
+
+_CONTAINER, _POD, _IMAGE = "container", "pod", "image"
+_BEGINNING: Final = re.compile(r"(sha256:)?[0-9a-f]{1,64}")
+_MOST_NAMED: Final = 8
+
+
+class RuntimeObject(NamedTuple):
+    """An object of the runtime."""
+
+    kind: str
+    id: str
+    text: str
+    """What it is, for a person who has to choose."""
+
+    def __str__(self) -> str:
+        """Return its kind, its short id and what it is."""
+        return f"{self.kind} {short(self.id)} ({self.text})"
+
+
+@reporting("edgecore")
+def inspect(chosen: argparse.Namespace) -> None:
+    """Print an object as JSON or YAML."""
+    config = config_of(chosen)
+    if chosen.show_env:
+        check_owner(socket_path(config.runtime_endpoint))
+    with connected(config) as runtime:
+        document = inspected(runtime, find(runtime, chosen.object, chosen.type))
+    shown = document if chosen.show_env else without_values(document)
+    if chosen.output == "yaml":
+        print_yaml(shown)
+    else:
+        print_json(shown, indent=2)
+
+
+def check_owner(socket: Path) -> None:
+    """Refuse users other than root and the owner of the runtime's socket. Raises EdgedError."""
+    with suppress(FileNotFoundError):
+        if os.geteuid() not in (0, socket.stat().st_uid):
+            raise EdgedError("show the values of variables", str(socket), "only root and the owner of the socket may")
+
+
+def find(runtime: CriClient, wanted: str, kind: str = "") -> RuntimeObject:
+    """Return the object of an id, of the name of a pod or an image, or of the beginning of an id.
+
+    Raises:
+        EdgedError: there is none, or several; the error names them.
+    """
+    present = [each for each in _present(runtime) if kind in ("", each.kind)]
+    exact = [each for each in present if wanted in (each.id, each.id.removeprefix("sha256:"))]
+    named = _pods_named(runtime, wanted) if kind in ("", _POD) else []
+    for matches in (exact, named, _begun(present, wanted), _images_named(runtime, wanted, present)):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            several = ", ".join(map(str, matches[:_MOST_NAMED])) + (", …" if len(matches) > _MOST_NAMED else "")
+            raise EdgedError("several objects are meant", wanted, several)
+    hint = "`edgecore containers -a`, `edgecore pods` and `edgecore images list` show what is there"
+    raise EdgedError(f"find the {kind or 'container, pod or image'}", wanted, hint)
+
+
+def inspected(runtime: CriClient, found: RuntimeObject) -> dict[str, Any]:
+    """Return the status of an object and the runtime's information about it."""
+    answer: cri.ContainerStatusResponse | cri.PodSandboxStatusResponse | cri.ImageStatusResponse
+    if found.kind == _CONTAINER:
+        answer = runtime.container_status(ContainerId(found.id), verbose=True)
+        information = information_of(answer.info)
+        cgroup = cgroup_of(process_of(information))
+        return {"status": plain(answer.status), "info": information | ({"cgroup": cgroup} if cgroup else {})}
+    if found.kind == _POD:
+        answer = runtime.pod_sandbox_status(SandboxId(found.id), verbose=True)
+        containers = [plain(each) for each in answer.containers_statuses]
+        document = {"status": plain(answer.status), "info": information_of(answer.info)}
+        return document | ({"containers": containers} if containers else {})
+    answer = runtime.image_status_response(cri.ImageSpec(image=found.id), verbose=True)
+    return {"status": plain(answer.image), "info": information_of(answer.info)}
+
+
+def cgroup_of(pid: int, proc: Path = Path("/proc")) -> str:
+    """Return the control group of a process, of the unified hierarchy or else that of memory; empty without one."""
+    try:
+        lines = (proc / str(pid) / "cgroup").read_text().splitlines() if pid else []
+    except OSError:
+        return ""
+    groups = dict(line.split(":", 2)[1:] for line in lines if line.count(":") >= 2)
+    unified = groups.get("", "")
+    memory = next((path for names, path in groups.items() if "memory" in names.split(",")), "")
+    return memory or unified
+
+
+def _present(runtime: CriClient) -> Iterator[RuntimeObject]:
+    for container in runtime.list_containers():
+        pod = _pod_of(container.labels)
+        yield RuntimeObject(_CONTAINER, container.id, f"{container.metadata.name} of {pod}, {_state(container)}")
+    for sandbox in runtime.list_pod_sandboxes():
+        yield RuntimeObject(_POD, sandbox.id, f"{sandbox.metadata.namespace}/{sandbox.metadata.name}")
+    for image in runtime.list_images():
+        names = [*image.repo_tags, *image.repo_digests]
+        yield RuntimeObject(_IMAGE, image.id, names[0] if names else "without a name")
+
+
+def _begun(present: Sequence[RuntimeObject], beginning: str) -> list[RuntimeObject]:
+    if _BEGINNING.fullmatch(beginning) is None:
+        return []
+    letters = beginning.removeprefix("sha256:")
+    return [each for each in present if each.id.removeprefix("sha256:").startswith(letters)]
+
+
+def _pods_named(runtime: CriClient, name: str) -> list[RuntimeObject]:
+    """Return the newest sandbox of each pod of this name: `POD`, `pod/POD` or `NAMESPACE/POD`."""
+    newest: dict[tuple[str, str], cri.PodSandbox] = {}
+    for sandbox in sorted(runtime.list_pod_sandboxes(), key=lambda each: each.created_at):
+        newest[sandbox.metadata.namespace, sandbox.metadata.name] = sandbox
+    return [
+        RuntimeObject(_POD, sandbox.id, f"{namespace}/{pod}")
+        for (namespace, pod), sandbox in sorted(newest.items(), key=lambda each: each[0])
+        if name in (pod, f"{_POD}/{pod}", f"{namespace}/{pod}")
+    ]
+
+
+def _images_named(runtime: CriClient, name: str, present: Sequence[RuntimeObject]) -> list[RuntimeObject]:
+    """Return the image of a name; that of a runtime without images, which has every name, only if it is listed."""
+    images = [each for each in present if each.kind == _IMAGE]
+    with suppress(EdgedError):  # it is no name of an image
+        image = runtime.image_status(cri.ImageSpec(image=name)) if images else None
+        return [each for each in images if image is not None and each.id == image.id][:1]
+    return []
+
+
+def _pod_of(labels: Any) -> str:
+    return f"{labels.get(POD_NAMESPACE, '?')}/{labels.get(POD_NAME, '?')}"
+
+
+def _state(container: cri.Container) -> str:
+    return cri.ContainerState.Name(container.state).removeprefix("CONTAINER_").lower()
