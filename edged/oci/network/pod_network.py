@@ -1,7 +1,7 @@
 """Attaches sandboxes to the machine's pod network, and detaches them, by CNI plug-ins."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,11 +25,13 @@ from edged.oci.network.configuration import (
 )
 from edged.oci.network.default_network import DefaultNetwork
 from edged.oci.network.errors import NetworkConfigurationError, PodNetworkError
+from edged.oci.network.host_ports import PORTMAP
 from edged.oci.network.kernel import in_network_namespace
 from edged.oci.network.leases import leases_of
 from edged.oci.network.plugin import PluginRunner
 from edged.oci.network.plugin_chain import PluginChain
 from edged.oci.network.results import PodAddresses, addresses_of
+from edged.oci.network.rule_watch import AttachedSandbox, RuleWatch
 from edged.oci.network.sysctls import interface_sysctls, write_interface_sysctls
 from edged.oci.network.turns import Turns
 from protos.cri.v1 import api_pb2 as cri
@@ -77,10 +79,12 @@ class PodNetwork:
         self._runner = runner or PluginRunner(clock)
         self._chain = PluginChain(self._binaries, self._runner)
         self._turns = Turns()
+        self._rules = RuleWatch(clock, default, self._repeat_ports)
 
     def close(self) -> None:
         """End attaching and detaching under way, and refuse more. Attachments that exist stay."""
         self._runner.close()
+        self._rules.close()
 
     def status(self) -> NetworkStatus:
         """Return whether pods can be attached now, with advice if not."""
@@ -119,12 +123,14 @@ class PodNetwork:
             try:
                 result = self._chain.add(attachment, str(netns))
                 addresses = _addresses(sandbox_id, result)
-                write_attachment(directory, Attachment(*_fields(attachment), result))
+                attachment = Attachment(*_fields(attachment), result)
+                write_attachment(directory, attachment)
                 if interface_sysctls(config.linux.sysctls):
                     in_network_namespace(netns, partial(write_interface_sysctls, config.linux.sysctls))
             except BaseException:
                 self._undo(attachment, directory, netns)
                 raise
+            self._rules.add(sandbox_id, AttachedSandbox(directory, lambda: netns), attachment)
             return addresses
 
     def detach(self, sandbox_id: str, directory: Path, netns: Path | None) -> None:
@@ -142,6 +148,7 @@ class PodNetwork:
         if not self._turns.concern(sandbox_id) and not has_attachment(directory):
             return
         with self._turns.to_detach(sandbox_id):
+            self._rules.discard(sandbox_id)
             attachment = self._kept(sandbox_id, directory)
             if attachment is not None:
                 self._delete(attachment, directory, netns)
@@ -169,6 +176,40 @@ class PodNetwork:
                     self._chain.delete(Attachment(network, container_id, _ARGUMENTS, {}), "")
             except PodNetworkError as error:
                 _log.warning("%s", error)
+
+    def look_after(self, sandboxes: Mapping[str, AttachedSandbox]) -> None:
+        """See from now on to it that the firewall has the rules of sandboxes, which were attached before this start.
+
+        Those that are attached later are looked after without further ado.
+        """
+        for sandbox_id, sandbox in sandboxes.items():
+            try:
+                attachment = read_attachment(sandbox.directory)
+                if attachment is not None and attachment.result is not None:
+                    self._rules.add(sandbox_id, sandbox, attachment)
+            except (OSError, ValueError) as error:
+                _log.warning("the host ports of sandbox %s are not looked after: %s", sandbox_id, error)
+        self._rules.begin()
+
+    def check_rules(self) -> None:
+        """Look for the firewall rules of attached sandboxes, as it happens once a minute."""
+        self._rules.check()
+
+    def _repeat_ports(self, sandbox_id: str, sandbox: AttachedSandbox) -> None:
+        """Make the rules for host ports of a sandbox again, if it is still attached.
+
+        Raises:
+            RequestRefusedError: the plug-in failed, or the sandbox's namespace cannot be found.
+            ValueError: its attachment is damaged.
+            OSError: the attachment cannot be read.
+        """
+        with self._turns.to_attach(sandbox_id):
+            attachment = read_attachment(sandbox.directory)
+            if attachment is None or attachment.result is None:
+                return
+            netns = sandbox.netns()
+            if netns is not None and netns.exists():
+                self._chain.repeat(attachment, str(netns), PORTMAP)
 
     def _kept(self, sandbox_id: str, directory: Path) -> Attachment | None:
         """Return the attachment that was kept; for a damaged file, one to today's network, if there is one."""
