@@ -18,6 +18,7 @@ FORWARD: Final = "FORWARD"
 _SECONDS: Final = 30.0
 _LOCK_SECONDS: Final = "5"
 """Time for which iptables waits while another program changes rules."""
+_REFUSALS: Final = ("-j DROP", "-j REJECT")
 _DOCKERS: Final = "DOCKER-USER"
 
 
@@ -90,6 +91,13 @@ class SavedRules:
     def chain_of_forwarding(self) -> str:
         """Return the chain for rules about forwarded packets: Docker's for those of others, if packets enter it."""
         return _DOCKERS if f"-j {_DOCKERS}" in self.rules("filter", FORWARD) else FORWARD
+
+    def drops_forwarded(self, interface: str) -> bool:
+        """Return whether packets that come in by an interface are not forwarded, as no rule accepts them."""
+        rules = self.rules("filter", FORWARD)
+        refuses = self.policies.get(("filter", FORWARD)) == "DROP" or any(each.startswith(_REFUSALS) for each in rules)
+        accepting = (rule for (table, _), found in self._chains.items() if table == "filter" for rule in found)
+        return refuses and not any(f"-i {interface} " in f"{rule} " and "-j ACCEPT" in rule for rule in accepting)
 
 
 def quoted(comment: str) -> str:

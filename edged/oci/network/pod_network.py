@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,6 +22,7 @@ from edged.oci.network.configuration import (
     NetworkConfiguration,
     find_configuration,
     find_plugin,
+    programs_of,
     read_configuration,
 )
 from edged.oci.network.default_network import DefaultNetwork
@@ -61,6 +63,7 @@ class PodNetwork:
         binary_directories: of the plug-ins' programs.
         clock: for deadlines.
         default: the network while there is no file; None for none.
+        ranges: addresses for pods that the node's configuration demands, for plug-ins that can be told.
         runner: runs a plug-in.
     """
 
@@ -71,11 +74,13 @@ class PodNetwork:
         clock: Clock,
         *,
         default: DefaultNetwork | None = None,
+        ranges: Sequence[str] = (),
         runner: PluginRunner | None = None,
     ) -> None:
         self._configurations = _Configurations(configuration_directory, default)
         self._binaries = tuple(binary_directories)
         self._default = default
+        self._ranges = tuple(ranges)
         self._runner = runner or PluginRunner(clock)
         self._chain = PluginChain(self._binaries, self._runner)
         self._turns = Turns()
@@ -92,7 +97,7 @@ class PodNetwork:
             network = self._configurations.current()
         except NetworkConfigurationError as error:
             return NetworkStatus(ready=False, reason=_NOT_READY, message=str(error))
-        missing = [kind for kind in _programs(network) if find_plugin(kind, self._binaries) is None]
+        missing = [kind for kind in programs_of(network) if find_plugin(kind, self._binaries) is None]
         if not missing:
             return NetworkStatus(ready=True)
         where = ", ".join(map(str, self._binaries))
@@ -118,7 +123,8 @@ class PodNetwork:
             network = self._configurations.current()
             if self._default is not None and network is self._default.configuration:
                 self._default.prepare()
-            attachment = Attachment(network, sandbox_id, _arguments(sandbox_id, config), capability_arguments(config))
+            demands = capability_arguments(config, self._ranges)
+            attachment = Attachment(network, sandbox_id, _arguments(sandbox_id, config), demands)
             write_attachment(directory, attachment)
             try:
                 result = self._chain.add(attachment, str(netns))
@@ -190,6 +196,11 @@ class PodNetwork:
             except (OSError, ValueError) as error:
                 _log.warning("the host ports of sandbox %s are not looked after: %s", sandbox_id, error)
         self._rules.begin()
+        default = self._default
+        with suppress(NetworkConfigurationError, OSError):
+            is_default = default is not None and self._configurations.current() is default.configuration
+            if default is not None and is_default and (reason := default.conflict()):
+                _log.warning("further pods get no network: %s", reason)
 
     def check_rules(self) -> None:
         """Look for the firewall rules of attached sandboxes, as it happens once a minute."""
@@ -292,14 +303,6 @@ def _addresses(sandbox_id: str, result: dict[str, object]) -> PodAddresses:
 
 def _fields(attachment: Attachment) -> tuple[NetworkConfiguration, str, str, dict[str, object]]:
     return attachment.network, attachment.container_id, attachment.arguments, attachment.capabilities
-
-
-def _programs(network: NetworkConfiguration) -> list[str]:
-    """Return the programs that a network needs, also those for its addresses."""
-    kinds = [str(plugin["type"]) for plugin in network.plugins]
-    managers = [plugin["ipam"] for plugin in network.plugins if isinstance(plugin.get("ipam"), dict)]
-    kinds += [str(ipam["type"]) for ipam in managers if ipam.get("type")]
-    return list(dict.fromkeys(kinds))
 
 
 def _boot_time() -> float:
