@@ -5,6 +5,7 @@ edgecore writes the files.
 import contextlib
 import logging
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from edged.embedded.records import SandboxId, SandboxRecord
 from edged.embedded.registry import Registry
 from edged.embedded.sandboxes import SandboxOperations
 from edged.embedded.state import RECORD, StateDirectory, write_record
-from edged.oci.network import NetworkStatus, PodAddresses, PodNetwork
+from edged.oci.network import AttachedSandbox, NetworkStatus, PodAddresses, PodNetwork
 from edged.oci.sandbox_files import write_sandbox_files
 from protos.cri.v1 import api_pb2 as cri
 
@@ -79,7 +80,7 @@ class DockerSandboxes(SandboxOperations[DockerContainer]):
 
     def collect(self, sandboxes: Iterable[Sandbox]) -> None:
         """At the start, release resources of sandboxes that are no longer ready, and addresses of removed ones."""
-        alive = set()
+        alive, ready = set(), {}
         for sandbox in sandboxes:
             alive.add(str(sandbox.id))
             if sandbox.record.stopped:
@@ -87,7 +88,10 @@ class DockerSandboxes(SandboxOperations[DockerContainer]):
                     self._release(sandbox)
                 except (RequestRefusedError, OSError) as error:
                     _log.warning("%s; StopPodSandbox tries again", error)
+            else:
+                ready[str(sandbox.id)] = AttachedSandbox(sandbox.directory, partial(self._netns, sandbox))
         self._network.collect(alive)
+        self._network.look_after(ready)
 
     def network_status(self) -> NetworkStatus:
         """Return whether sandboxes can get a network of their own now."""
@@ -134,6 +138,11 @@ class DockerSandboxes(SandboxOperations[DockerContainer]):
         pid = self._holder_pid(sandbox.id)
         self._network.detach(sandbox.id, sandbox.directory, _netns(pid) if pid else None)
         remove_container(self._docker, sandbox.id)
+
+    def _netns(self, sandbox: Sandbox) -> Path | None:
+        """Return the network namespace of a sandbox, None when it has ended."""
+        pid = self._holder_pid(sandbox.id)
+        return _netns(pid) if pid else None
 
     def _holder_pid(self, sandbox_id: str) -> int:
         """Return the pid of the process that holds a sandbox; 0 if there is none."""

@@ -1,10 +1,13 @@
 """The resources of a sandbox outside its directory: namespaces, its attachment to the pod network, and /dev/shm."""
 
 import logging
+from collections.abc import Callable
+from pathlib import Path
 
 from edged.embedded.errors import RequestRefusedError
 from edged.embedded.model import Sandbox
-from edged.oci.network import NetworkStatus, PodAddresses, PodNamespaces, PodNetwork
+from edged.embedded.records import SandboxId
+from edged.oci.network import AttachedSandbox, NetworkStatus, PodAddresses, PodNamespaces, PodNetwork
 from edged.oci.sandbox_files import SHM_BYTES, write_sandbox_files
 from edged.oci.users import user_mapping
 from protos.cri.v1 import api_pb2 as cri
@@ -66,6 +69,15 @@ class SandboxResources:
         for lost in self._namespaces.sandboxes() - alive:
             self._namespaces.unpin(lost)
         self._network.collect(alive)
+        ready = [sandbox for sandbox in sandboxes if not sandbox.record.stopped]
+        self._network.look_after({each.id: AttachedSandbox(each.directory, self._netns(each.id)) for each in ready})
+
+    def _netns(self, sandbox_id: SandboxId) -> Callable[[], Path | None]:
+        def network() -> Path | None:
+            pinned = self._namespaces.pinned(sandbox_id)
+            return pinned.network if pinned else None
+
+        return network
 
     def network_status(self) -> NetworkStatus:
         """Return whether sandboxes can have a network of their own now."""

@@ -1,6 +1,7 @@
 """A Docker Engine of the test's own: started in a scratch directory, and gone without a trace afterwards.
 
-It has its own data, state, socket, containerd and parent cgroup, no network of its own, and touches no iptables.
+It has its own data, state, socket, containerd and parent cgroup, no network of its own, and touches no iptables; in a
+network namespace of the test's it does all that a Docker Engine does.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _SEARCHED: Final = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 _PROGRAMS: Final = ("dockerd", "containerd", "containerd-shim-runc-v2", "runc")
+_NO_NETWORK: Final = ["--bridge", "none", "--iptables=false", "--ip-masq=false", "--ip-forward=false"]
 _STARTUP_SECONDS: Final = 120
 _SHUTDOWN_SECONDS: Final = 30
 
@@ -46,11 +48,14 @@ def reason_missing() -> str:
 class PrivateDockerd:
     """Use as a context manager. Holds busybox once started.
 
-    With `live_restore` containers outlive the daemon; Docker's default is that they do not.
+    With `live_restore` containers outlive the daemon; Docker's default is that they do not. With `netns`, Docker makes
+    its bridge and its rules in that network namespace.
     """
 
-    def __init__(self, *, live_restore: bool = True) -> None:
+    def __init__(self, *, live_restore: bool = True, netns: Path | None = None) -> None:
         self._options = ["--live-restore"] if live_restore else []
+        self._options += _NO_NETWORK if netns is None else []
+        self._prefix = [] if netns is None else ["nsenter", f"--net={netns}"]
         self.directory = Path(tempfile.mkdtemp(prefix="dk-", dir="/tmp"))  # short: a socket's path has 107 bytes
         self.directory.chmod(0o755)
         self.socket = self.directory / "d.sock"
@@ -62,9 +67,9 @@ class PrivateDockerd:
         """Start the daemon (again) and return when it answers."""
         own = self.directory
         command = [
-            "dockerd", "--data-root", str(own / "data"), "--exec-root", str(own / "exec"), *self._options,
-            "--host", f"unix://{self.socket}", "--pidfile", str(own / "pid"), "--bridge", "none", "--iptables=false",
-            "--ip-masq=false", "--ip-forward=false", "--userland-proxy=false", "--cgroup-parent", self.cgroup_parent,
+            *self._prefix, "dockerd", "--data-root", str(own / "data"), "--exec-root", str(own / "exec"),
+            *self._options, "--host", f"unix://{self.socket}", "--pidfile", str(own / "pid"), "--userland-proxy=false",
+            "--cgroup-parent", self.cgroup_parent,
         ]  # fmt: skip
         with (own / "dockerd.log").open("ab") as log:
             self._daemon = subprocess.Popen(

@@ -12,11 +12,13 @@ from edged.oci.network.pod_init import INIT_VARIABLE, end_lost_init
 from edged.oci.network.pod_network import BINARY_DIRECTORIES, NetworkStatus, PodNetwork
 from edged.oci.network.resolv_conf import resolv_conf
 from edged.oci.network.results import PodAddresses
+from edged.oci.network.rule_watch import AttachedSandbox
 from edged.oci.network.user_namespaces import IdRange, UserMapping
 
 __all__ = [
     "BINARY_DIRECTORIES",
     "INIT_VARIABLE",
+    "AttachedSandbox",
     "DefaultNetwork",
     "IdRange",
     "NetworkConfigurationError",

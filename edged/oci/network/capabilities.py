@@ -10,10 +10,11 @@ from protos.cri.v1 import api_pb2 as cri
 
 INGRESS: Final = "kubernetes.io/ingress-bandwidth"
 EGRESS: Final = "kubernetes.io/egress-bandwidth"
+PORT_MAPPINGS: Final = "portMappings"
+"""Capability of the plug-in portmap."""
 
-_PORT_MAPPINGS: Final = "portMappings"
 _BANDWIDTH: Final = "bandwidth"
-_OPTIONAL: Final = {"portmap": _PORT_MAPPINGS, "bandwidth": _BANDWIDTH}
+_OPTIONAL: Final = {"portmap": PORT_MAPPINGS, "bandwidth": _BANDWIDTH}
 """Plug-ins that only hand on the result when a pod does not ask for their capability."""
 
 _QUANTITY: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)(m|[kMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?")
@@ -39,7 +40,7 @@ def capability_arguments(config: cri.PodSandboxConfig, ranges: Sequence[str] = (
     """
     dns = config.dns_config
     values = {
-        _PORT_MAPPINGS: [_port_mapping(each) for each in config.port_mappings if each.host_port > 0],
+        PORT_MAPPINGS: [_port_mapping(each) for each in config.port_mappings if each.host_port > 0],
         _BANDWIDTH: _bandwidth(config.annotations),
         "dns": {"servers": [*dns.servers], "searches": [*dns.searches], "options": [*dns.options]}
         if dns.servers or dns.searches or dns.options

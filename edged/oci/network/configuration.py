@@ -105,3 +105,11 @@ def find_plugin(kind: str, directories: Sequence[Path]) -> Path | None:
     """Return the program of a plug-in; None if no directory has one that may be executed."""
     paths = (directory / kind for directory in directories)
     return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
+
+
+def programs_of(network: NetworkConfiguration) -> list[str]:
+    """Return the types of plug-ins whose programs a network needs, also of those for its addresses."""
+    kinds = [str(plugin["type"]) for plugin in network.plugins]
+    managers = [plugin["ipam"] for plugin in network.plugins if isinstance(plugin.get("ipam"), dict)]
+    kinds += [str(ipam["type"]) for ipam in managers if ipam.get("type")]
+    return list(dict.fromkeys(kinds))

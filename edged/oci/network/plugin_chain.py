@@ -41,6 +41,15 @@ class PluginChain:
             result = {"cniVersion": network.cni_version, **said} if said else result
         return result
 
+    def repeat(self, attachment: Attachment, netns: str, kind: str) -> None:
+        """Run ADD of one plug-in again, with the result of them all, to make what it had made; it must allow that.
+
+        Raises PodNetworkError.
+        """
+        for plugin in _needed(attachment):
+            if plugin["type"] == kind:
+                self._run("ADD", attachment, netns, plugin, attachment.result)
+
     def delete(self, attachment: Attachment, netns: str) -> None:
         """Detach a sandbox. All plug-ins run, also after one has failed, so that an address is freed in any case.
 

@@ -1,7 +1,8 @@
 """Attaches sandboxes to the machine's pod network, and detaches them, by CNI plug-ins."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,15 +22,18 @@ from edged.oci.network.configuration import (
     NetworkConfiguration,
     find_configuration,
     find_plugin,
+    programs_of,
     read_configuration,
 )
 from edged.oci.network.default_network import DefaultNetwork
 from edged.oci.network.errors import NetworkConfigurationError, PodNetworkError
+from edged.oci.network.host_ports import PORTMAP
 from edged.oci.network.kernel import in_network_namespace
 from edged.oci.network.leases import leases_of
 from edged.oci.network.plugin import PluginRunner
 from edged.oci.network.plugin_chain import PluginChain
 from edged.oci.network.results import PodAddresses, addresses_of
+from edged.oci.network.rule_watch import AttachedSandbox, RuleWatch
 from edged.oci.network.sysctls import interface_sysctls, write_interface_sysctls
 from edged.oci.network.turns import Turns
 from protos.cri.v1 import api_pb2 as cri
@@ -59,6 +63,7 @@ class PodNetwork:
         binary_directories: of the plug-ins' programs.
         clock: for deadlines.
         default: the network while there is no file; None for none.
+        ranges: addresses for pods that the node's configuration demands, for plug-ins that can be told.
         runner: runs a plug-in.
     """
 
@@ -69,18 +74,22 @@ class PodNetwork:
         clock: Clock,
         *,
         default: DefaultNetwork | None = None,
+        ranges: Sequence[str] = (),
         runner: PluginRunner | None = None,
     ) -> None:
         self._configurations = _Configurations(configuration_directory, default)
         self._binaries = tuple(binary_directories)
         self._default = default
+        self._ranges = tuple(ranges)
         self._runner = runner or PluginRunner(clock)
         self._chain = PluginChain(self._binaries, self._runner)
         self._turns = Turns()
+        self._rules = RuleWatch(clock, default, self._repeat_ports)
 
     def close(self) -> None:
         """End attaching and detaching under way, and refuse more. Attachments that exist stay."""
         self._runner.close()
+        self._rules.close()
 
     def status(self) -> NetworkStatus:
         """Return whether pods can be attached now, with advice if not."""
@@ -88,7 +97,7 @@ class PodNetwork:
             network = self._configurations.current()
         except NetworkConfigurationError as error:
             return NetworkStatus(ready=False, reason=_NOT_READY, message=str(error))
-        missing = [kind for kind in _programs(network) if find_plugin(kind, self._binaries) is None]
+        missing = [kind for kind in programs_of(network) if find_plugin(kind, self._binaries) is None]
         if not missing:
             return NetworkStatus(ready=True)
         where = ", ".join(map(str, self._binaries))
@@ -114,17 +123,20 @@ class PodNetwork:
             network = self._configurations.current()
             if self._default is not None and network is self._default.configuration:
                 self._default.prepare()
-            attachment = Attachment(network, sandbox_id, _arguments(sandbox_id, config), capability_arguments(config))
+            demands = capability_arguments(config, self._ranges)
+            attachment = Attachment(network, sandbox_id, _arguments(sandbox_id, config), demands)
             write_attachment(directory, attachment)
             try:
                 result = self._chain.add(attachment, str(netns))
                 addresses = _addresses(sandbox_id, result)
-                write_attachment(directory, Attachment(*_fields(attachment), result))
+                attachment = Attachment(*_fields(attachment), result)
+                write_attachment(directory, attachment)
                 if interface_sysctls(config.linux.sysctls):
                     in_network_namespace(netns, partial(write_interface_sysctls, config.linux.sysctls))
             except BaseException:
                 self._undo(attachment, directory, netns)
                 raise
+            self._rules.add(sandbox_id, AttachedSandbox(directory, lambda: netns), attachment)
             return addresses
 
     def detach(self, sandbox_id: str, directory: Path, netns: Path | None) -> None:
@@ -142,6 +154,7 @@ class PodNetwork:
         if not self._turns.concern(sandbox_id) and not has_attachment(directory):
             return
         with self._turns.to_detach(sandbox_id):
+            self._rules.discard(sandbox_id)
             attachment = self._kept(sandbox_id, directory)
             if attachment is not None:
                 self._delete(attachment, directory, netns)
@@ -169,6 +182,45 @@ class PodNetwork:
                     self._chain.delete(Attachment(network, container_id, _ARGUMENTS, {}), "")
             except PodNetworkError as error:
                 _log.warning("%s", error)
+
+    def look_after(self, sandboxes: Mapping[str, AttachedSandbox]) -> None:
+        """See from now on to it that the firewall has the rules of sandboxes, which were attached before this start.
+
+        Those that are attached later are looked after without further ado.
+        """
+        for sandbox_id, sandbox in sandboxes.items():
+            try:
+                attachment = read_attachment(sandbox.directory)
+                if attachment is not None and attachment.result is not None:
+                    self._rules.add(sandbox_id, sandbox, attachment)
+            except (OSError, ValueError) as error:
+                _log.warning("the host ports of sandbox %s are not looked after: %s", sandbox_id, error)
+        self._rules.begin()
+        default = self._default
+        with suppress(NetworkConfigurationError, OSError):
+            is_default = default is not None and self._configurations.current() is default.configuration
+            if default is not None and is_default and (reason := default.conflict()):
+                _log.warning("further pods get no network: %s", reason)
+
+    def check_rules(self) -> None:
+        """Look for the firewall rules of attached sandboxes, as it happens once a minute."""
+        self._rules.check()
+
+    def _repeat_ports(self, sandbox_id: str, sandbox: AttachedSandbox) -> None:
+        """Make the rules for host ports of a sandbox again, if it is still attached.
+
+        Raises:
+            RequestRefusedError: the plug-in failed, or the sandbox's namespace cannot be found.
+            ValueError: its attachment is damaged.
+            OSError: the attachment cannot be read.
+        """
+        with self._turns.to_attach(sandbox_id):
+            attachment = read_attachment(sandbox.directory)
+            if attachment is None or attachment.result is None:
+                return
+            netns = sandbox.netns()
+            if netns is not None and netns.exists():
+                self._chain.repeat(attachment, str(netns), PORTMAP)
 
     def _kept(self, sandbox_id: str, directory: Path) -> Attachment | None:
         """Return the attachment that was kept; for a damaged file, one to today's network, if there is one."""
@@ -251,14 +303,6 @@ def _addresses(sandbox_id: str, result: dict[str, object]) -> PodAddresses:
 
 def _fields(attachment: Attachment) -> tuple[NetworkConfiguration, str, str, dict[str, object]]:
     return attachment.network, attachment.container_id, attachment.arguments, attachment.capabilities
-
-
-def _programs(network: NetworkConfiguration) -> list[str]:
-    """Return the programs that a network needs, also those for its addresses."""
-    kinds = [str(plugin["type"]) for plugin in network.plugins]
-    managers = [plugin["ipam"] for plugin in network.plugins if isinstance(plugin.get("ipam"), dict)]
-    kinds += [str(ipam["type"]) for ipam in managers if ipam.get("type")]
-    return list(dict.fromkeys(kinds))
 
 
 def _boot_time() -> float:

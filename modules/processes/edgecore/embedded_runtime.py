@@ -122,4 +122,7 @@ def docker_settings(config: EdgeCoreConfig, clock: Clock) -> "DockerSettings":
 def _network(config: EdgeCoreConfig, clock: Clock) -> "PodNetwork":
     from edged.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork  # noqa: PLC0415
 
-    return PodNetwork(config.modules.edged.cni_conf_dir, BINARY_DIRECTORIES, clock, default=DefaultNetwork(clock))
+    edged = config.modules.edged
+    ranges = edged.tailored_kubelet_config.pod_cidr
+    default = DefaultNetwork(clock, ranges)
+    return PodNetwork(edged.cni_conf_dir, BINARY_DIRECTORIES, clock, default=default, ranges=ranges)

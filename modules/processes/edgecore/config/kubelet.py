@@ -27,6 +27,7 @@ from modules.processes.edgecore.config.names import (
     RUNTIME_ENDPOINT,
     SYSCTL_PATTERN,
 )
+from modules.processes.edgecore.config.pod_cidrs import PodCidrs
 from modules.processes.edgecore.config.priorities import PriorityPeriods
 from modules.processes.edgecore.config.section import Section
 from modules.processes.edgecore.config.taints import Taints
@@ -195,6 +196,11 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
 
     node_status_update_frequency: Annotated[float, Duration(1.0, 3600.0)] = 10.0
     """Time between two looks at the node's own status; a change is sent at once."""
+
+    pod_cidr: Annotated[tuple[str, ...], PodCidrs()] = field(default=(), name="podCIDR")
+    """Addresses of pods, with embedded://oci and embedded://docker: of edgecore's own network, and `ipRanges` for a CNI
+    configuration that declares this capability. Default empty: 10.86.0.0/16, or those of the CNI configuration. Pods of
+    the former addresses must be removed before others get new ones."""
 
     pod_logs_dir: Annotated[Path, AbsolutePath()] = Path("/var/log/pods")
     """Directory of the containers' log files, `<namespace>_<name>_<uid>/<container>/<attempt>.log` below

@@ -61,7 +61,6 @@ _KUBELET_RESOURCES: Final = _accepted(
     "topologyManagerPolicyOptions",
     "qosReserved",
     "podsPerCore",
-    "podCIDR",
     "reservedSystemCPUs",
     "reservedMemory",
     cpuManagerPolicy="none",

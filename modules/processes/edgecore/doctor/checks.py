@@ -22,6 +22,7 @@ from modules.processes.edgecore.doctor.facts import (
     Runtime,
 )
 from modules.processes.edgecore.doctor.link_checks import check_cloud, check_identity
+from modules.processes.edgecore.doctor.pod_network_checks import check_pod_network
 from modules.processes.edgecore.doctor.runtime_kinds import check_other_kinds
 
 T = TypeVar("T")
@@ -49,7 +50,9 @@ def check_all(facts: Facts) -> list[CheckResult]:
     if facts.oci is not None:
         found += check_oci(facts.oci)
     if facts.docker is not None:
-        found += check_docker(facts.docker)
+        found += check_docker(facts.docker, facts.configured)
+    if facts.pod_network is not None:
+        found += check_pod_network(facts.pod_network)
     if facts.mappers is not None and facts.running is not None and facts.running.pid:
         found += check_mappers(facts.mappers)
     if facts.broker is not None:
@@ -194,7 +197,7 @@ def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:
         hint = f"`{OCI_PROGRAMS}` (Debian, Ubuntu)"
         yield failed("programs", f"not installed: {', '.join(needs.missing)}", hint)
     else:
-        yield ok("programs", "crun or runc, iptables and CNI plug-ins are installed")
+        yield ok("programs", "crun or runc is installed")
     if needs.conmon:
         yield ok("conmon", "it is the parent of containers")
     else:
@@ -207,16 +210,17 @@ def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:
         yield warning("crun", needs.old, "a newer one is among its releases on GitHub, as one static file")
 
 
-def check_docker(needs: DockerNeeds) -> Iterator[CheckResult]:
+def check_docker(needs: DockerNeeds, configured: Configured) -> Iterator[CheckResult]:
     """Check the requirements of embedded://docker."""
     if needs.problem:
         hint = "`apt-get install docker.io` (Debian, Ubuntu), `systemctl start docker`; dockerAddress names its socket"
         yield failed("docker", needs.problem, hint)
-    else:
-        yield ok("docker", f"Docker Engine answers, version {needs.api} of its API")
-    if needs.missing:
-        hint = "`apt-get install containernetworking-plugins iptables` (Debian, Ubuntu): pods' networks need them"
-        yield failed("programs", f"not installed: {', '.join(needs.missing)}", hint)
+        return
+    yield ok("docker", f"Docker Engine answers, version {needs.api} of its API")
+    theirs, ours = needs.cgroup_driver, configured.cgroup_driver
+    if theirs and configured.own_cgroups and theirs != ours:
+        hint = f'set cgroupDriver: {theirs}, or "exec-opts": ["native.cgroupdriver={ours}"] in Docker\'s daemon.json'
+        yield failed("cgroup driver", f"Docker uses {theirs}, this node {ours}: two owners of one tree", hint)
 
 
 def check_broker(needs: BrokerNeeds) -> Iterator[CheckResult]:

@@ -158,12 +158,29 @@ class OciNeeds(msgspec.Struct, frozen=True, kw_only=True):
 class DockerNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """The machine's facts about the requirements of embedded://docker."""
 
-    missing: tuple[str, ...] = ()
-    """Programs that are not installed."""
     problem: str = ""
     """Why Docker Engine does not answer; empty if it does."""
     api: str = ""
     """Version of its API."""
+    cgroup_driver: str = ""
+    """Docker's; empty if it does not tell."""
+
+
+class PodNetworkNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine's facts about the network of pods of a runtime inside edgecore."""
+
+    source: str = ""
+    """File of the CNI configuration; empty for edgecore's own network."""
+    problem: str = ""
+    """Why the configuration cannot be used."""
+    missing: tuple[str, ...] = ()
+    """Programs that are not installed."""
+    bridge: str = ""
+    """The bridge of pods, if it exists and the machine's rules decide about its packets."""
+    switched_off: tuple[str, ...] = ()
+    """Switches of the kernel by which nothing is forwarded."""
+    dropping: tuple[str, ...] = ()
+    """Programs of the firewalls that drop forwarded packets of the bridge: iptables, ip6tables."""
 
 
 class MapperSocket(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,6 +237,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """None also where another runtime is configured."""
     docker: DockerNeeds | None = None
     """The same."""
+    pod_network: PodNetworkNeeds | None = None
+    """None also where the runtime is not inside edgecore, or isolates nothing."""
     mappers: MapperSocket | None = None
     """None also where mappers cannot register, by the configuration."""
     broker: BrokerNeeds | None = None

@@ -9,7 +9,6 @@ from typing import Final
 from modules.processes.edgecore.doctor.facts import OciNeeds
 
 SEARCHED: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/libexec/podman:/usr/lib/podman"
-PLUGINS: Final = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
 
 _FIRST_WITH_FIXES: Final = (1, 28)
 """crun before it follows a link of the image at /dev out of the container; edgecore refuses such images."""
@@ -17,24 +16,17 @@ _VERSION: Final = re.compile(r"crun version (\d{1,6})\.(\d{1,6})")
 _SECONDS: Final = 2.0
 
 
-def needs(searched: str = SEARCHED, plugins: tuple[Path, ...] = PLUGINS, proc: Path = Path("/proc")) -> OciNeeds:
+def needs(searched: str = SEARCHED, proc: Path = Path("/proc")) -> OciNeeds:
     """Return the facts about its requirements on this machine.
 
     Args:
         searched: directories of programs, separated by colons.
-        plugins: directories of CNI plug-ins.
         proc: the directory with the kernel's list of file systems.
     """
     crun = shutil.which("crun", path=searched)
-    found = {
-        "crun (or runc)": crun or shutil.which("runc", path=searched),
-        "iptables": shutil.which("iptables", path=searched),
-    }
-    missing = [name for name, path in found.items() if path is None]
-    if not any((directory / "bridge").exists() for directory in plugins):
-        missing.append("CNI plug-ins")
+    has_runtime = crun is not None or shutil.which("runc", path=searched) is not None
     return OciNeeds(
-        missing=tuple(missing),
+        missing=() if has_runtime else ("crun (or runc)",),
         conmon=shutil.which("conmon", path=searched) is not None,
         overlay=_has_overlay(proc),
         old=_old(crun) if crun else "",

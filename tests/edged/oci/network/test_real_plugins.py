@@ -234,7 +234,7 @@ def test_without_iptables_an_attachment_says_what_to_install(
     with monkeypatch.context() as patch, pytest.raises(PodNetworkError, match="apt-get install iptables"):
         patch.setenv("PATH", str(tmp_path))
         machine.up("i1")
-    script(tmp_path, "iptables", "echo no table >&2; exit 4")
+    script(tmp_path, "iptables-save", "echo no table >&2; exit 4")
     with monkeypatch.context() as patch, pytest.raises(PodNetworkError, match="no table"):
         patch.setenv("PATH", f"{tmp_path}:/bin")
         machine.default.prepare()

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from beehive.clock import RealClock
 from edged.dockershim.runtime import DockerRuntime
-from modules.processes.edgecore.config import loads
+from modules.processes.edgecore.config import ConfigError, loads
 from modules.processes.edgecore.embedded_runtime import docker_settings, embedded_runtime
 
 _CONFIG = """\
@@ -18,6 +20,23 @@ modules:
       containerRuntimeEndpoint: embedded://docker
       containerLogMaxSize: 3Mi
 """
+
+
+def test_pods_get_the_addresses_that_are_configured(tmp_path: Path) -> None:
+    """On edgecore's own network; without a value the usual ones. A wrong one is refused with the reason."""
+    text, clock = _CONFIG.format(root=tmp_path), RealClock()
+    try:
+        for line, ranges in (("", ["10.86.0.0/16"]), ("podCIDR: 10.1.0.0/16,fd00::/64", ["10.1.0.0/16", "fd00::/64"])):
+            network = docker_settings(loads(f"{text}      {line}\n").config, clock).network
+            assert network._default is not None
+            ipam = network._default.configuration.plugins[0]["ipam"]
+            assert [subnet["subnet"] for (subnet,) in ipam["ranges"]] == ranges
+            assert list(network._ranges) == (ranges if line else [])
+    finally:
+        clock.close()
+    with pytest.raises(ConfigError) as refused:
+        loads(f"{text}      podCIDR: 10.1.2.3/16\n")
+    assert "the range is 10.1.0.0/16" in str(refused.value.problems[0])
 
 
 def test_docker_is_chosen_by_its_endpoint(tmp_path: Path) -> None:

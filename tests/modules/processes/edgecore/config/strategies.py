@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from edged.api import Taint
 from modules.processes.edgecore.config.eviction import DurationMap
 from modules.processes.edgecore.config.names import LABEL_KEY, LABEL_VALUE
+from modules.processes.edgecore.config.pod_cidrs import PodCidrs
 from modules.processes.edgecore.config.priorities import PriorityPeriods
 from modules.processes.edgecore.config.section import Section, keys_of
 from modules.processes.edgecore.config.taints import EFFECTS, Taints
@@ -67,6 +68,8 @@ def settings_of(kind: ValueKind[Any]) -> st.SearchStrategy[Any]:
 
 def _special(kind: ValueKind[Any]) -> st.SearchStrategy[Any]:
     """Of a kind that one key has."""
+    if isinstance(kind, PodCidrs):
+        return st.sampled_from([(), ("10.86.0.0/16",), ("fd00:86::/64",), ("10.0.0.0/8", "fd00:86::/126")])
     if not isinstance(kind, Taints):
         raise NotImplementedError(f"no strategy for {kind}")
     taint = st.builds(

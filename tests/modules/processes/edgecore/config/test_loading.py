@@ -232,6 +232,8 @@ def test_a_key_in_other_case_counts() -> None:
         ("shutdownGracePeriodCriticalPods", "10s", "more than shutdownGracePeriod"),
         ("shutdownGracePeriodByPodPriority", "[{priority: 1}]", "each with priority and shutdownGracePeriodSeconds"),
         ("shutdownGracePeriodByPodPriority", "{a: 2}", "want a list"),
+        ("podCIDR", "10.1.2.3/16", 'got "10.1.2.3/16", want a range such as 10.86.0.0/16'),
+        ("podCIDR", "[10.1.0.0/16]", "want a range such as 10.86.0.0/16"),
         ("registerWithTaints", "{a: 2}", "want a list of at most 64 taints"),
         ("registerWithTaints", "[{key: edge}]", "want a list of at most 64 taints"),
         ("registerWithTaints", "[{key: edge, effect: NoRun}]", "want a list of at most 64 taints"),

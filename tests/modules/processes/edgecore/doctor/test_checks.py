@@ -23,6 +23,7 @@ from modules.processes.edgecore.doctor.facts import (
     Listening,
     MapperSocket,
     OciNeeds,
+    PodNetworkNeeds,
     Reach,
     Running,
     Runtime,
@@ -115,7 +116,7 @@ BROKEN = {
     "no cgroups": Broken({"kernel": with_(HEALTHY.kernel, cgroups=())}, "cgroups", "no control groups"),
     "no conntrack": Broken({"kernel": with_(HEALTHY.kernel, conntrack=False)}, "conntrack", "not l", Level.WARNING),
     "swap": Broken({"kernel": with_(HEALTHY.kernel, swap=True)}, "swap", "swap is on", Level.WARNING),
-    "no crun": Broken({"oci": OciNeeds(missing=("crun", "CNI"))}, "programs", "not installed: crun, CNI"),
+    "no crun": Broken({"oci": OciNeeds(missing=("crun (or runc)",))}, "programs", "not installed: crun (or runc)"),
     "no conmon": Broken({"oci": OciNeeds(conmon=False)}, "conmon", "a shim of edgecore's own", Level.WARNING),
     "no mosquitto": Broken({"broker": BrokerNeeds()}, "MQTT broker", "mosquitto is not installed"),
     "no overlayfs": Broken({"oci": OciNeeds(overlay=False)}, "overlayfs", "the kernel has no overlayfs", Level.WARNING),
@@ -127,7 +128,24 @@ BROKEN = {
         {"mappers": MapperSocket(path="/d.sock", problem="no", denied=True)}, "mappers", "register on", Level.WARNING
     ),
     "no docker": Broken({"docker": DockerNeeds(problem="d.sock: no such file")}, "docker", "d.sock: no such file"),
-    "docker, no CNI": Broken({"docker": DockerNeeds(missing=("CNI",), api="1.41")}, "programs", "not installed: CNI"),
+    "docker's cgroup driver": Broken(
+        {"docker": DockerNeeds(api="1.41", cgroup_driver="cgroupfs")}, "cgroup driver", "Docker uses cgroupfs, this"
+    ),
+    "no plug-ins": Broken(
+        {"pod_network": PodNetworkNeeds(missing=("iptables", "CNI plug-ins (portmap)"))},
+        "pod network", "not installed: iptables, CNI plug-ins (portmap)",
+    ),
+    "spoilt conflist": Broken(
+        {"pod_network": PodNetworkNeeds(problem="1.conflist: no JSON")}, "pod network", "1.conflist: no JSON"
+    ),
+    "no forwarding": Broken(
+        {"pod_network": PodNetworkNeeds(bridge="cni0", switched_off=("net.ipv4.ip_forward",))},
+        "forwarding", "net.ipv4.ip_forward is 0", Level.WARNING,
+    ),
+    "forwarding dropped": Broken(
+        {"pod_network": PodNetworkNeeds(bridge="cni0", dropping=("iptables",))},
+        "forwarding", "(iptables) drops forwarded packets, and accepts none of cni0", Level.WARNING,
+    ),
     "no runtime": Broken({"runtime": with_(RUNTIME, problem="no such file")}, "runtime", "answer: no such file"),
     "no network": Broken(
         {"runtime": with_(RUNTIME, conditions=(Condition("NetworkReady", true=False, why="cni not initialized"),))},

@@ -265,30 +265,28 @@ def test_an_unforeseen_error_of_a_part_is_raised() -> None:
 
 
 def test_a_docker_that_is_not_there(tmp_path: Path) -> None:
-    """The path of its socket is told, and that plug-ins are missing."""
-    found = docker.needs(tmp_path / "d.sock", clock, (tmp_path,))
-    assert found.missing == ("CNI plug-ins",)
+    """The path of its socket is told."""
+    found = docker.needs(tmp_path / "d.sock", clock)
     assert f"{tmp_path}/d.sock: No such file" in found.problem
 
 
 def test_what_the_oci_runtime_lacks(tmp_path: Path) -> None:
-    """Programs and plug-ins are looked for in their directories; a release of crun without fixes is told."""
-    programs, plugins, proc = (tmp_path / name for name in ("bin", "cni", "proc"))
-    for directory in (programs, plugins, proc):
+    """Programs are looked for in their directories; a release of crun without fixes is told."""
+    programs, proc = (tmp_path / name for name in ("bin", "proc"))
+    for directory in (programs, proc):
         directory.mkdir()
     (proc / "filesystems").write_text("nodev\ttmpfs\n\text4\n")
     (proc / "sys" / "kernel").mkdir(parents=True)
     (proc / "sys" / "kernel" / "osrelease").write_text("none\n")
-    found = oci.needs(str(programs), (plugins,), proc)
-    assert found.missing == ("crun (or runc)", "iptables", "CNI plug-ins")
+    found = oci.needs(str(programs), proc)
+    assert found.missing == ("crun (or runc)",)
     assert not found.overlay
     assert not found.conmon
-    for path in (programs / "conmon", programs / "iptables", plugins / "bridge"):
-        path.touch(mode=0o755)
+    (programs / "conmon").touch(mode=0o755)
     (programs / "crun").write_text("#!/bin/sh\necho crun version 1.8.1\n")
     (programs / "crun").chmod(0o755)
     (proc / "filesystems").write_text("nodev\toverlay\n")
-    found = oci.needs(str(programs), (plugins,), proc)
+    found = oci.needs(str(programs), proc)
     assert (found.missing, found.overlay, found.conmon) == ((), True, True)
     assert "crun 1.8 lacks" in found.old
 
