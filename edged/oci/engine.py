@@ -13,6 +13,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from beehive.clock import Clock
 from beehive.files.removal import remove_tree
 from edged.embedded.announcer import Announcer
@@ -103,7 +105,9 @@ class OciEngine:
     def _assemble(self, settings: OciSettings) -> None:
         clock, registry = self.clock, self.registry
         self._closing.callback(settings.network.close)
-        self.machine = machine = Machine.read(systemd_cgroups=settings.systemd_cgroups)
+        found = Machine.read(systemd_cgroups=settings.systemd_cgroups)
+        joins_users = found.user_namespaces and settings.programs.is_crun  # runc 1.1 cannot join by a path
+        self.machine = machine = replace(found, user_namespaces=joins_users)
         self.apparmor = load_default_profile(machine.apparmor_profiles)
         self.images = ImageStore(self.root / IMAGES, clock, settings.registries, keep_blobs=settings.keep_blobs)
         self.archives = ImageArchives(settings.archives, self.images)

@@ -37,7 +37,7 @@ def _check_user_namespace(attempt: str, options: cri.NamespaceOption, machine: M
         if len(mappings) != 1 or mappings[0].container_id != 0 or not mappings[0].length:
             raise BadRequestError(attempt, "a user namespace needs exactly one mapping, of container id 0")
     if not machine.user_namespaces:
-        reason = "user namespaces of pods need Linux 5.19 with id-mapped mounts, and user.max_user_namespaces above 0"
+        reason = "they need crun, Linux 5.19 with id-mapped mounts, and user.max_user_namespaces above 0"
         raise WrongStateError(attempt, reason, "leave hostUsers: false out")
     if cri.NODE in (options.network, options.ipc, options.pid):
         raise BadRequestError(attempt, "a user namespace cannot be with the machine's network, IPC or processes")

@@ -21,7 +21,7 @@ from edged.oci.images.worker.limits import UnpackLimits
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.images.tars import ARCHITECTURE, directory, encoded, file, write_archive
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 _MANY = 1_000_000
 _EACH = 1000
