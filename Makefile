@@ -20,7 +20,7 @@ help:
 	@echo "make mutants    small changes of the code that decides: which does no test notice (ARGS='--sample 200 --only edged/pods')"
 	@echo "make planted    bugs that are put into the product: which seed of the simulation finds each (ARGS='--seeds 300 --keep')"
 	@echo "make simulate   many seeds of whole nodes with faults, on all cores (ARGS='--seed 1000 --seeds 5000 --faults link')"
-	@echo "make chaos      real processes and links under load, hurt 500 times and killed 1,600 times, and its memory; hours"
+	@echo "make chaos      real processes and links under load, hurt 500 times and killed 1,920 times, and its memory; hours"
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make pictures   the pictures in docs/pictures, from a node with the pods of the demo and a browser without a window"

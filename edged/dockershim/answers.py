@@ -125,9 +125,14 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def nanoseconds(time: str) -> int:
-    """Return a time of Docker's in nanoseconds since the epoch; 0 for an event that has not happened."""
+    """Return a time of Docker's in nanoseconds since the epoch; 0 for an event that has not happened, and for a text
+    that is no time.
+    """
     if not time or time.startswith(_NEVER):
         return 0
     whole, _, fraction = time.removesuffix("Z").partition(".")
-    seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
-    return seconds * _NANOSECONDS + int(f"{fraction:0<9}"[:9] or "0")
+    try:
+        seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
+        return max(0, seconds * _NANOSECONDS + int(f"{fraction:0<9}"[:9] or "0"))
+    except (ValueError, OverflowError):
+        return 0

@@ -31,6 +31,8 @@ _LONGEST_HEAD: Final = 64 * 1024
 _LONGEST_BODY: Final = 64 * 1024 * 1024
 _LONGEST_ERROR: Final = 64 * 1024
 _READ_BYTES: Final = 64 * 1024
+_LONGEST_REASON: Final = 1000
+"""Characters of an error that may quote what came."""
 _FIRST_ERROR: Final = 400
 _VERSION: Final = re.compile(r"(\d{1,3})\.(\d{1,4})")
 
@@ -199,7 +201,7 @@ class DockerClient:
     def unreachable(self, attempt: str, error: Exception) -> DockerUnreachableError:
         """Return the error for a connection that broke off."""
         said = (error.strerror if isinstance(error, OSError) else "") or str(error)
-        return DockerUnreachableError(attempt, f"Docker Engine at {self._address}: {said}", INSTALL)
+        return DockerUnreachableError(attempt, f"Docker Engine at {self._address}: {said[:_LONGEST_REASON]}", INSTALL)
 
     def _content(self, attempt: str, method: str, target: str, body: bytes, headers: Headers) -> bytes:
         exchange, _ = self._open(attempt, method, target, body, headers)

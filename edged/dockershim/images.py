@@ -24,6 +24,7 @@ from edged.dockershim.pull_progress import ReportedLayers
 from edged.embedded.cri_methods import OnEnd
 from edged.embedded.errors import BadRequestError, NoSuchObjectError, RequestRefusedError, RunFailedError
 from edged.oci.images.pulls import PullsUnderWay
+from edged.oci.images.views import cri_user
 from edged.oci.images.worker.authorization import credentials_for
 from edged.oci.images.worker.errors import ImageWorkError
 from edged.oci.images.worker.references import Reference, parse_reference
@@ -33,7 +34,6 @@ _ID: Final = re.compile(r"(sha256:)?[0-9a-f]{64}")
 _LONGEST_LINE: Final = 1024 * 1024
 _SILENCE_SECONDS: Final = 300.0
 """Seconds without progress after which a pull is given up."""
-_LARGEST_USER: Final = (1 << 32) - 1
 
 
 class DockerImages:
@@ -156,15 +156,14 @@ def _reference(name: str, attempt: str) -> Reference:
 
 
 def _view(image: Image, pinned: set[str]) -> cri.Image:
-    user = (image.config.user if image.config is not None else "").partition(":")[0]
-    is_number = user.isascii() and user.isdigit() and int(user[:20]) <= _LARGEST_USER
+    uid, username = cri_user(image.config.user if image.config is not None else "")
     return cri.Image(
         id=image.id,
         repo_tags=list(_full(image.repo_tags)),
         repo_digests=list(_full(image.repo_digests)),
         size=image.size,
-        uid=cri.Int64Value(value=int(user)) if is_number else None,
-        username="" if is_number else user,
+        uid=uid,
+        username=username,
         pinned=image.id in pinned,
     )
 
@@ -211,7 +210,7 @@ def _progress(exchange: Exchange) -> Iterator[Progress]:
         if len(rest) > _LONGEST_LINE:
             raise HttpError(502, "a line of Docker's report is too long")
         for line in lines:
-            with suppress(msgspec.MsgspecError):
+            with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
                 yield decode_json(line, Progress)
 
 

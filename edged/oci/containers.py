@@ -83,6 +83,8 @@ class OciContainers(IsolatedContainers[OciContainer]):
         except OSError as error:
             if error.errno in (errno.ENXIO, errno.ENOENT):
                 raise WrongStateError(attempt, "it is just ending") from error
+            if error.errno == errno.EAGAIN:
+                raise RunFailedError(attempt, "conmon does not read its commands") from error
             raise
         self._await_log(container, attempt)
 

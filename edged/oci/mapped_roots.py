@@ -28,14 +28,15 @@ class MappedRoots:
     """
 
     def __init__(self, state: Path) -> None:
-        self._directory = _TOP / hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:16]
+        self.directory = _TOP / hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:16]
+        """Has a directory for each container with a second mount."""
 
     def bind(self, container_id: str, rootfs: Path, group: int) -> Path:
         """Mount a root file system once more, for members of a group of the machine; return where. Raises OSError."""
-        gate = self._directory / container_id
+        gate = self.directory / container_id
         target = gate / _ROOTFS
         target.mkdir(parents=True, exist_ok=True)
-        for directory in (_TOP, self._directory):
+        for directory in (_TOP, self.directory):
             directory.chmod(_PASSABLE)
         os.chown(gate, 0, group)
         gate.chmod(_GROUP_PASSES)
@@ -45,7 +46,7 @@ class MappedRoots:
 
     def unbind(self, container_id: str) -> None:
         """Undo `bind`; nothing if the container has none. Raises OSError."""
-        target = self._directory / container_id / _ROOTFS
+        target = self.directory / container_id / _ROOTFS
         if not target.is_dir():
             return
         _unmount(target)
@@ -54,15 +55,15 @@ class MappedRoots:
 
     def keep_only(self, known: set[str]) -> None:
         """Undo `bind` of containers that do not exist any more. Raises OSError."""
-        unmount_unknown(self._directory, known)
-        if self._directory.is_dir():
-            for left in {each.name for each in self._directory.iterdir()} - known:
+        unmount_unknown(self.directory, known)
+        if self.directory.is_dir():
+            for left in {each.name for each in self.directory.iterdir()} - known:
                 self.unbind(left)
 
     def remove(self) -> None:
         """Remove the directory, when no container is left."""
         with suppress(OSError):  # there was none, or something resists, which was logged
-            self._directory.rmdir()
+            self.directory.rmdir()
 
 
 def _unmount(target: Path) -> None:

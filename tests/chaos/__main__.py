@@ -1,18 +1,21 @@
 """`make chaos`: 504 failures of the links of eight nodes, 200 kills of edgecore, 100 of cloudcore, 100 of one of three
 cloudcores on PostgreSQL, 50 of three at one cluster and 50 of three at one cluster with their state on PostgreSQL, with
 restarts of the API server and of PostgreSQL between them, 1,000 of the OCI runtime at points of its calls and 100 of
-conmon, ten of edgecore in a minute of 1,000 MQTT messages a second both ways, and 300 configmaps that change for five
-minutes while the agent's memory is measured, and five minutes of rest. The invariants are asserted on the way; the
-results are printed.
+conmon, a tenth of that with each other program that it can use, 100 of edgecore whose pods are OCI containers, ten of
+edgecore in a minute of 1,000 MQTT messages a second both ways, and 300 configmaps that change for five minutes while
+the agent's memory is measured, and five minutes of rest. The invariants are asserted on the way; the results are
+printed.
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.chaos import campaign, kills, memory, mqtt, oci, several
 from tests.chaos.oci_node import with_own_image
+from tests.chaos.oci_server import CONMON, KINDS, RUNC
 from tests.edged.oci.network.machine import PLUGINS
 from tests.edged.oci.node import node_directory, reason_missing
 from tests.modules.edge.eventbus.broker import MOSQUITTO
@@ -30,6 +33,7 @@ def main() -> None:
     parser.add_argument("--several-kills", type=int, default=100, help="of one of three cloudcores (default 100)")
     parser.add_argument("--oci-kills", type=int, default=1000, help="of the OCI runtime (default 1000)")
     parser.add_argument("--conmon-kills", type=int, default=100, help="of the parents of its containers (default 100)")
+    parser.add_argument("--oci-agent-kills", type=int, default=100, help="of edgecore on that runtime (default 100)")
     parser.add_argument("--only", choices=["oci", "several"], help="nothing but the OCI runtime, or several cloudcores")
     parser.add_argument("--mqtt-kills", type=int, default=10, help="of edgecore under MQTT messages (default 10)")
     parser.add_argument("--memory", type=float, default=300.0, help="seconds of changing configmaps (default 300)")
@@ -40,7 +44,7 @@ def main() -> None:
     if chosen.only == "oci":
         chosen.several_kills = 0
     if chosen.only == "several":
-        chosen.oci_kills = chosen.conmon_kills = 0
+        chosen.oci_kills = chosen.conmon_kills = chosen.oci_agent_kills = 0
     if chosen.cuts:
         with tempfile.TemporaryDirectory() as directory:
             _say(campaign.run(Path(directory), chosen.seed, chosen.cuts, nodes=chosen.nodes, pause=2.2))
@@ -50,8 +54,8 @@ def main() -> None:
         _say(kills.run(chosen.seed, chosen.cloud_kills, cloud=True))
     if chosen.several_kills:
         _kill_several(chosen.seed, chosen.several_kills)
-    if chosen.oci_kills or chosen.conmon_kills:
-        _kill_oci(chosen.seed, chosen.oci_kills, chosen.conmon_kills)
+    if chosen.oci_kills or chosen.conmon_kills or chosen.oci_agent_kills:
+        _kill_oci(chosen.seed, chosen.oci_kills, chosen.conmon_kills, chosen.oci_agent_kills)
     if chosen.mqtt_kills and MOSQUITTO is not None:
         _say(mqtt.run(chosen.seed, chosen.mqtt_kills))
     if chosen.memory:
@@ -71,13 +75,22 @@ def _kill_several(seed: int, kills: int) -> None:
         result.check()
 
 
-def _kill_oci(seed: int, kills: int, conmons: int) -> None:
+def _kill_oci(seed: int, calls: int, conmons: int, agents: int) -> None:
+    """With crun and conmon; a tenth of the kills each with edgecore's shim in the place of conmon, and with runc. Then
+    whole agents on this runtime.
+    """
     if missing := reason_missing():
         _say(f"OCI runtime: left out: {missing}")
         return
-    with node_directory() as directory:
-        with_own_image(directory)
-        _say(oci.run(directory, seed, kills, conmons, network=(PLUGINS / "bridge").exists()))
+    for kind in KINDS:
+        part = 1 if kind == CONMON else 10
+        if (calls // part or conmons // part) and (kind != RUNC or shutil.which(RUNC)):
+            with node_directory() as directory:
+                with_own_image(directory)
+                network = (PLUGINS / "bridge").exists()
+                _say(oci.run(directory, seed, calls // part, conmons // part, network=network, kind=kind))
+    if agents:
+        _say(kills.run(seed, agents, oci=True))
 
 
 def _say(result: object) -> None:

@@ -1,6 +1,7 @@
 """Kills edgecore or cloudcore at random moments under load, while the pods keep running."""
 
 import random
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Event
 from typing import Final, NamedTuple
@@ -9,7 +10,7 @@ from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of, status_of
 from tests.end_to_end.processes import wait_until
-from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.end_to_end.runtimes import EmbeddedUnderTest, OciUnderTest, RuntimeUnderTest
 
 PODS: Final = 3
 _TIMEOUT: Final = 90.0
@@ -20,21 +21,37 @@ class Killed(NamedTuple):
     """Result of a campaign whose invariants have held."""
 
     what: str
+    seed: int
     kills: int
     versions: int
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.kills} kills, {self.versions} versions of every object: none lost, no pod restarted"
+        return (
+            f"{self.what}, seed {self.seed}: {self.kills} kills, {self.versions} versions of every object: none lost, "
+            "no pod restarted"
+        )
 
 
-def run(seed: int, kills: int, *, cloud: bool = False) -> Killed:
+def run(seed: int, kills: int, *, cloud: bool = False, oci: bool = False) -> Killed:
     """Kill edgecore (or cloudcore) so many times while a configmap and the pods that mount it change.
 
+    Args:
+        seed: of the moments.
+        kills: how many.
+        cloud: whether cloudcore is killed.
+        oci: whether the pods are OCI containers, not processes.
+
     Raises:
-        AssertionError: a container was restarted or made anew, a change was lost, or the node did not come back.
+        AssertionError: a container was restarted or made anew, a change was lost, the node did not come back, or
+            something is left over at the end.
     """
+    with OciUnderTest() if oci else nullcontext(EmbeddedUnderTest()) as runtime:
+        return _run(runtime, seed, kills, cloud=cloud)
+
+
+def _run(runtime: RuntimeUnderTest, seed: int, kills: int, *, cloud: bool) -> Killed:
     draw = random.Random(f"{seed} kills")  # noqa: S311 - reproducible on purpose
-    machine = Machine(EmbeddedUnderTest())
+    machine = Machine(runtime)
     try:
         machine.start()
         machine.cloud.apply(config_map("settings", key="0"), *(_pod(number, 0) for number in range(PODS)))
@@ -48,7 +65,7 @@ def run(seed: int, kills: int, *, cloud: bool = False) -> Killed:
             _never.wait(draw.choice((0.0, 0.05, 0.5, 1.5)) * draw.random())
             _kill(machine, cloud=cloud)
         _check(machine, before, version)
-        return Killed("cloudcore" if cloud else "edgecore", kills, version)
+        return Killed(f"{'cloudcore' if cloud else 'edgecore'} on {runtime.endpoint}", seed, kills, version)
     except BaseException:
         print(machine.report())  # noqa: T201 - a campaign's only witness
         raise

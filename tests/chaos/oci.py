@@ -7,13 +7,13 @@ control group, process or directory is there that nothing accounts for.
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import grpc
 
 from protos.cri.v1 import api_pb2 as cri
+from tests.chaos.oci_calls import ECHOES, HAS_VOLUME, Client, Peers
 from tests.chaos.oci_model import (
     CREATED,
     EXITED,
@@ -27,15 +27,17 @@ from tests.chaos.oci_model import (
     expected_traces,
 )
 from tests.chaos.oci_node import OWN, Death, KilledOciNode
+from tests.chaos.oci_server import CONMON, RUNC, SHIM
+from tests.chaos.oci_sessions import CutOffError
 from tests.edged.embedded.node import eventually
 
 MOST_PODS: Final = 4
 MOST_BOXES: Final = 3
 """In one pod."""
-_SCRIPT: Final = "echo run; exec sleep 100000"
 _POINTS: Final = {
     "run pod": 600, "create": 190, "start": 700, "exec": 220, "update": 215, "reopen": 95, "stop": 200, "remove": 850,
     "stop pod": 380, "remove pod": 2200, "remove image": 100, "want image": 190,
+    "pull": 400, "exec session": 400, "attach session": 400, "port session": 400,
 }  # fmt: skip
 """Points of each call, about, so that any moment of it is as likely as another."""
 _WEIGHTS: Final = {"start": 3.0, "run pod": 2.0, "remove pod": 2.0, "remove image": 0.3, "want image": 0.3}
@@ -46,12 +48,16 @@ _HELD: Final = 0.2
 _LEAST_RUNNING: Final = 2
 _LONGEST_DELAY: Final = 20_000
 """Microseconds: crun takes some thousands."""
-_VICTIMS: Final = ("start", "exec", "update", "reopen", "stop", "remove")
+_VICTIMS: Final = ("start", "exec", "update", "reopen", "stop", "remove", "exec session", "attach session")
+
+
+_PROGRAMS: Final = {CONMON: "crun and conmon", SHIM: "crun and edgecore's shim", RUNC: "runc and conmon"}
 
 
 class Survived(NamedTuple):
     """Result of a campaign whose invariants have held."""
 
+    kind: str
     seed: int
     kills: Counter[str]
     conmons: Counter[str]
@@ -60,26 +66,28 @@ class Survived(NamedTuple):
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} in {kind}" for kind, count in sorted(self.kills.items()))
         return (
-            f"OCI runtime, seed {self.seed}: {self.kills.total()} kills ({kinds}) and {self.conmons.total()} of conmon "
-            f"in {self.calls} calls: no container lost, doubled or changed, nothing left over"
+            f"OCI runtime with {_PROGRAMS[self.kind]}, seed {self.seed}: {self.kills.total()} kills ({kinds}) "
+            f"and {self.conmons.total()} of parents of containers in {self.calls} calls: no container lost, doubled or "
+            "changed, nothing left over"
         )
 
 
-def run(directory: Path, seed: int, kills: int, conmons: int, *, network: bool = True) -> Survived:
+def run(directory: Path, seed: int, kills: int, conmons: int, *, network: bool = True, kind: str = CONMON) -> Survived:
     """Kill the runtime and conmon so many times.
 
     Args:
         directory: with the archive of busybox, see `tests.edged.oci.node.node_directory`.
         seed: of calls and points.
         kills: of the runtime.
-        conmons: kills of conmon.
+        conmons: kills of conmon, or the shim.
         network: whether some pods have a network of their own, which takes the CNI plug-ins.
+        kind: of the runtime, see `tests.chaos.oci_server.KINDS`.
 
     Raises:
         AssertionError: something was lost, doubled or left over; the message has the seed and the number of the call.
     """
-    with KilledOciNode(directory) as node:
-        campaign = _Campaign(node, seed, network=network)
+    with Peers() as peers, KilledOciNode(directory, kind) as node:
+        campaign = _Campaign(node, seed, peers, network=network)
         while campaign.kills.total() < kills or campaign.conmons.total() < conmons:
             wants_conmon = campaign.conmons.total() * max(kills, 1) < conmons * campaign.kills.total() or (
                 campaign.kills.total() >= kills
@@ -89,20 +97,17 @@ def run(directory: Path, seed: int, kills: int, conmons: int, *, network: bool =
             except Exception as error:
                 raise AssertionError(f"seed {seed}, call {campaign.calls}: {campaign.call}: {error}") from error
         campaign.end()
-        return Survived(seed, campaign.kills, campaign.conmons, campaign.calls)
+        return Survived(kind, seed, campaign.kills, campaign.conmons, campaign.calls)
 
 
 class _Campaign:
-    """The client of the runtime."""
+    """Calls, deaths and comparisons."""
 
-    def __init__(self, node: KilledOciNode, seed: int, *, network: bool) -> None:
+    def __init__(self, node: KilledOciNode, seed: int, peers: Peers, *, network: bool) -> None:
         self._node = node
+        self._peers = peers
         self._draw = random.Random(f"{seed} oci")  # noqa: S311 - reproducible on purpose
-        self._network = network
-        self._known = Known({}, {})
-        self._names: dict[str, Pod] = {}
-        """What was asked for, by the name of the pod."""
-        self._has_own = False
+        self._client = Client(node, self._draw, peers, network=network)
         self.call = Call("")
         self.calls = 0
         self.kills: Counter[str] = Counter()
@@ -110,7 +115,7 @@ class _Campaign:
 
     def round(self, *, on_conmon: bool) -> None:
         """Make a call during which the runtime, or a conmon, may die; then look whether all is right."""
-        while len(self._known.of(RUNNING)) < _LEAST_RUNNING:
+        while len(self._client.known.of(RUNNING)) < _LEAST_RUNNING:
             if not on_conmon and self._draw.random() < 0.5:
                 self._with_dying_runtime(self._next_step())
                 self._look_at_machine()
@@ -128,7 +133,7 @@ class _Campaign:
     def _next_step(self) -> Call:
         """The call that brings a container nearer to running."""
         call = self._choose(("start",)) or self._choose(("create",)) or self._choose(("run pod",))
-        return self._begin(call or Call("remove pod", self._draw.choice(sorted(self._known.pods))))
+        return self._begin(call or Call("remove pod", self._draw.choice(sorted(self._client.known.pods))))
 
     def _begin(self, call: Call) -> Call:
         self.calls += 1
@@ -140,10 +145,10 @@ class _Campaign:
 
     def end(self) -> None:
         """Remove all pods."""
-        for name in self._known.pods:
+        for name in self._client.known.pods:
             self._perform(Call("remove pod", name))
-        self._known = self._listed()
-        assert self._known == Known({}, {})
+        self._client.known = self._listed()
+        assert self._client.known == Known({}, {}, self._client.known.pulled)
         self._look_at_machine()
 
     def _with_dying_runtime(self, call: Call) -> None:
@@ -152,7 +157,9 @@ class _Campaign:
             self._node.hold(self._draw.randint(1, _POINTS_OF_START // 2))
         self._node.arm(Death(self._points(), delay))
         answered = self._is_answered()
-        if self._node.disarm() or not answered:
+        was_killed = self._node.disarm()
+        assert was_killed or answered, "the call was cut off, but the runtime was not killed"
+        if was_killed:
             self._node.wait_for_end()
             self.kills[self.call.kind] += 1
             self._start_again()
@@ -165,6 +172,8 @@ class _Campaign:
     def _is_answered(self) -> bool:
         try:
             self._perform(self.call)
+        except CutOffError:
+            return False
         except grpc.RpcError as error:
             assert isinstance(error, grpc.Call)
             assert error.code() is grpc.StatusCode.UNAVAILABLE, error.details()
@@ -183,6 +192,8 @@ class _Campaign:
         self._node.arm(Death(self._points(), victim=call.target))
         try:
             self._perform(call)
+        except CutOffError:
+            pass
         except grpc.RpcError as error:
             assert isinstance(error, grpc.Call)
             assert error.code() is not grpc.StatusCode.UNAVAILABLE, error.details()
@@ -203,7 +214,7 @@ class _Campaign:
         return None
 
     def _targets(self, kind: str) -> list[str]:
-        known, in_pods = self._known, Counter(box.pod for box in self._known.boxes.values())
+        known, in_pods = self._client.known, Counter(box.pod for box in self._client.known.boxes.values())
         if kind == "run pod":
             return [""] if len(known.pods) < MOST_PODS else []
         if kind == "create":
@@ -214,86 +225,51 @@ class _Campaign:
             return sorted(known.boxes)
         if kind in ("stop pod", "remove pod"):
             return sorted(known.pods) if len(known.pods) > MOST_PODS // 2 else []
-        return [""] if kind.endswith("image") else known.of(RUNNING)
+        if kind == "port session":
+            return sorted(name for name, pod in known.pods.items() if pod.ready)
+        if kind == "pull" or kind.endswith("image"):
+            return self._client.targets_of_images(kind)
+        running = known.of(RUNNING)
+        return [name for name in running if known.boxes[name].echoes] if kind == "attach session" else running
 
     def _is_possible(self, call: Call) -> bool:
         return call.kind not in ("run pod", "create") and call.target in self._targets(call.kind)
 
     def _perform(self, call: Call) -> None:
-        performers: dict[str, Callable[[str], object]] = {
-            "run pod": lambda _: self._run_pod(),
-            "create": self._create,
-            "start": self._node.start,
-            "exec": lambda target: self._node.execute(target, "sleep", self._draw.choice(("0", "0.02"))),
-            "update": self._update,
-            "reopen": self._reopen,
-            "stop": lambda target: self._node.stop(target, 0),
-            "remove": lambda target: self._node.cri.RemoveContainer(cri.RemoveContainerRequest(container_id=target)),
-            "stop pod": lambda target: self._node.cri.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=target)),
-            "remove pod": lambda target: self._node.cri.RemovePodSandbox(
-                cri.RemovePodSandboxRequest(pod_sandbox_id=target)
-            ),
-            "remove image": lambda _: self._node.images.RemoveImage(cri.RemoveImageRequest(image=_OWN)),
-            "want image": lambda _: self._node.images.ImageStatus(cri.ImageStatusRequest(image=_OWN)),
-        }
-        performers[call.kind](call.target)
-
-    def _run_pod(self) -> None:
-        name = f"pod-{self.calls}"
-        pod = Pod(self._network and self._draw.random() < 0.5, self._draw.random() < 0.3, ready=True)
-        self._names[name] = pod
-        self._node.own_network = pod.own_network
-        self._node.pod(name)
-
-    def _create(self, target: str) -> None:
-        pod = self._known.pods[target]
-        self._node.own_network, self._node.shares_processes = pod.own_network, pod.shares_processes
-        name = f"box-{self.calls}"
-        config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name=name), log_path=f"{name}.log")
-        if self._has_own and self._draw.random() < 0.3:
-            config.image.CopyFrom(_OWN)
-        self._node.create(["sh", "-c", _SCRIPT], config, target)
-
-    def _update(self, target: str) -> None:
-        request = cri.UpdateContainerResourcesRequest(container_id=target)
-        request.linux.cpu_shares = self._draw.randint(2, 2000)
-        self._node.cri.UpdateContainerResources(request)
-
-    def _reopen(self, target: str) -> None:
-        log = Path(self._node.status(target).log_path)
-        if log.exists():  # it is not there if an earlier attempt was cut off
-            log.rename(log.with_name(f"{log.name}.{self.calls}"))
-        self._node.cri.ReopenContainerLog(cri.ReopenContainerLogRequest(container_id=target))
+        self._client.perform(call, self.calls)
 
     # comparisons
 
     def _compare(self, *, answered: bool, victim: str = "") -> None:
         after = self._listed()
-        check_change(self.call, self._known, after, answered=answered, victim=victim)
+        check_change(self.call, self._client.known, after, answered=answered, victim=victim)
         for name, box in after.boxes.items():
-            if name not in self._known.boxes or box.state != self._known.boxes[name].state:
+            if name not in self._client.known.boxes or box.state != self._client.known.boxes[name].state:
                 self._check_log(name, box)
-        self._known = after
+        self._client.known = after
 
     def _listed(self) -> Known:
         node = self._node
         pods = {
-            str(item.id): self._names[item.metadata.name]._replace(ready=item.state == cri.SANDBOX_READY)
+            str(item.id): Pod(self._client.asked[item.metadata.name], item.state == cri.SANDBOX_READY)
             for item in node.cri.ListPodSandbox(cri.ListPodSandboxRequest()).items
         }
         listed = node.cri.ListContainers(cri.ListContainersRequest()).containers
         assert len({item.id for item in listed}) == len(listed), "a container is listed twice"
         boxes = {str(item.id): self._box(item) for item in listed}
         images = node.images.ListImages(cri.ListImagesRequest()).images
-        self._has_own = any(OWN in image.repo_tags for image in images)
-        return Known(pods, boxes)
+        names = {str(name) for image in images for name in image.repo_tags}
+        self._client.has_own = OWN in names
+        return Known(pods, boxes, frozenset(names & {*self._peers.images}))
 
     def _box(self, item: cri.Container) -> Box:
         """A container; one without its conmon is about to end."""
         status: Any = eventually(lambda: self._node.status(item.id), lambda each: self._is_settled(item.id, each))
         process = self._node.pid(item.id) if status.state == RUNNING else 0
         ended = status.SerializeToString(deterministic=True) if status.state == EXITED else b""
-        return Box(str(item.pod_sandbox_id), status.state, process, ended)
+        return Box(
+            str(item.pod_sandbox_id), status.state, process, ended, ECHOES in item.labels, HAS_VOLUME in item.labels
+        )
 
     def _is_settled(self, name: str, status: cri.ContainerStatus) -> bool:
         return status.state != RUNNING or self._node.has_conmon(name)
@@ -315,7 +291,7 @@ class _Campaign:
 
         def difference() -> list[str]:
             found = self._node.traces()
-            wanted = expected_traces(self._known, found)
+            wanted = expected_traces(self._client.known, found)
             return [
                 f"{field}: {seen} instead of {expected}"
                 for field, seen, expected in zip(found._fields, found, wanted, strict=True)
@@ -323,6 +299,3 @@ class _Campaign:
             ]
 
         eventually(difference, lambda differences: not differences)
-
-
-_OWN: Final = cri.ImageSpec(image=OWN)

@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from protos.cri.v1 import api_pb2 as cri
-from tests.chaos.oci_node import Traces
+from tests.chaos.oci_node import Shape, Traces
 
 CREATED: Final[int] = cri.CONTAINER_CREATED
 RUNNING: Final[int] = cri.CONTAINER_RUNNING
@@ -13,12 +13,12 @@ GONE: Final = -1
 POD_KINDS: Final = ("stop pod", "remove pod")
 KINDS: Final = (
     "run pod", "create", "start", "exec", "update", "reopen", "stop", "remove", *POD_KINDS, "remove image",
-    "want image",
+    "want image", "pull", "exec session", "attach session", "port session",
 )  # fmt: skip
 
 
 class Call(NamedTuple):
-    """A call: its kind, and the pod or container that it is about."""
+    """A call: its kind, and the pod, container or image that it is about."""
 
     kind: str
     target: str = ""
@@ -27,8 +27,7 @@ class Call(NamedTuple):
 class Pod(NamedTuple):
     """A sandbox."""
 
-    own_network: bool
-    shares_processes: bool
+    shape: Shape
     ready: bool
 
 
@@ -39,13 +38,18 @@ class Box(NamedTuple):
     state: int
     process: int = 0
     ended: bytes = b""
+    echoes: bool = False
+    """Whether its first process echoes its input."""
+    has_volume: bool = False
+    """Whether an image is mounted in it."""
 
 
 class Known(NamedTuple):
-    """Sandboxes and containers by id."""
+    """Sandboxes and containers by id, and the names of the images that were pulled."""
 
     pods: dict[str, Pod]
     boxes: dict[str, Box]
+    pulled: frozenset[str] = frozenset()
 
     def of(self, state: int) -> list[str]:
         """The containers in a state, in order."""
@@ -79,6 +83,7 @@ def check_change(call: Call, before: Known, after: Known, *, answered: bool, vic
     assert len(new_pods) <= (call.kind == "run pod"), f"{len(new_pods)} new sandboxes"
     assert len(new_boxes) <= (call.kind == "create"), f"{len(new_boxes)} new containers"
     assert all(after.boxes[name].state == CREATED for name in new_boxes), "a new container is not just created"
+    _check_images(call, before.pulled, after.pulled, answered=answered)
     for name, pod in before.pods.items():
         now = after.pods.get(name)
         if call.target == name and call.kind in POD_KINDS:
@@ -100,6 +105,17 @@ def check_change(call: Call, before: Known, after: Known, *, answered: bool, vic
             assert now_box.ended == box.ended, f"container {name} has ended twice"
 
 
+def _check_images(call: Call, before: frozenset[str], after: frozenset[str], *, answered: bool) -> None:
+    """Assert that a pull has added its image, a removal has removed it, and that all others are as they were."""
+    meant = before
+    if call.kind == "pull":
+        meant = before | {call.target}
+    elif call.kind == "remove image":
+        meant = before - {call.target}
+    possible = {meant} if answered else {meant, before}
+    assert after in possible, f"the images {sorted(before)} became {sorted(after)}"
+
+
 def expected_traces(known: Known, found: Traces) -> Traces:
     """What the machine has to have of these, and nothing else.
 
@@ -107,18 +123,22 @@ def expected_traces(known: Known, found: Traces) -> Traces:
     """
     running, ended = known.of(RUNNING), known.of(EXITED)
 
-    def with_ended(seen: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted([*running, *(each for each in ended if each in seen)]))
+    def with_ended(seen: tuple[str, ...], living: list[str] = running) -> tuple[str, ...]:
+        return tuple(sorted([*living, *(each for each in ended if each in seen)]))
 
-    ready = [name for name, pod in known.pods.items() if pod.ready]
+    ready = {name: pod.shape for name, pod in known.pods.items() if pod.ready}
+    mapped = [name for name in running if known.pods[known.boxes[name].pod].shape.own_users]
     return Traces(
         conmons=tuple(running),
         processes=tuple(running),
         groups=with_ended(found.groups),
         roots=with_ended(found.roots),
+        second_roots=with_ended(found.second_roots, mapped),
+        volumes=with_ended(found.volumes, [name for name in running if known.boxes[name].has_volume]),
         states=with_ended(found.states),
         namespaces=tuple(sorted(ready)),
-        leases=tuple(sorted(name for name in ready if known.pods[name].own_network)),
+        leases=tuple(sorted(name for name, shape in ready.items() if shape.own_network)),
+        ports=tuple(sorted(name for name, shape in ready.items() if shape.host_port)),
         directories=tuple(sorted([*known.pods, *known.boxes])),
         other=(),
     )

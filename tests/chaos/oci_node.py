@@ -1,6 +1,7 @@
 """A node whose OCI runtime is killed: its client, and what the machine has of it."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,8 +12,21 @@ from typing import Final, NamedTuple, Self
 
 from edged.oci.driver.conmon import find_conmon
 from edged.oci.leftovers import mount_points
+from edged.oci.mapped_roots import MappedRoots
 from protos.cri.v1 import api_pb2 as cri
-from tests.chaos.oci_server import COUNTED, DELAY, DIGITS, HELD, LEFT, VICTIM, countdown
+from tests.chaos.oci_server import (
+    CONMON,
+    COUNTED,
+    DELAY,
+    DIGITS,
+    HELD,
+    LIMIT,
+    REACHED,
+    VICTIM,
+    countdown,
+    is_parent,
+    number_of,
+)
 from tests.edged.embedded.node import DEADLINE_SECONDS, Node, alive
 from tests.edged.oci.node import control_groups
 from tests.support.images import busybox_image, docker_archive
@@ -23,6 +37,10 @@ _HELD_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.005
 _REPOSITORY: Final = Path(__file__).parents[2]
 _BUNDLES: Final = "bundles"
+_WORKER: Final = "/edged/oci/images/worker/__main__.py"
+_FIRST_PORT, _NODES, _PORTS = 21_000, 50, 200
+"""Ports of the machine: so many for each of so many nodes."""
+_RULE: Final = re.compile(r'id: \\?"([0-9a-f]+)\\?".* --dports (\d+)')
 
 
 def with_own_image(directory: Path) -> None:
@@ -39,6 +57,16 @@ class Death(NamedTuple):
     victim: str = ""
 
 
+class Shape(NamedTuple):
+    """What a sandbox has of its own."""
+
+    own_network: bool = False
+    shares_processes: bool = False
+    own_users: bool = False
+    host_port: int = 0
+    """0 without one."""
+
+
 class Traces(NamedTuple):
     """What the machine has of a node: ids of containers and sandboxes, each in order."""
 
@@ -48,10 +76,16 @@ class Traces(NamedTuple):
     groups: tuple[str, ...]
     roots: tuple[str, ...]
     """Containers whose root file system is mounted."""
+    second_roots: tuple[str, ...]
+    """Containers with users of their own whose root file system is mounted a second time."""
+    volumes: tuple[str, ...]
+    """Containers with a mounted image volume."""
     states: tuple[str, ...]
     """Containers that crun knows."""
     namespaces: tuple[str, ...]
     leases: tuple[str, ...]
+    ports: tuple[str, ...]
+    """Sandboxes with a rule for a port of the machine."""
     directories: tuple[str, ...]
     """Of sandboxes and containers."""
     other: tuple[str, ...]
@@ -61,29 +95,46 @@ class Traces(NamedTuple):
 class KilledOciNode(Node):
     """A node whose runtime dies. Use as a context manager; its end asserts that nothing is left."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kind: str = CONMON) -> None:
         super().__init__(directory)
+        self._kind = kind
         self._countdown = countdown(directory)
         self._held = directory / HELD
         self._release = threading.Timer(0, lambda: None)
-        self._released_at = 0
+        self._released_at = self._armed_at = 0
         self._template: subprocess.Popen[str] | None = None
         self.server = 0
         """Process id of the runtime; 0 while there is none."""
-        self.own_network = self.shares_processes = False
-        """Of pods that are made from now on."""
+        self.shape = Shape()
+        """Of the pods that are made from now on, and of those of new containers."""
+        self.first_port = _FIRST_PORT + number_of(directory) % _NODES * _PORTS
+        self._ports = range(self.first_port, self.first_port + _PORTS)
+        self._second = MappedRoots(self.state).directory
+
+    def free_port(self, number: int) -> int:
+        """One of the ports of the machine that this node's pods may have, by a number."""
+        return self._ports[number % _PORTS]
 
     def complete_pod(self, config: cri.PodSandboxConfig) -> None:
         """Control groups are below one of the node's."""
-        options = config.linux.security_context.namespace_options
-        options.network, options.pid = cri.POD if self.own_network else cri.NODE, cri.CONTAINER
+        self._choose_namespaces(config.linux.security_context.namespace_options)
         config.linux.cgroup_parent = f"/{self.directory.name}"
+        if self.shape.host_port:
+            config.port_mappings.add(container_port=80, host_port=self.shape.host_port)
 
     def complete(self, config: cri.ContainerConfig) -> None:
         """Containers are in the namespaces of their pod."""
         options = config.linux.security_context.namespace_options
-        options.network = cri.POD if self.own_network else cri.NODE
-        options.pid = cri.POD if self.shares_processes else cri.CONTAINER
+        self._choose_namespaces(options)
+        options.pid = cri.POD if self.shape.shares_processes else cri.CONTAINER
+
+    def _choose_namespaces(self, options: cri.NamespaceOption) -> None:
+        options.network, options.pid = cri.POD if self.shape.own_network else cri.NODE, cri.CONTAINER
+        if self.shape.own_users:
+            user = options.userns_options
+            user.mode = cri.POD
+            for each in (user.uids, user.gids):
+                each.add(container_id=0, host_id=100_000, length=65_536)
 
     def serve(self, death: Death | None = None) -> bool:
         """Start the runtime, which dies at a point of its start or not; return whether it serves."""
@@ -105,10 +156,12 @@ class KilledOciNode(Node):
 
     def arm(self, death: Death | None) -> None:
         """Let the runtime die at a point from now on."""
-        self._countdown[COUNTED] = 0
-        self._countdown[DELAY] = death.delay if death else 0
-        self._countdown[VICTIM] = int(death.victim[:DIGITS], 16) if death and death.victim else 0
-        self._countdown[LEFT] = death.points if death else 0
+        shared = self._countdown
+        shared[LIMIT] = shared[REACHED] = 0
+        self._armed_at = shared[COUNTED]
+        shared[DELAY] = death.delay if death else 0
+        shared[VICTIM] = int(death.victim[:DIGITS], 16) if death and death.victim else 0
+        shared[LIMIT] = self._armed_at + death.points if death else 0
 
     def hold(self, points: int) -> None:
         """Hold up crun and the CNI plug-in that begin from now on, until the runtime, started again, has passed points;
@@ -126,17 +179,20 @@ class KilledOciNode(Node):
 
     def _release_later(self) -> None:
         for _ in range(int(DEADLINE_SECONDS / _LOOK_SECONDS)):
-            if self._countdown[COUNTED] >= self._released_at:
+            if self.points >= self._released_at:
                 break
             threading.Event().wait(_LOOK_SECONDS)
         self.release()
 
     def disarm(self) -> bool:
         """Let it live; return whether the point was reached."""
-        self._countdown[DELAY] = 0
-        was_reached = self._countdown[LEFT] == 0
-        self._countdown[LEFT] = 0
-        return was_reached
+        self._countdown[LIMIT] = 0
+        return bool(self._countdown[REACHED])
+
+    @property
+    def points(self) -> int:
+        """How many points of its work have passed since `arm`."""
+        return self._countdown[COUNTED] - self._armed_at
 
     @property
     def has_killed_conmon(self) -> bool:
@@ -157,7 +213,7 @@ class KilledOciNode(Node):
 
     def __enter__(self) -> Self:
         self._template = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.oci_server", str(self.directory)],
+            [sys.executable, "-m", "tests.chaos.oci_server", str(self.directory), self._kind],
             cwd=_REPOSITORY,
             env={
                 **os.environ,
@@ -194,11 +250,16 @@ class KilledOciNode(Node):
             processes=_sorted(group for each in processes for group in _groups_below(name, each.groups)),
             groups=_sorted({each.name for each in control_groups(name)} - {name}),
             roots=_sorted(path.parent.name for path in points if path.parent.parent == containers),
+            second_roots=_sorted({each.name for each in _listed(self._second)} | _owners(points, self._second)),
+            volumes=_sorted(_owners([each.parent.parent for each in points], containers)),
             states=_sorted(path.name for path in self._in_runtime() if path.parent.name != _BUNDLES),
             namespaces=_sorted(path.name for path in (self.state / "namespaces").iterdir()),
             leases=_sorted(path.read_text().split()[0] for path in leases),
+            ports=_sorted(pod for pod, port in _RULE.findall(_host_port_rules()) if int(port) in self._ports),
             directories=_sorted(path.name for path in below if not path.name.startswith(".")),
-            other=_sorted(map(str, (*self._unaccounted(below), *self._lost_inits(processes)))),
+            other=_sorted(
+                map(str, (*self._unaccounted(below), *self._lost_inits(processes), *self._workers(processes)))
+            ),
         )
 
     def has_conmon(self, container: str) -> bool:
@@ -211,8 +272,8 @@ class KilledOciNode(Node):
 
     def _runs(self, process: "_Process") -> bool:
         """Whether a process is a conmon of this node."""
-        first = Path(process.arguments[0]).name
-        return first == "conmon" and any(str(self.state) in each for each in process.arguments)
+        arguments = [os.fsencode(each) for each in process.arguments]
+        return is_parent(arguments) and any(str(self.state) in each for each in process.arguments)
 
     def _unaccounted(self, below: list[Path]) -> list[Path]:
         images = self.state / "images"
@@ -235,6 +296,25 @@ class KilledOciNode(Node):
                 if is_init and Path(f"/proc/{each.number}/ns/pid").stat().st_ino not in pinned:
                     found.append(each.number)
         return found
+
+    def _workers(self, processes: "list[_Process]") -> list[str]:
+        """The processes that pull, unpack or remove images of this node."""
+        return [
+            f"worker {each.number}"
+            for each in processes
+            if any(argument.endswith(_WORKER) for argument in each.arguments) and self._uses(each.number)
+        ]
+
+    def _uses(self, number: int) -> bool:
+        """Whether a process has a file or directory of the node open."""
+        links = [Path(f"/proc/{number}/cwd"), Path(f"/proc/{number}/root")]
+        with suppress(OSError):
+            links += Path(f"/proc/{number}/fd").iterdir()
+        for link in links:
+            with suppress(OSError):
+                if self.directory in link.readlink().parents:
+                    return True
+        return False
 
     def _made(self, number: int) -> bool:
         """Whether the runtime has started a process: its PATH has the node's directory."""
@@ -260,6 +340,21 @@ def _processes() -> list[_Process]:
 def _groups_below(name: str, groups: str) -> set[str]:
     """The container in whose control group a process is, if any."""
     return {line.rpartition("/")[2] for line in groups.splitlines() if f"/{name}/" in line}
+
+
+def _owners(points: list[Path], top: Path) -> set[str]:
+    """The names of the directories of `top` in which something is mounted."""
+    return {each.parent.name for each in points if each.parent.parent == top}
+
+
+def _listed(directory: Path) -> list[Path]:
+    return list(directory.iterdir()) if directory.exists() else []
+
+
+def _host_port_rules() -> str:
+    """The rules of portmap for ports of the machine; none where it never ran."""
+    command = ["iptables", "-w", "-t", "nat", "-S", "CNI-HOSTPORT-DNAT"]
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ some microseconds later by a timer, whose signal nothing handles either; or it k
 
 import mmap
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -24,18 +25,26 @@ from edged.oci.programs import find_programs
 from edged.oci.runtime import OciRuntime
 from tests.edged.oci.network.machine import PLUGINS
 
-LEFT, DELAY, COUNTED, VICTIM = range(4)
-"""Numbers of 8 bytes in the file `countdown`: points until the end (0: none), microseconds after it, points so far, and
-the first digits of the id of the container whose conmon dies instead of the runtime; less than 0 once it was killed.
+LIMIT, DELAY, VICTIM, COUNTED, REACHED = range(5)
+"""Numbers of 8 bytes in the file `countdown`.
+
+The campaign writes the point at which the end comes (0: none), microseconds after it, and the first digits of the id of
+the container whose conmon dies instead of the runtime. The server writes the points so far, and whether that one was
+reached; in the place of the digits, less than 0 once it has killed a conmon.
 """
 DIGITS: Final = 15
 """Of an id, in a number of 8 bytes."""
 
-_BYTES: Final = 32
-_PLUGIN: Final = "bridge"
-HELD: Final = "held"
-"""File that holds up crun and the CNI plug-in."""
+CONMON, SHIM, RUNC = "conmon", "shim", "runc"
+KINDS: Final = (CONMON, SHIM, RUNC)
+"""Of the runtime: crun and conmon; crun and edgecore's shim, as without conmon; runc and conmon."""
 
+_BYTES: Final = 40
+_PLUGINS: Final = ("bridge", "portmap")
+HELD: Final = "held"
+"""File that holds up crun and the CNI plug-ins."""
+
+_SHIM_PROGRAM: Final = b"/edged/oci/shim/__main__.py"
 _EDGECORE: Final = ("/edged/oci/", "/edged/embedded/", "/beehive/files/")
 _KERNEL: Final = frozenset({"posix", "select", "_socket", "_posixsubprocess", "fcntl", "_io", "_signal"})
 
@@ -49,21 +58,37 @@ def countdown(directory: Path) -> "memoryview[int]":
         return memoryview(mmap.mmap(file.fileno(), _BYTES)).cast("q")
 
 
+def number_of(directory: Path) -> int:
+    """A number less than 12,800 of this node on the machine."""
+    return int(directory.name.encode().hex(), 16) % 12_800
+
+
 def network_of(directory: Path, clock: Clock) -> DefaultNetwork:
     """A network with a bridge and addresses of its own."""
-    number = int(directory.name.encode().hex(), 16) % 12_800
+    number = number_of(directory)
     cidr = f"10.{140 + number % 50}.{number // 50}.0/24"
     return DefaultNetwork(clock, [cidr], f"ecc{number}", directory / "leases")
 
 
-def settings_of(directory: Path, clock: Clock) -> OciSettings:
-    """The settings of a runtime whose files are all in one directory."""
+def settings_of(directory: Path, clock: Clock, kind: str) -> OciSettings:
+    """The settings of a runtime of one of the `KINDS` whose files are all in one directory."""
     network = PodNetwork(directory / "net.d", [directory / "bin", PLUGINS], clock, default=network_of(directory, clock))
     programs = find_programs()
+    if kind == RUNC:
+        programs = programs._replace(runtime=_found(RUNC))
     programs = programs._replace(runtime=_holdable(directory, programs.runtime))
-    if (PLUGINS / _PLUGIN).exists():
-        _holdable(directory, PLUGINS / _PLUGIN)
+    if kind == SHIM:
+        programs = programs._replace(conmon=None)
+    for plugin in _PLUGINS:
+        if (PLUGINS / plugin).exists():
+            _holdable(directory, PLUGINS / plugin)
     return OciSettings(programs, network, directory / "certs.d", directory / "archives")
+
+
+def _found(name: str) -> Path:
+    path = shutil.which(name)
+    assert path is not None, f"{name} is not installed"
+    return Path(path)
 
 
 def _holdable(directory: Path, program: Path) -> Path:
@@ -89,12 +114,11 @@ class _Death:
         elif event != "return" or not any(part in frame.f_code.co_filename for part in _EDGECORE):
             return
         shared = self._shared
-        shared[COUNTED] += 1
-        left = shared[LEFT]
-        if left > 0:
-            shared[LEFT] = left - 1
-            if left == 1:
-                self._die()
+        shared[COUNTED] = counted = shared[COUNTED] + 1
+        limit = shared[LIMIT]
+        if limit and counted >= limit and not shared[REACHED]:
+            shared[REACHED] = 1
+            self._die()
 
     def _die(self) -> None:
         if self._shared[VICTIM]:
@@ -105,26 +129,31 @@ class _Death:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def is_parent(arguments: list[bytes]) -> bool:
+    """Whether a command line is that of a conmon, or of a shim."""
+    return arguments[0].endswith(b"conmon") or any(each.endswith(_SHIM_PROGRAM) for each in arguments)
+
+
 def _kill_conmon(digits: str) -> int:
-    """Kill the conmon of a container, and the processes that are on their way to become it; return how many."""
+    """Kill the conmon or shim of a container, and the processes that are on their way to become it; return how many."""
     killed = 0
     for entry in os.listdir("/proc"):  # noqa: PTH208 - few calls
         if entry.isdecimal():
             with suppress(OSError), open(f"/proc/{entry}/cmdline", "rb") as file:  # noqa: PTH123
                 arguments = file.read().split(b"\0")
-                if arguments[0].endswith(b"conmon") and any(each.startswith(digits.encode()) for each in arguments):
+                if is_parent(arguments) and any(each.startswith(digits.encode()) for each in arguments):
                     os.kill(int(entry), signal.SIGKILL)
                     killed += 1
     return killed
 
 
-def _serve(directory: Path) -> None:
+def _serve(directory: Path, kind: str) -> None:
     die_with_parent(signal.SIGKILL)
     death = _Death(countdown(directory))
     threading.setprofile(death)
     sys.setprofile(death)
     clock = RealClock()
-    runtime = OciRuntime(directory / "state", directory / "cri.sock", clock, settings_of(directory, clock))
+    runtime = OciRuntime(directory / "state", directory / "cri.sock", clock, settings_of(directory, clock, kind))
     runtime.start()
     sys.setprofile(None)
     os.write(1, b"ready %d\n" % os.getpid())
@@ -132,21 +161,21 @@ def _serve(directory: Path) -> None:
         signal.pause()
 
 
-def _main(directory: Path) -> None:
+def _main(directory: Path, kind: str) -> None:
     for _ in sys.stdin:
         pid = os.fork()
         if not pid:
             try:
-                _serve(directory)
+                _serve(directory, kind)
             finally:
                 os._exit(1)
         _, status = os.waitpid(pid, 0)
         os.write(1, f"ended {os.waitstatus_to_exitcode(status)}\n".encode())
     clock = RealClock()
-    purge(directory / "state", clock, settings_of(directory, clock))
+    purge(directory / "state", clock, settings_of(directory, clock, kind))
     network_of(directory, clock).remove()
     clock.close()
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]))
+    _main(Path(sys.argv[1]), sys.argv[2])

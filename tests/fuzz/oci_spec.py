@@ -33,7 +33,7 @@ from tests.edged.oci.spec.samples import FILES, ID, PATHS, UNIFIED, SampleImage
 from tests.fuzz.mutate import mutate
 from tests.fuzz.target import Target, must
 
-_TEXTS: Final = (
+TEXTS: Final = (
     "", "/", "/dev", "/dev/", "/dev/null", "/proc", "/sys/fs", "../..", "/a/../..", "/etc/hosts", "/v", "//v/./w", "v",
     "a\0b", "x" * 5000, "/x" * 3000, "é/ü", "localhost/x", "runtime/default", "unconfined", "ALL", "CAP_NET_ADMIN",
     "root", "0", "-1", "rwm", "mm", "0-3", "net.ipv4.x", "kernel.shmmax", "vm.x", "2MB", "i:1", "\n", "%s{}",
@@ -54,7 +54,8 @@ def _rootfs() -> Path:
     return top
 
 
-def _requests() -> Sequence[bytes]:
+def requests() -> Sequence[bytes]:
+    """Requests for a container, encoded."""
     whole = cri.CreateContainerRequest(pod_sandbox_id="5" * 64)
     config = whole.config
     config.metadata.name = "main"
@@ -87,19 +88,27 @@ def _requests() -> Sequence[bytes]:
     return (whole.SerializeToString(), whole.SerializeToString(), plain.SerializeToString())
 
 
-def _check(data: bytes, random: Random) -> None:
+def disturbed(data: bytes, random: Random) -> cri.CreateContainerRequest | None:
+    """Return a request with some fields set to something odd; None if it cannot be decoded."""
     request = cri.CreateContainerRequest()
     try:
         request.MergeFromString(data)
     except (DecodeError, UnicodeDecodeError):
-        return
+        return None
     for _ in range(random.randint(0, 8)):
         _disturb(request, random)
+    return request
+
+
+def _check(data: bytes, random: Random) -> None:
+    request = disturbed(data, random)
+    if request is None:
+        return
     machine = UNIFIED
     image = SampleImage(
-        user=random.choice(("", "user", *_TEXTS[:9])),
-        command=(random.choice(_TEXTS),),
-        stop_signal=random.choice(_TEXTS),
+        user=random.choice(("", "user", *TEXTS[:9])),
+        command=(random.choice(TEXTS),),
+        stop_signal=random.choice(TEXTS),
     )
     must(0 < stop_signal(request.config, image) <= 64, "a signal is one that can be sent")
     try:
@@ -134,7 +143,7 @@ def _disturb(message: Message, random: Random) -> None:
     held = getattr(message, field.name)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         if field.message_type.fields_by_name["value"].type == FieldDescriptor.TYPE_STRING:
-            held[random.choice(_TEXTS)] = random.choice(_TEXTS)
+            held[random.choice(TEXTS)] = random.choice(TEXTS)
     elif field.message_type is not None:
         inner = held
         if field.is_repeated:
@@ -148,9 +157,9 @@ def _disturb(message: Message, random: Random) -> None:
 
 def _set(message: Message, field: FieldDescriptor, random: Random) -> None:
     if field.type == FieldDescriptor.TYPE_STRING:
-        value: object = random.choice(_TEXTS)
+        value: object = random.choice(TEXTS)
     elif field.type == FieldDescriptor.TYPE_BYTES:
-        value = random.choice(_TEXTS).encode() + random.choice((b"", b"\xff"))
+        value = random.choice(TEXTS).encode() + random.choice((b"", b"\xff"))
     elif field.type == FieldDescriptor.TYPE_BOOL:
         value = random.random() < 0.5
     elif field.type == FieldDescriptor.TYPE_ENUM:
@@ -166,9 +175,9 @@ def _set(message: Message, field: FieldDescriptor, random: Random) -> None:
         return  # a number that the field cannot have
 
 
-def _make(random: Random, seeds: Sequence[bytes]) -> bytes:
+def make_request(random: Random, seeds: Sequence[bytes]) -> bytes:
     """Most requests decode: what is on the wire is protobuf's to check."""
     return mutate(random, seeds) if random.random() < 0.2 else random.choice(seeds)
 
 
-TARGETS: Final = (Target("oci-spec", _requests, _check, make=_make),)
+TARGETS: Final = (Target("oci-spec", requests, _check, make=make_request),)

@@ -1,8 +1,22 @@
 """All targets of the fuzzer."""
 
+import os
 from typing import Final
 
-from tests.fuzz import cloud, hostile, hostile_pods, images, mqtt, node, oci_spec, streams, tunnel, wire
+from tests.fuzz import (
+    cloud,
+    docker,
+    hostile,
+    hostile_pods,
+    images,
+    mqtt,
+    node,
+    oci_spec,
+    streams,
+    tunnel,
+    unpacking,
+    wire,
+)
 from tests.fuzz.target import Target
 
 _ALL: Final = (
@@ -16,5 +30,7 @@ _ALL: Final = (
     *streams.TARGETS,
     *tunnel.TARGETS,
     *images.TARGETS,
+    *docker.TARGETS,
+    *(unpacking.TARGETS if os.geteuid() == 0 else ()),  # layers have owners and devices
 )
 TARGETS: Final[dict[str, Target]] = {target.name: target for target in _ALL}

@@ -33,6 +33,11 @@ FOUND = {
     "a manifest without end": ("manifest", b"a: " + b"[" * 3000),
     "a token of the node without end": ("join", b"plain\n{}\n" + b'{"a":' * 600 + b"\nx"),
     "a token of the cloud without end": ("token", b"plain\n" + b'{"a":' * 600 + b"\n{}\nx"),
+    "a page in the place of Docker's answer": ("answers of Docker", b"\x800" * 3000),
+    "a time in a log of Docker's that is none": ("logs of Docker", b"\1\0\0\0\0\0\0%2026-11-\xff\xffT01:54:50"
+                                                   b".123456789Z hellox"),
+    "a line of Docker's without end": ("answers of Docker", b"HTTP/1.1 200 OK\r\nContent-Length: 7501\r\n\r\n"
+                                         + _DEEP + b"\n"),
 }  # fmt: skip
 
 

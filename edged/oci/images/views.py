@@ -4,18 +4,27 @@ from edged.oci.images.model import StoredImage
 from protos.cri.v1 import api_pb2 as cri
 
 _LARGEST_ID = (1 << 32) - 1
+_MOST_DIGITS = 10
 
 
 def cri_image(image: StoredImage, pinned: bool = False) -> cri.Image:
     """Return CRI's Image."""
-    user = image.config.user.partition(":")[0]
-    is_number = user.isascii() and user.isdigit() and int(user[:20]) <= _LARGEST_ID
+    uid, username = cri_user(image.config.user)
     return cri.Image(
         id=image.id,
         repo_tags=image.repo_tags,
         repo_digests=image.repo_digests,
         size=image.size,
-        uid=cri.Int64Value(value=int(user)) if is_number else None,
-        username="" if is_number else user,
+        uid=uid,
+        username=username,
         pinned=pinned,
     )
+
+
+def cri_user(user: str) -> tuple[cri.Int64Value | None, str]:
+    """Return the user of an image's config as CRI's `uid`, or as its `username` if it is no number that users have."""
+    name = user.partition(":")[0]
+    digits = name.lstrip("0") or "0"
+    if name.isascii() and name.isdigit() and len(digits) <= _MOST_DIGITS and int(digits) <= _LARGEST_ID:
+        return cri.Int64Value(value=int(digits)), ""
+    return None, name

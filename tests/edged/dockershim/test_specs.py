@@ -255,8 +255,11 @@ def test_what_docker_cannot_do_is_refused(change: Callable[[cri.ContainerConfig]
         ("1970-01-01T00:01:00Z", 60_000_000_000),
         ("0001-01-01T00:00:00Z", 0),
         ("", 0),
+        ("2026-99-99T00:00:00Z", 0),
+        ("1969-12-31T23:59:59Z", 0),
+        ("2026-11-20T00:00:00.12xZ", 0),
     ],
 )
 def test_times(text: str, expected: int) -> None:
-    """Docker writes a varying number of digits; its zero time stands for no time."""
+    """Docker writes a varying number of digits; its zero time stands for no time. What is no time counts as that."""
     assert nanoseconds(text) == expected

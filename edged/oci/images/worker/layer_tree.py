@@ -10,10 +10,12 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from edged.oci.images.worker import tar_entries as tar
 from edged.oci.images.worker.attributes import copy_attributes, mark_opaque, set_attributes, set_time
+from edged.oci.images.worker.directory_times import DirectoryTimes
 from edged.oci.images.worker.entry_names import OPAQUE, WHITEOUT, components, hidden_name, is_reserved
 from edged.oci.images.worker.errors import ImageWorkError, invalid
 from edged.oci.images.worker.inside import is_whiteout, open_inside
@@ -40,7 +42,7 @@ class LayerTree:
         self._replaced = replaced
         self._lower = LowerLayers(lower)
         self._directories: OrderedDict[tuple[bytes, ...], int] = OrderedDict()
-        self._times: dict[tuple[bytes, ...], int] = {}
+        self._times = DirectoryTimes(replaced)
         self._moved = 0
         self.size = 0
         """Bytes of files, in whole blocks."""
@@ -52,7 +54,7 @@ class LayerTree:
         if not parts or is_reserved(parts):
             stream.skip(entry.stored)
             return
-        os.fchdir(self._directory(parts[:-1]))
+        os.fchdir(self._directory(parts[:-1], stream))
         name = parts[-1]
         if name.startswith(WHITEOUT):
             stream.skip(entry.stored)
@@ -60,11 +62,11 @@ class LayerTree:
             return
         self._make(name, entry, stream)
         if entry.kind == tar.DIRECTORY:
-            self._times[parts] = entry.mtime_ns
+            self._times.add(parts, entry.mtime_ns)
 
     def finish(self) -> None:
         """Set the times of directories, which each new file in them changed."""
-        for parts, time in self._times.items():
+        for parts, time in self._times:
             try:
                 within = open_inside(self._root, parts[:-1])
             except ImageWorkError:  # a later entry is in the place of a directory on the way
@@ -75,16 +77,17 @@ class LayerTree:
             os.close(within)
             if os.path.lexists(parts[-1]) and stat.S_ISDIR(os.lstat(parts[-1]).st_mode):
                 set_time(parts[-1], time)
+        self._times.close()
 
     # directories
 
-    def _directory(self, parts: tuple[bytes, ...]) -> int:
+    def _directory(self, parts: tuple[bytes, ...], stream: TarStream) -> int:
         """Return the descriptor of a directory, which is made if it is missing."""
         known = self._directories.get(parts)
         if known is not None:
             self._directories.move_to_end(parts)
             return known
-        opened = open_inside(self._root, parts, self._make_missing)
+        opened = open_inside(self._root, parts, partial(self._make_missing, stream))
         if opened is None:
             raise invalid("a directory is missing")
         self._directories[parts] = opened
@@ -96,8 +99,12 @@ class LayerTree:
         while self._directories:
             os.close(self._directories.popitem()[1])
 
-    def _make_missing(self, within: int, name: bytes, path: tuple[bytes, ...]) -> None:
-        """Make a directory that the tar leaves out; owner, mode and time are those of the layers below."""
+    def _make_missing(self, stream: TarStream, within: int, name: bytes, path: tuple[bytes, ...]) -> None:
+        """Make a directory that the tar leaves out; owner, mode and time are those of the layers below.
+
+        One long name can make two thousand of them, so each counts as a block of the layer.
+        """
+        stream.count(_BLOCK)
         os.fchdir(within)
         was_whiteout = os.path.lexists(name)
         if was_whiteout:
@@ -109,7 +116,7 @@ class LayerTree:
             return
         below = self._lower.directory(path)
         if below is not None:
-            self._times.setdefault(path, copy_attributes(below, name))
+            self._times.add(path, copy_attributes(below, name), is_copied=True)
             os.close(below)
 
     # whiteouts
@@ -138,7 +145,7 @@ class LayerTree:
             self._make_file(name, entry, stream)
         elif link is not None:
             with link:
-                self.size += link.make(name)
+                self.size += link.make(name, stream)
             _finish(name, entry)
         else:
             if is_new:
@@ -226,13 +233,17 @@ class _LinkSource:
             return False
         return (mine.st_dev, mine.st_ino) == (status.st_dev, status.st_ino)
 
-    def make(self, name: bytes) -> int:
-        """Make the link, or the copy, in the current directory; return the bytes that it takes."""
+    def make(self, name: bytes, stream: TarStream) -> int:
+        """Make the link, or the copy, in the current directory; return the bytes that it takes.
+
+        A copy counts as if it had been in the tar, whose header of 512 bytes may ask for one of gigabytes.
+        """
         if self._name is not None:
             os.link(self._name, name, src_dir_fd=self._descriptor, follow_symlinks=False)
             return 0
         with os.fdopen(os.open(name, _NEW_FILE, 0o600), "wb") as copy:
             size = os.fstat(self._descriptor).st_size
+            stream.count(size)
             at = 0
             while at < size and (sent := os.sendfile(copy.fileno(), self._descriptor, at, size - at)):
                 at += sent

@@ -39,7 +39,7 @@ class TarStream:
         self._at = 0
         self._next_look = 0
         self.size = 0
-        """Bytes so far, holes of sparse files counted as written."""
+        """Bytes so far, with those of `count`."""
 
     def exactly(self, wanted: int) -> bytes:
         """Return the next `wanted` bytes. Raises ImageWorkError when the tar ends before."""
@@ -75,7 +75,7 @@ class TarStream:
             pass
 
     def count(self, size: int) -> None:
-        """Count bytes that were not in the tar and take part in the bounds: holes."""
+        """Count bytes that were not in the tar and take part in the bounds: holes, copies, directories left out."""
         self.size += size
         self._check()
 

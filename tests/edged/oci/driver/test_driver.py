@@ -1,5 +1,6 @@
 """The pure parts of the driver, and programs that are started by it."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ from edged.oci.driver.runtime_command import CommandFailedError, RuntimeCommand,
 from edged.oci.leftovers import mount_points
 from edged.oci.programs import ProgramMissingError, find_programs
 from edged.oci.stats import control_group
+from tests.edged.oci.network.machine import needs_root
+
+REPOSITORY = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize(
@@ -41,6 +45,22 @@ def test_hybrid_control_groups(tmp_path: Path) -> None:
     assert not must_hide_unified(tmp_path)
     controllers.write_text("hugetlb\n")
     assert must_hide_unified(tmp_path)
+
+
+@needs_root
+@pytest.mark.parametrize("propagation", ["private", "shared"])
+def test_what_a_program_sees_of_hybrid_control_groups(tmp_path: Path, propagation: str) -> None:
+    """All but version 2, and edgecore keeps that. Where mounts are passed on, both see each other's later ones."""
+    command = [sys.executable, "-m", "tests.edged.oci.driver.hybrid", propagation, str(tmp_path)]
+    seen = json.loads(subprocess.run(command, check=True, capture_output=True, cwd=REPOSITORY).stdout)
+    groups = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"]
+    own, edgecores = f"{tmp_path}/of-program", f"{tmp_path}/of-edgecore"
+    is_shared = propagation == "shared"
+    assert seen == {
+        "program": groups + ([edgecores] if is_shared else []) + [own],
+        "new in edgecore": [own] if is_shared else [],
+        "lost in edgecore": [],
+    }
 
 
 def test_a_program_that_takes_too_long_is_killed() -> None:

@@ -20,6 +20,7 @@ from edged.oci.images.worker.errors import ImageWorkError
 from edged.oci.images.worker.limits import MIB, UnpackLimits
 from edged.oci.images.worker.tar_entries import TarEntries
 from edged.oci.images.worker.tar_stream import TarStream
+from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.images.tars import (
     Made,
     config_of,
@@ -220,6 +221,31 @@ def test_holes_of_sparse_files_count_as_written(scratch: Path, outside: Path) ->
     bomb = tar(file("a", b"", pax_headers={"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 40)}))
     with pytest.raises(TooManyError, match="more than"):
         unpacked(store, bomb)
+    _clean(store, outside)
+
+
+def test_directories_that_entries_leave_out_count(scratch: Path, outside: Path) -> None:
+    """One name of 4,096 bytes makes two thousand of them: a layer of 64 MiB would make 26 million, before the next look
+    at the disk.
+    """
+    store = ImageStore(scratch / "images", RealClock(), scratch / "certs.d", UnpackLimits(size=MIB))
+    few, many = (tar(*(file(f"{n}/" + "d/" * 100 + "f") for n in range(count))) for count in (2, 3))
+    assert unpacked(store, few).is_dir()
+    store.remove(cri.RemoveImageRequest(image=cri.ImageSpec(image="example.org/app:1")))
+    with pytest.raises(TooManyError, match="more than 1048576 bytes"):
+        unpacked(store, many)
+    _clean(store, outside)
+
+
+def test_copies_of_files_below_count(scratch: Path, outside: Path) -> None:
+    """A hard link to a file of a lower layer takes 512 bytes of the tar, and may be a copy of gigabytes."""
+    store = ImageStore(scratch / "images", RealClock(), scratch / "certs.d", UnpackLimits(size=4 * MIB))
+    below = tar(file("large", bytes(MIB)))
+    tree = unpacked(store, below, tar(*(hardlink(str(n), "large") for n in range(3))))
+    assert [path.stat().st_size for path in sorted(tree.iterdir())] == [MIB] * 3
+    store.remove(cri.RemoveImageRequest(image=cri.ImageSpec(image="example.org/app:1")))
+    with pytest.raises(TooManyError, match="more than 4194304 bytes"):
+        unpacked(store, below, tar(*(hardlink(str(n), "large") for n in range(5))))
     _clean(store, outside)
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import Phase, given, seed, settings
 
+from beehive.clock import RealClock
 from edged.oci.images import ImageStore, RootFilesystems
+from tests.edged.oci.images.layered import Layers, layers
 from tests.edged.oci.images.tars import device, directory, docker_archive, fifo, file, hardlink, symlink, tar, xattrs
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.images import busybox_image
@@ -52,6 +58,9 @@ _UPPER = tar(
 )
 
 
+_numbers = itertools.count()
+
+
 class _Attributes(NamedTuple):
     kind: int
     mode: int
@@ -59,7 +68,7 @@ class _Attributes(NamedTuple):
     size: int
     device: int
     links: int
-    mtime: int
+    mtime_ns: int
     target: str
     content: bytes
     xattrs: dict[str, bytes]
@@ -77,7 +86,7 @@ def _attributes(path: Path) -> _Attributes:
         status.st_size if is_file else 0,
         status.st_rdev,
         0 if is_directory else status.st_nlink,
-        int(status.st_mtime),
+        status.st_mtime_ns,
         str(path.readlink()) if is_link else "",
         path.read_bytes() if is_file else b"",
         {name: os.getxattr(path, name, follow_symlinks=False) for name in names},
@@ -126,8 +135,60 @@ def test_a_tree_of_two_layers_equals_containerds(
     implicit = {"usr", "dev", "etc", "var", "usr/lib"}
     assert found.keys() == wanted.keys()
     for name, attributes in wanted.items():
-        mtime = found[name].mtime if name in implicit else attributes.mtime
-        assert (name, found[name]) == (name, attributes._replace(mtime=mtime))
+        mtime = found[name].mtime_ns if name in implicit else attributes.mtime_ns
+        assert (name, found[name]) == (name, attributes._replace(mtime_ns=mtime))
+
+
+@pytest.fixture(scope="module")
+def above() -> Iterator[Path]:
+    """A directory for all examples: each takes a store of its own in it."""
+    if os.geteuid() != 0:
+        pytest.skip("layers have owners and devices: only root can unpack them")
+    with tempfile.TemporaryDirectory(prefix="oi-", dir="/var/tmp") as name:
+        yield Path(name)
+        assert name not in Path("/proc/self/mountinfo").read_text()
+
+
+def _compare(containerd: PrivateContainerd, above: Path, made: Layers) -> None:
+    """Unpack the layers with both, and compare the trees."""
+    scratch = above / f"tree-{next(_numbers)}"
+    scratch.mkdir()
+    name = f"example.org/{scratch.name}:1"
+    archive = docker_archive(scratch / "image.tar", made.tars, [name])
+    wanted = _unpacked_by(containerd, archive, name, scratch / "theirs")
+    store = ImageStore(scratch / "images", RealClock(), scratch / "certs.d")
+    (image,) = store.import_archive(archive)
+    mounted = RootFilesystems(store)
+    (scratch / "ours").mkdir()
+    found = _tree(mounted.mount(image.id, scratch / "ours"))
+    mounted.unmount(scratch / "ours")
+    for path in made.untimed & found.keys() & wanted.keys():
+        found[path] = found[path]._replace(mtime_ns=wanted[path].mtime_ns)
+    assert found.keys() == wanted.keys()
+    differences = {path: (found[path], wanted[path]) for path in wanted if found[path] != wanted[path]}
+    assert differences == {}, "ours, and containerd's"
+    shutil.rmtree(scratch)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_fixed_trees_equal_containerds(containerd: PrivateContainerd, above: Path, number: int) -> None:
+    """Some of those of `test_random_trees_equal_containerds`, the same each time."""
+
+    @settings(max_examples=3, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+    @seed(number)
+    @given(layers())
+    def compare(made: Layers) -> None:
+        _compare(containerd, above, made)
+
+    compare()
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(made=layers())
+def test_random_trees_equal_containerds(containerd: PrivateContainerd, above: Path, made: Layers) -> None:
+    """Whiteouts, opaque directories, directories left out, links, sparse files, owners, modes, times, attributes."""
+    _compare(containerd, above, made)
 
 
 def test_busybox_equals_containerds(containerd: PrivateContainerd, store: ImageStore, scratch: Path) -> None:

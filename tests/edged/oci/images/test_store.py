@@ -259,12 +259,22 @@ def test_no_name_is_a_wrong_request(store: ImageStore) -> None:
 
 @pytest.mark.parametrize(
     ("user", "uid", "name"),
-    [("", None, ""), ("1002", 1002, ""), ("www-data", None, "www-data"), ("1003:users", 1003, ""), ("a:b", None, "a")],
+    [
+        ("", None, ""),
+        ("1002", 1002, ""),
+        ("www-data", None, "www-data"),
+        ("1003:users", 1003, ""),
+        ("a:b", None, "a"),
+        ("4294967296", None, "4294967296"),
+        ("0" * 20 + "9" * 30, None, "0" * 20 + "9" * 30),
+        ("0" * 5000 + "7", 7, ""),
+    ],
+    ids=range(8),
 )
 def test_status_has_the_user_of_the_image(
     store: ImageStore, scratch: Path, user: str, uid: int | None, name: str
 ) -> None:
-    """A number, or a name."""
+    """A number, or a name; also one with which an image wants to spoil the listing of all."""
     manifest = b"[" + encoded({"Config": "c", "RepoTags": ["example.org/app:1"], "Layers": ["l"]}) + b"]"
     members = {"manifest.json": manifest, "c": config_of([_ONE], User=user), "l": _ONE}
     store.import_archive(write_archive(scratch / "a.tar", members))
