@@ -19,15 +19,11 @@ class OciContainerRecord(IsolatedRecord, frozen=True):
 
 
 class OciRun(Run, frozen=True):
-    """A start: `pid` of the first process with its user and groups.
-
-    It is written before the container is started, without `started`, and again after that.
-    """
+    """A start: `pid` of the first process with its user and groups. It is written before the container is started."""
 
     uid: int = 0
     gid: int = 0
     groups: tuple[int, ...] = ()
-    started: bool = False
 
 
 class OciContainer(IsolatedContainer):

@@ -101,7 +101,6 @@ class ContainerProcesses:
         except BaseException:
             os.close(parent.pidfd)
             raise
-        _write_run(container, msgspec.structs.replace(run, started=True))
         container.started(run)
         self._on_started(container)
         self._watch(container, parent.pidfd)
@@ -128,7 +127,7 @@ class ContainerProcesses:
         elif rebooted:
             if container.run is not None:
                 self._record_exit(container, self._lost(container, "the machine was restarted"))
-        elif container.run is None or self._is_unstarted(container):
+        elif container.run is None or self._runtime.is_created(container.id):
             self._undo(container.id, container.directory, search=True)
             container.run = None
         elif (pidfd := parents.find_conmon(container.directory)) is not None:
@@ -139,9 +138,6 @@ class ContainerProcesses:
         if container.run is not None:
             kill_commands(container.directory, container.id)
             container.decided.set()
-
-    def _is_unstarted(self, container: OciContainer) -> bool:
-        return container.run is not None and not container.run.started and self._runtime.is_created(container.id)
 
     def end_unknown(self, directory: Path) -> bool:
         """Kill the processes of a container without readable records; return whether all have ended."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from edged.oci.driver.launching import Finished, Launcher
 from edged.oci.driver.read_only_program import ReadOnlyProgram
-from edged.oci.driver.start_fifo import settle_start, start_waiting
+from edged.oci.driver.start_fifo import settle_start, start_waiting, waits_for_start
 from edged.oci.orphans import await_orphans, commands_with
 
 _LONGEST_MESSAGE = 2048
@@ -99,8 +99,12 @@ class RuntimeCommand:
         await_orphans(commands_with(self.options[0], container))
 
     def is_created(self, container: str) -> bool:
-        """Return whether a container is created and was not started; an earlier edgecore may have begun that."""
-        return self._status(container) == "created" or settle_start(self._root / container)
+        """Return whether a container is created and was not started; an earlier edgecore may have begun that.
+
+        The OCI runtime is asked only where its FIFO waits for the start: for one that was started this costs nothing.
+        """
+        state = self._root / container
+        return (waits_for_start(state) and self._status(container) == "created") or settle_start(state)
 
     def _status(self, container: str) -> str:
         finished = self._run("state", container)

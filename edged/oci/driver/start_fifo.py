@@ -44,6 +44,11 @@ def start_waiting(state: Path) -> bool:
     return True
 
 
+def waits_for_start(state: Path) -> bool:
+    """Return whether nobody has begun to start a container, by the FIFO; its first process may have ended."""
+    return (state / _WAITING).exists()
+
+
 def settle_start(state: Path) -> bool:
     """Return whether the first process waits for a byte that a killed edgecore was about to write.
 

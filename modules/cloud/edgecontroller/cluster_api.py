@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from beehive.module import Module
-from beehive.runtime import Runtime
 from modules.cloud.apiserver.authorization.access_control import AccessControl
 from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
 from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
@@ -18,12 +17,10 @@ from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
 from modules.cloud.client.call_requests import CallError, failure, request_of, result_of
 from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, WATCH, ApiCall, ApiResult
-from modules.cloud.client.counters import ApiCounters
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
-from modules.cloud.client.transport import KubeTransport
 from modules.cloud.coordination.lease_keeper import LeaseListener
-from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
+from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.edgecontroller import as_the_node
 from modules.cloud.edgecontroller.cluster_devices import ClusterDevices
 from modules.cloud.edgecontroller.cluster_resources import ClusterResources
@@ -36,11 +33,11 @@ from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.missing_bodies import MissingBodies
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_reads import shown
-from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
 from modules.cloud.edgecontroller.object_sync_import import Imported, ObjectSyncImport
 from modules.cloud.edgecontroller.procedure import Answered
 from modules.cloud.edgecontroller.reflectors import MIRRORED, Reflectors
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 
 _LANES: Final = {
     "leases": RequestLane.LEASE,
@@ -52,29 +49,6 @@ _REPEATABLE: Final = ("get", "list", "patch", "delete", DOCUMENT)
 """Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
 _WRITE_DELAY: Final = 0.1
 """Seconds in which the states of nodes that disconnect are collected."""
-
-
-def _true() -> bool:
-    return True
-
-
-class RemoteCluster(msgspec.Struct, frozen=True):
-    """A cluster that is reached by requests: over HTTP, or in the same process."""
-
-    connect: Callable[[Runtime], KubeTransport]
-    """Returns a transport to the API server, at each start of edgecontroller."""
-    keeps_state: bool = False
-    """Whether the versions that nodes have acknowledged are stored in the cluster."""
-    state_namespace: str = NAMESPACE
-    """Their namespace."""
-    knows_all: Callable[[], bool] = _true
-    """Returns whether an object that it does not have was deleted. An embedded API server with a new database may have
-    lost it with an old one.
-    """
-    counters: ApiCounters = msgspec.field(default_factory=ApiCounters)
-    """Counts the requests."""
-    node_states: NodeStateCounters = msgspec.field(default_factory=NodeStateCounters)
-    """Counts what is stored in the cluster."""
 
 
 class ClusterApi:

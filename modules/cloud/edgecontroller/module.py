@@ -34,7 +34,7 @@ from modules.cloud.edgecontroller import upstream_nodes
 from modules.cloud.edgecontroller.api_callers import ApiCallers
 from modules.cloud.edgecontroller.change_listeners import tell_of_changes
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
-from modules.cloud.edgecontroller.cluster_api import ClusterApi, RemoteCluster
+from modules.cloud.edgecontroller.cluster_api import ClusterApi
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.duties import Duties
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
@@ -43,6 +43,7 @@ from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.procedure import Answered
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.resending import Resending
 from modules.cloud.edgecontroller.upstream import handler_of, handles_requests
 from modules.cloud.edgecontroller.upstream_controller import UpstreamController

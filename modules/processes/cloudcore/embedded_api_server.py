@@ -11,7 +11,7 @@ from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
-from modules.cloud.edgecontroller.cluster_api import RemoteCluster
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.router.definitions import definitions as rule_definitions
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.counters import Counters

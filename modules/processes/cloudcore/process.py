@@ -33,8 +33,8 @@ from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.dynamiccontroller.module import DynamicController
-from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.messages import CLOUDCORES_RESOURCE, DRAIN, DRAIN_RESOURCE, RELEASE_LEASE, Drain
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.module import REST_SECONDS, CloudRouter

@@ -32,8 +32,8 @@ from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.cloud.dynamiccontroller.module import DynamicController
-from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.refusals import Refusals
 from modules.processes.edgecore.version import KUBELET_VERSION
 from modules.tools.simulate.cloud_store import ObservedStore

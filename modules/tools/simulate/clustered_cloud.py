@@ -14,7 +14,7 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import API_VERSION, PLURAL
 from modules.cloud.devicecontroller.definitions import definitions
-from modules.cloud.edgecontroller.cluster_api import RemoteCluster
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.tools.simulate.api_network import ApiNetwork
 from modules.tools.simulate.api_server import SimulatedApiServer
 from modules.tools.simulate.cloud import SimulatedCloud, known_kind

@@ -12,8 +12,8 @@ from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
-from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.tools.simulate.api_network import ApiNetwork
 from modules.tools.simulate.cloud import start_or_end
 from modules.tools.simulate.failing_database import FailingDatabase

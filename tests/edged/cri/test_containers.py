@@ -178,21 +178,25 @@ def test_a_container_sees_only_its_pods_processes_and_its_own_root(pods: Pods) -
 
 @pytest.mark.needs(Can.LIMIT)
 def test_a_container_that_takes_more_memory_than_its_limit_is_killed_as_oomkilled(
-    pods: Pods, client: CriClient
+    pods: Pods, client: CriClient, tmp_path: Path
 ) -> None:
     """containerd 1.6 watches the cgroup only once the container has been started, and hears of the end elsewhere: the
-    memory is taken when the start is over, and the container ends when the kill is known.
+    memory is taken when the start is over, and the container ends when the kill is known. Both are told by files of a
+    volume: a command in the container would take of its memory, and might be killed in its place.
     """
     pod = pods.sandbox()
-    wait = "until [ -e /tmp/{0} ]; do sleep 0.1; done"
+    wait = "until [ -e /told/{0} ]; do sleep 0.1; done"
     take = "(x=a; while true; do x=$x$x$x$x; done); code=$?"
     config = pods.container_config(shell(f"{wait.format('take')}; {take}; {wait.format('end')}; exit $code"))
     config.linux.resources.memory_limit_in_bytes = 8 * 2**20
+    told = tmp_path / "told"
+    told.mkdir()
+    config.mounts.add(host_path=str(told), container_path="/told")
     container = pods.create(pod, config)
     client.start_container(container)
-    client.exec_sync(container, list(shell("> /tmp/take")), 60)
+    (told / "take").touch()
     eventually(lambda: client.container_status(container).status.reason == "OOMKilled")
-    client.exec_sync(container, list(shell("> /tmp/end")), 60)
+    (told / "end").touch()
     status = pods.ended(container)
     assert (status.exit_code, status.reason) == (137, "OOMKilled")
 

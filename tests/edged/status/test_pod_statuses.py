@@ -91,7 +91,7 @@ def test_of_many_pods_that_start_at_once_one_pending_is_sent_at_a_time(
         pod = a_pod(uid=uid)
         reporter.add_pod(ref_of(pod), pod)
         reporter.set_pod_status(uid, waiting_for("ContainerCreating"))
-    sent = []
+    sent: list[list[str]] = []
     for _ in range(4):
         requests.run(PENDING_DELAY if not sent else PENDING_PERIOD)
         sent.append([request.value["metadata"]["uid"] for request in requests.open])

@@ -1,6 +1,7 @@
 """The pure parts of the driver, and programs that are started by it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,9 @@ def test_a_runtime_that_is_not_there(tmp_path: Path) -> None:
     command = RuntimeCommand(Launcher(hides_unified=False), tmp_path / "crun", tmp_path)
     with pytest.raises(CommandFailedError, match="crun"):
         command.start("x")
+    assert not command.is_created("x")
+    (tmp_path / "x").mkdir()
+    os.mkfifo(tmp_path / "x" / "exec.fifo")
     with pytest.raises(CommandFailedError, match="crun"):
         command.is_created("x")
 

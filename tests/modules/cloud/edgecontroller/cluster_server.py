@@ -16,8 +16,8 @@ from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, version
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
-from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from tests.modules.cloud.edgecontroller.controller import Controller
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

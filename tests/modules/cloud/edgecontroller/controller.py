@@ -17,8 +17,8 @@ from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
-from modules.cloud.edgecontroller.cluster_api import RemoteCluster
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     ACKNOWLEDGED_RESOURCE,
