@@ -34,6 +34,11 @@ class Epochs:
         """The number of the present epoch."""
         return self._present.number
 
+    @property
+    def is_over(self) -> bool:
+        """Whether another cloudcore that shares the database has begun the next epoch. For a transaction."""
+        return self._database.shared and self._database.epoch().number > self.number
+
     def load(self) -> None:
         """Goes on with the epoch in the database, before the first list is asked for."""
         self._present = self._database.epoch()

@@ -119,8 +119,8 @@ class NodeConnections:
         return changed
 
     def connected(self, event: ConnectEvent) -> None:
-        """Claims the node and sends it its unacknowledged objects. If the node comes from a cloudcore with a newer
-        epoch, its connection is ended, and it connects again while all is listed again.
+        """Claims the node and sends it its unacknowledged objects. If another cloudcore of the database has begun the
+        next epoch, its connection is ended, and it connects again while all is listed again.
 
         Raises:
             DatabaseError: its ObjectSyncs could not be read.
@@ -130,7 +130,7 @@ class NodeConnections:
             self._remove(node)
             return
         self._claim(node, event.connection)
-        if self._database.node_state_of(node).epoch > self.epochs.number:
+        if self.epochs.is_over:
             self.missed_restore()
             self.close(node)
             return

@@ -144,8 +144,9 @@ def test_nothing_is_deleted_on_a_node_that_comes_from_a_cloudcore_with_a_newer_e
         later, database = site.live(key), core.database
         database.begin()
         database.put_object_sync("n1", uid_of(later), ObjectSync(key, int(version_of(later))))
-        state = database.node_state_of("n1")
-        database.put_node_state("n1", NodeState(state.uid, state.epoch + 1))
+        state, epoch = database.node_state_of("n1"), database.epoch()
+        database.put_node_state("n1", NodeState(state.uid, epoch.number + 1))
+        database.put_epoch(Epoch(epoch.number + 1, epoch.newest))
         database.commit(1)
         core.connected()
         core.bee.run_for(30.0)
