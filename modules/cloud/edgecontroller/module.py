@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 from beehive.delivery import OverflowPolicy
-from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
@@ -40,6 +39,7 @@ from modules.cloud.edgecontroller.duties import Duties
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
 from modules.cloud.edgecontroller.kept_bodies import LOOK_PERIOD, KeptBodies
 from modules.cloud.edgecontroller.mirror import Mirror
+from modules.cloud.edgecontroller.missed_connections import MissedConnections
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.procedure import Answered
@@ -50,13 +50,10 @@ from modules.cloud.edgecontroller.upstream_controller import UpstreamController
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     CLOUDCORES,
-    NODES,
-    NODES_RESOURCE,
     RELEASE_LEASE,
     Acknowledged,
     Cloudcores,
     ConnectEvent,
-    NodeConnection,
 )
 from modules.cloud.refusals import Refusals
 
@@ -64,8 +61,6 @@ _RESEND_PERIOD = 10.0
 """Seconds between two checks for unacknowledged objects (KubeEdge's sync controller: 5)."""
 _COLLECTION_PERIOD = 600.0
 """Seconds between two looks for the state of deleted nodes."""
-_CLOUDHUB_SECONDS = 10.0
-"""Timeout of cloudhub's response."""
 _NODE = kind_named("Node").name
 
 Refuse = Callable[[Message, ApiError], None]
@@ -133,8 +128,9 @@ class EdgeController(Module):
         self._callers = ApiCallers(self._api, access_control, self._graph, self._downstream)
         self.failures = Failures()
         self._handled = HandledMessages(self)
+        handle = partial(self._handle, begins=False)  # most requests of nodes do not use the database
         self._upstream = UpstreamController(
-            self.clock, self._api, access_control, self._downstream, sender, self._handled, self._handle_late
+            self.clock, self._api, access_control, self._downstream, sender, self._handled, handle
         )
         self._waiting: deque[Callable[[], None]] = deque()
         """Work that came before the objects were loaded, or while earlier such work still waited."""
@@ -311,10 +307,6 @@ class EdgeController(Module):
         else:
             self._waiting.append(partial(self._attempt, message, work, refuse, begins))
 
-    def _handle_late(self, message: Message, work: Callable[[], None], refuse: Refuse) -> None:
-        """Does the work of one message, most of which do not use the database: `Transactions.attempt`."""
-        self._handle(message, work, refuse, begins=False)
-
     def _attempt(self, message: Message, work: Callable[[], None], refuse: Refuse | None, begins: bool) -> None:
         try:
             self._transactions.attempt(work, begins=begins)
@@ -352,35 +344,9 @@ class EdgeController(Module):
         self._duties.begin(self._api)
         self._end_turn_soon()
         if self.slot.restarts:
-            self._ask_for_connections()
+            MissedConnections(self, self, self._database, self._end_turn_soon).ask()
         if self._waiting:
             self.call_soon(self._do_waiting)
-
-    def _ask_for_connections(self) -> None:
-        """Asks cloudhub which nodes are connected. A failed module loses the messages that waited in it, and those that
-        failed too often: when the database was away, they may have been about connections.
-        """
-        self.request(
-            ModuleName.CLOUDHUB, self.message(NODES_RESOURCE, NODES), _CLOUDHUB_SECONDS, self._take_connections
-        )
-
-    def _take_connections(self, answer: Message | BeehiveError) -> None:
-        """Handles the beginnings and ends of connections that this module does not know of."""
-        if not isinstance(answer, Message):
-            self._ask_for_connections()
-            return
-        known = dict(self._database.connected)
-        present = {one.node: one.connection for one in answer.content_as(list[NodeConnection])}
-        for node in known.keys() - present.keys():
-            self.on_disconnected(self._connect_event(Operation.DISCONNECTED, node, known[node]))
-        for node, connection in present.items():
-            if known.get(node) != connection:
-                self.on_connected(self._connect_event(Operation.CONNECTED, node, connection))
-        self._end_turn_soon()
-
-    def _connect_event(self, operation: Operation, node: str, connection: str) -> Message:
-        event = ConnectEvent(operation.value, int(self.clock.now()), node, connection)
-        return self.message(f"node/{node}", operation, event)
 
     def _do_waiting(self) -> None:
         """Handles a portion of the waiting messages: those of a crowd that meets a starting cloudcore take long."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Select, delete, select, update
+from sqlalchemy import Connection, Select, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from modules.cloud.apiserver.database.beginning import Beginning
@@ -16,8 +16,8 @@ from modules.cloud.apiserver.database.engine import make_engine, shown, url_of
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.meter import TransactionMeter
 from modules.cloud.apiserver.database.pending import PendingWrites
-from modules.cloud.apiserver.database.rows import RowWriter
-from modules.cloud.apiserver.database.tables import epochs, node_states, object_syncs, objects, sessions, state
+from modules.cloud.apiserver.database.rows import RowWriter, forget_deletions
+from modules.cloud.apiserver.database.tables import epochs, node_states, object_syncs, objects, sessions
 from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
@@ -386,19 +386,13 @@ class Database:
     def _write(self, connection: Connection, version: int) -> None:
         self._writer.write(connection, self._transaction, version)
         if version // _FORGET_EVERY != self._seen // _FORGET_EVERY:
-            self._forget_deletions(connection, version - _FORGET_AFTER)
+            forget_deletions(connection, version - _FORGET_AFTER)
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql(f"NOTIFY {CHANNEL}, '{self.cloudcore}'")
 
     def _make_durable(self, connection: Connection) -> None:
         driver: Any = connection.connection.driver_connection
         driver.commit()
-
-    def _forget_deletions(self, connection: Connection, until: int) -> None:
-        if until <= 0:
-            return
-        connection.execute(delete(objects).where(objects.c.body.is_(None), objects.c.revision <= until))
-        connection.execute(update(state).values(compacted=until))
 
     def _error(self, attempt: str, error: Exception) -> DatabaseError:
         self.meter.failures += 1

@@ -139,3 +139,10 @@ def _later_epoch() -> Update:
     newest: BindParameter[int] = bindparam("new_newest")
     is_same = and_(epochs.c.epoch == epoch, epochs.c.newest < newest)
     return update(epochs).where(or_(epochs.c.epoch < epoch, is_same)).values(epoch=epoch, newest=newest)
+
+
+def forget_deletions(connection: Connection, until: int) -> None:
+    """Delete the rows of objects that were deleted up to a revision."""
+    if until > 0:
+        connection.execute(delete(objects).where(objects.c.body.is_(None), objects.c.revision <= until))
+        connection.execute(update(state).values(compacted=until))

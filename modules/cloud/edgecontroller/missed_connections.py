@@ -1,0 +1,66 @@
+"""MissedConnections: connections and their ends that edgecontroller has not been told of."""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from beehive.errors import BeehiveError
+from beehive.message import Message
+from beehive.module import Module
+from beehive.names import ModuleName, Operation
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.messages import NODES, NODES_RESOURCE, ConnectEvent, NodeConnection
+
+_SECONDS: Final = 10.0
+"""Timeout of cloudhub's response, after which it is asked again."""
+
+
+class _Told(Protocol):
+    """What takes connections and their ends."""
+
+    def on_connected(self, message: Message) -> None:
+        """Take a connection."""
+
+    def on_disconnected(self, message: Message) -> None:
+        """Take the end of one."""
+
+
+class MissedConnections:
+    """Asks cloudhub which nodes are connected, and handles the beginnings and ends that edgecontroller does not know.
+
+    A failed module loses the messages that waited in it, and those that failed too often: when the database was away,
+    they may have been about connections.
+
+    Args:
+        module: edgecontroller.
+        told: takes what is new: edgecontroller's handlers.
+        database: knows the connections that edgecontroller knows.
+        end_turn: ends the turn soon.
+    """
+
+    def __init__(self, module: Module, told: _Told, database: Database, end_turn: Callable[[], None]) -> None:
+        self._module = module
+        self._told = told
+        self._database = database
+        self._end_turn = end_turn
+
+    def ask(self) -> None:
+        """Ask, until there is an answer."""
+        message = self._module.message(NODES_RESOURCE, NODES)
+        self._module.request(ModuleName.CLOUDHUB, message, _SECONDS, self._take)
+
+    def _take(self, answer: Message | BeehiveError) -> None:
+        if not isinstance(answer, Message):
+            self.ask()
+            return
+        known = dict(self._database.connected)
+        present = {one.node: one.connection for one in answer.content_as(list[NodeConnection])}
+        for node in known.keys() - present.keys():
+            self._told.on_disconnected(self._event(Operation.DISCONNECTED, node, known[node]))
+        for node, connection in present.items():
+            if known.get(node) != connection:
+                self._told.on_connected(self._event(Operation.CONNECTED, node, connection))
+        self._end_turn()
+
+    def _event(self, operation: Operation, node: str, connection: str) -> Message:
+        event = ConnectEvent(operation.value, int(self._module.clock.now()), node, connection)
+        return self._module.message(f"node/{node}", operation, event)
