@@ -37,7 +37,7 @@ from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.refusals import Refusals
 from modules.processes.edgecore.version import KUBELET_VERSION
 from modules.tools.simulate.cloud_store import ObservedStore
-from modules.tools.simulate.failing_database import DatabaseServer, FailingDatabase
+from modules.tools.simulate.failing_database import FailingDatabase, SimulatedDatabaseServer
 from modules.tools.simulate.network import CloudEndpoint, CloudListener
 from modules.tools.simulate.plan import Write, Writer
 from modules.tools.simulate.status_watch import StatusWatch
@@ -89,7 +89,7 @@ class SimulatedCloud:
         self._statuses = statuses
         self._first_version = first_version
         self.endpoint = CloudEndpoint()
-        self.database_server = DatabaseServer(world)
+        self.database_server = SimulatedDatabaseServer(world)
         self.has_devices = False
         """Whether devicecontroller runs."""
         self._lease: LeaseSettings | None = None

@@ -12,7 +12,7 @@ from modules.tools.simulate.world import World
 _GONE = "the server closed the connection unexpectedly"
 
 
-class DatabaseServer:
+class SimulatedDatabaseServer:
     """The server of a database; faults change it.
 
     Args:
@@ -46,7 +46,7 @@ class FailingDatabase(Database):
         url: as for `Database`, and so are the others.
     """
 
-    def __init__(self, server: DatabaseServer, url: str, cloudcore: str, **options: Any) -> None:
+    def __init__(self, server: SimulatedDatabaseServer, url: str, cloudcore: str, **options: Any) -> None:
         super().__init__(url, cloudcore, durable=False, **options)
         self._server = server
 
