@@ -11,7 +11,9 @@ from modules.cloud.apiserver.database.database import Database
 from modules.cloud.messages import NODES, NODES_RESOURCE, ConnectEvent, NodeConnection
 
 _SECONDS: Final = 10.0
-"""Timeout of cloudhub's response, after which it is asked again."""
+"""Timeout of cloudhub's response."""
+_PAUSE: Final = 1.0
+"""Seconds after which a cloudhub that could not answer is asked again."""
 
 
 class _Told(Protocol):
@@ -50,7 +52,7 @@ class MissedConnections:
 
     def _take(self, answer: Message | BeehiveError) -> None:
         if not isinstance(answer, Message):
-            self.ask()
+            self._module.after(_PAUSE, self.ask)
             return
         known = dict(self._database.connected)
         present = {one.node: one.connection for one in answer.content_as(list[NodeConnection])}

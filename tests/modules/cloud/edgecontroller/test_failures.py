@@ -188,3 +188,26 @@ def test_a_node_that_connects_while_the_database_fails_is_served(connections: di
         sent = ["insert node/n1/default/pod/web"] if connections else []
         assert core.down() == sent
         assert set(core.database.connected) == set(connections)
+
+
+def test_a_cloudhub_that_does_not_answer_is_asked_again() -> None:
+    with Harness() as bee:
+        asked: list[Message] = []
+
+        def of_cloudhub(message: Message) -> Message | None:
+            if message.route.operation != NODES:
+                return None
+            asked.append(message)
+            found = [NodeConnection("n1", 1.0, 1.0, connection="link 1")]
+            return message.reply(bee.clock, found) if len(asked) > 1 else None
+
+        server = ClusterServer(bee.clock)
+        server.apply(pod())
+        server.hold("pods")
+        core = ClusterController(bee, server)
+        bee.answer("cloudhub", of_cloudhub)
+        core.database_fails()
+        server.release()
+        bee.run_for(30.0)
+        assert core.down() == ["insert node/n1/default/pod/web"]
+        assert len(asked) == 2
