@@ -63,6 +63,8 @@ class DockerEngine:
         self.clock = clock
         self.docker = DockerClient(settings.socket, clock)
         self.docker.negotiate()
+        self.info = self.docker.get("/info", Info, "ask Docker what it is")
+        check_apart(root, Path(self.info.docker_root_dir))
         self._root = str(root)
         self._state = StateDirectory(root, ())
         root.chmod(_OWNER_ONLY)
@@ -79,7 +81,6 @@ class DockerEngine:
 
     def _assemble(self, settings: DockerSettings) -> None:
         clock, registry, docker = self.clock, self.registry, self.docker
-        self.info = docker.get("/info", Info, "ask Docker what it is")
         machine = Machine.read(systemd_cgroups=self.info.cgroup_driver == "systemd")
         maker = ContainerMaker(docker, Here(self._root, machine, docker.version, settings.logs), clock)
         self.images = DockerImages(docker, self._root, clock)
@@ -163,3 +164,15 @@ def purge(root: Path, clock: Clock, settings: DockerSettings) -> None:
         remove_tree(root)
     except OSError as error:
         raise EmbeddedRuntimeError(f'remove "{root}"', str(error)) from error
+
+
+def check_apart(root: Path, docker: Path) -> None:
+    """Check that edgecore's records are not in Docker's own directory, or that one in theirs: a reset removes them.
+
+    Raises:
+        StateDirectoryError: one is in the other.
+    """
+    ours, its = root.resolve(), docker.resolve()
+    if ours.is_relative_to(its) or its.is_relative_to(ours):
+        hint = "set rootDirectory to another directory"
+        raise StateDirectoryError("use Docker Engine", f"{root} overlaps Docker's own directory {docker}", hint)

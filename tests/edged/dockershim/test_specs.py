@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from edged.dockershim.answers import ImageSettings, nanoseconds
+from edged.dockershim.engine import check_apart
 from edged.dockershim.labels import KIND, OWNER, SANDBOX_ID, container_name
 from edged.dockershim.specs import (
     Body,
@@ -18,7 +19,7 @@ from edged.dockershim.specs import (
     limits,
     sandbox_body,
 )
-from edged.embedded.errors import NotProvidedError, WrongStateError
+from edged.embedded.errors import NotProvidedError, StateDirectoryError, WrongStateError
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.spec.samples import FILES, UNIFIED, linux, request
 
@@ -263,3 +264,11 @@ def test_what_docker_cannot_do_is_refused(change: Callable[[cri.ContainerConfig]
 def test_times(text: str, expected: int) -> None:
     """Docker writes a varying number of digits; its zero time stands for no time. What is no time counts as that."""
     assert nanoseconds(text) == expected
+
+
+@pytest.mark.parametrize("root", ["docker", "docker/edged", "."])
+def test_records_in_dockers_own_directory_are_refused(tmp_path: Path, root: str) -> None:
+    """A reset of the runtime would remove Docker's."""
+    with pytest.raises(StateDirectoryError, match="set rootDirectory to another directory"):
+        check_apart(tmp_path / root, tmp_path / "docker")
+    check_apart(tmp_path / "edged" / "docker", tmp_path / "docker")
