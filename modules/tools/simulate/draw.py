@@ -159,7 +159,7 @@ def draw_plan(
         steps += scene.steps
         faults += scene.faults
         writes += scene.writes
-    if FaultKind.CLOUD_RESTART in _KINDS[profile]:
+    if FaultKind.CLOUD_RESTART in _KINDS[profile] and not hostile:  # who attacks must not make a module fail
         faults += draw_more.database_faults(random.Random(f"{seed} database"), seconds)  # noqa: S311 - as above
     of_devices = random.Random(f"{seed} devices")  # noqa: S311 - as above
     device_steps: list[DeviceStep] = []
