@@ -10,7 +10,7 @@ from modules.cloud.edgecontroller.upstream_requests import Steps
 _UNCHECKED = {"fieldValidation": "Ignore"}
 """A Go edge may know fields that the API server does not."""
 
-_PAGE = "500"
+_PAGE = 500
 """Objects of a page."""
 
 

@@ -17,8 +17,7 @@ _NODE: Final = kind_named("Node").key_name
 _POD: Final = kind_named("Pod").key_name
 _REFERRED: Final = ("ConfigMap", "Secret")
 _MOST_RECENT: Final = 128
-_LARGEST_RECENT: Final = 16 * 1024
-"""Bytes of a configmap or secret."""
+_MOST_RECENT_BYTES: Final = 4 * 1024 * 1024
 LOOK_PERIOD: Final = 60.0
 """Seconds between two looks for bodies that are not needed any more."""
 _PORTION: Final = 64
@@ -64,7 +63,9 @@ class KeptBodies:
         self._away: set[str] = set()
         """Edge nodes that were not connected here at the last look."""
         self._connecting: set[str] = set()
-        self._recent: OrderedDict[ObjectKey, None] = OrderedDict()
+        self._recent: OrderedDict[ObjectKey, int] = OrderedDict()
+        """Configmaps and secrets that were written last, with the bytes of their bodies."""
+        self._recent_bytes = 0
         self._dropping: deque[tuple[str, ObjectKey]] = deque()
         """Objects whose bodies are perhaps not needed; pods with their nodes, others with ""."""
         mirror.keeps = self.keeps
@@ -132,12 +133,15 @@ class KeptBodies:
         return any(map(self._is_ours, self._downstream.nodes_with(key)))
 
     def _is_recent(self, key: ObjectKey, size: int) -> bool:
-        self._recent.pop(key, None)
-        if size > _LARGEST_RECENT:
+        self._recent_bytes -= self._recent.pop(key, 0)
+        if size > _MOST_RECENT_BYTES:
             return False
-        self._recent[key] = None
-        if len(self._recent) > _MOST_RECENT:
-            self._drop("", self._recent.popitem(last=False)[0])
+        self._recent[key] = size
+        self._recent_bytes += size
+        while len(self._recent) > _MOST_RECENT or self._recent_bytes > _MOST_RECENT_BYTES:
+            oldest, bytes_of_it = self._recent.popitem(last=False)
+            self._recent_bytes -= bytes_of_it
+            self._drop("", oldest)
         return True
 
     def _drop_portion(self) -> None:

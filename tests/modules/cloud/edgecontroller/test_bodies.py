@@ -26,6 +26,12 @@ POD, SECRET, NODE = kind_named("Pod"), kind_named("Secret"), kind_named("Node")
 INSERT = "insert node/n1/default/pod/web"
 
 
+@pytest.fixture(autouse=True)
+def few_recent_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less is kept without a reason than one large object."""
+    monkeypatch.setattr("modules.cloud.edgecontroller.kept_bodies._MOST_RECENT_BYTES", len(LARGE))
+
+
 @pytest.fixture
 def core() -> Iterator[ClusterController]:
     """To which no node is connected."""

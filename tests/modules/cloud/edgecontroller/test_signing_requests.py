@@ -45,7 +45,7 @@ def test_they_are_counted_page_by_page() -> None:
     others = requests_of("system:node:n2", 500)
     calls, _ = asked_for([others, others, requests_of(NAME, 99)])
     assert [call.options.get("continue") for call in calls[:3]] == [None, "1", "2"]
-    assert {call.options["limit"] for call in calls[:3]} == {"500"}
+    assert {call.options["limit"] for call in calls[:3]} == {500}
     assert [call.verb for call in calls] == ["list", "list", "list", "create"]
     assert calls[-1].body["spec"]["username"] == NAME
 
