@@ -28,7 +28,7 @@ def read_file(path: Path, most: int) -> bytes:
 
 
 def read_to_end(descriptor: int, most: int) -> bytes:
-    """Return what is left of a file, at most `most` bytes. Reads twice as much each time, as long as there is more."""
+    """Return the rest of a file, at most `most` bytes. Reads twice as much each time, as long as there is more."""
     pieces: list[bytes] = []
     wanted, left = _PIECE, most
     while left > 0 and (piece := os.read(descriptor, min(wanted, left))):

@@ -1,4 +1,4 @@
-"""What is counted of the requests to an API server, for metrics."""
+"""Counts of the requests to an API server, for metrics."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

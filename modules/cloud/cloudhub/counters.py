@@ -1,4 +1,4 @@
-"""What is counted of the connections of nodes, for metrics."""
+"""Counts of the connections of nodes, for metrics."""
 
 import threading
 from collections import Counter

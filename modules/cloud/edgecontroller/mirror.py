@@ -65,7 +65,7 @@ class Mirror:
         return self._version
 
     def find(self, key: ObjectKey) -> JsonObject | None:
-        """Return the object, or what is kept of it, or None. It must not be changed."""
+        """Return the object, or its kept part, or None. It must not be changed."""
         obj = self._decoded.get(key)
         if obj is None:
             mirrored = self._objects[key.kind].get(key)
@@ -101,8 +101,8 @@ class Mirror:
 
     def observe(self, kind: Kind, observed: ObservedObject) -> None:
         """Take over an object that exists. An equal state is no change. An object that cannot be read is dropped, with
-        a line in the log. One of which only a part was here, and that comes with its body now, is added with the part
-        as its earlier state.
+        a line in the log. An object that was here in part, and comes with its body now, is added with the part as its
+        earlier state.
         """
         read = compact(kind, observed.body)
         if read is None:
@@ -126,7 +126,7 @@ class Mirror:
             self._set(key, now)
 
     def complete(self, kind: Kind, observed: ObservedObject) -> bool:
-        """Take the body of an object of which only a part is here, and return whether it was one. A body of another
+        """Take the body of an object that is here in part, and return whether it was one. A body of another
         version is not taken: the watch tells of that version, too.
         """
         key = ObjectKey(kind.key_name, observed.namespace, observed.name)

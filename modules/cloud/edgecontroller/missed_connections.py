@@ -34,7 +34,7 @@ class MissedConnections:
 
     Args:
         module: edgecontroller.
-        told: takes what is new: edgecontroller's handlers.
+        told: takes the new ones: edgecontroller's handlers.
         database: knows the connections that edgecontroller knows.
         end_turn: ends the turn soon.
     """

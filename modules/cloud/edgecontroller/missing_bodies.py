@@ -1,4 +1,4 @@
-"""Reads bodies of which the mirror has kept only a part."""
+"""Reads the bodies of objects that the mirror keeps in part."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

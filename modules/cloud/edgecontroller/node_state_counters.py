@@ -1,4 +1,4 @@
-"""What is counted of the NodeStates that cloudcore writes, for metrics."""
+"""Counts of the NodeStates that cloudcore writes, for metrics."""
 
 
 class NodeStateCounters:

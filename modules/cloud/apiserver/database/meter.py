@@ -1,4 +1,4 @@
-"""What is measured of the transactions of a database, for metrics."""
+"""Measures the transactions of a database, for metrics."""
 
 from collections.abc import Callable
 

@@ -88,7 +88,7 @@ class ResponseReader:
         """Return the next part.
 
         Raises:
-            h11.RemoteProtocolError: what came is no response of HTTP/1.1, or was cut.
+            h11.RemoteProtocolError: the bytes are no response of HTTP/1.1, or end too early.
         """
         if self._h11 is not None:
             return self._next_of(self._h11)
@@ -136,14 +136,14 @@ class ResponseReader:
         return data or None
 
     def _take(self) -> bytes:
-        """Return what has come of the body, or of the present chunk."""
+        """Return the received part of the body, or of the present chunk."""
         begin = self._at
         self._at = min(len(self._data), begin + self._left)
         self._left -= self._at - begin
         return self._data[begin : self._at]
 
     def _read_chunks(self) -> Part:
-        """Return what has come of the present chunk and the next ones, in one piece."""
+        """Return the received part of the present chunk and the next ones, in one piece."""
         pieces = []
         while self._is_in_chunk or self._find_chunk():
             if self._left:
