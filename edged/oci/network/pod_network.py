@@ -184,9 +184,9 @@ class PodNetwork:
                 _log.warning("%s", error)
 
     def look_after(self, sandboxes: Mapping[str, AttachedSandbox]) -> None:
-        """See from now on to it that the firewall has the rules of sandboxes, which were attached before this start.
+        """See to it that the firewall keeps the rules of sandboxes that were attached before this start of edgecore.
 
-        Those that are attached later are looked after without further ado.
+        `attach` does the same for later ones.
         """
         for sandbox_id, sandbox in sandboxes.items():
             try:

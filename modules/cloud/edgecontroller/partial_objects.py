@@ -1,4 +1,4 @@
-"""What is kept in memory of objects whose bodies no node needs here."""
+"""The parts of objects that stay in memory although no node needs their bodies here."""
 
 from typing import Final
 

@@ -57,7 +57,7 @@ class CloudcoresCollector(Collector):
 
 
 class CloudHubCollector(Collector):
-    """Collects what is on its way to the connected nodes, and what was refused.
+    """Collects the messages on their way to the connected nodes, and the refusals.
 
     Args:
         counters: of cloudhub.

@@ -63,8 +63,7 @@ class Database:
         shared: whether other cloudcores may change the database; None: if it outlives this process.
         stores_objects: whether it has the objects, too, and not only ObjectSyncs and claims: those of the embedded API
             server, not those of a cluster.
-        turn: held during each transaction, by all users of the database in this process: a wait for SQLite's own lock
-            would poll it with pauses.
+        turn: held during each transaction by all users of the database in this process; SQLite's lock would be polled.
         meter: measures the transactions.
 
     Raises:
