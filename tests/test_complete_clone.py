@@ -1,4 +1,4 @@
-"""A clone is complete: the recordings that tests read are in it, and no file reads, names or links a place beside it."""
+"""A clone is complete: the recordings of the tests are in it, and no file reads, names or links a place beside it."""
 
 from __future__ import annotations
 
