@@ -8,7 +8,7 @@ invalid UTF-8) take the slow path, which reads member by member in order, as enc
 Four differences to Go remain. The content is not decoded, so a number in it that no float64 can hold passes. Nesting is
 limited by the interpreter's stack (about 1,000) instead of 10,000. A text of header or route has at most `LONGEST_TEXT`
 bytes, because tables keep it and logs print it. The slow path is limited in bytes and members, because it costs a
-hundred times as much; no Kubernetes object that a Go peer sends takes it. The same bytes limit what surrounds a content.
+hundred times as much; no Kubernetes object that a Go peer sends takes it. What surrounds a content has the same limit.
 """
 
 import json
