@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from modules.edge.devicetwin.changes import Rules
-from tests.interop.traces import KUBEEDGE, needs_kubeedge
+from tests.interop.traces import KUBEEDGE
 from tests.modules.edge.devicetwin.recorded import Node, Said, play
-
-pytestmark = needs_kubeedge
 
 CREATED = KUBEEDGE / "d1-device-created.jsonl"
 CREATED_MQTT = KUBEEDGE / "d1-device-created.mqtt.jsonl"
