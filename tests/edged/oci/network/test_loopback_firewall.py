@@ -40,7 +40,7 @@ def machine(directory: Path, namespaces: PodNamespaces, clock: RealClock) -> Ite
 
 def checksum(content: bytes) -> int:
     """That of IP and TCP."""
-    total = sum(struct.unpack(f"!{len(content) // 2}H", content))
+    total: int = sum(struct.unpack(f"!{len(content) // 2}H", content))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
