@@ -152,9 +152,10 @@ MODEL = {"spec": {"properties": [
 @pytest.mark.parametrize(
     ("name", "desired", "fault"),
     [
-        ("s", "30.5", ""), ("s", "", ""), ("s", "101", "not within 0 and 100"), ("s", "warm", "no FLOAT"),
-        ("t", "1", "ReadOnly"), ("b", "true", ""), ("b", "1", "no BOOLEAN"), ("n", "-5", ""), ("n", "1.0", "no INT"),
-        ("n", "9" * 19, "no INT"), ("x", "1", "not in the model"),
+        ("s", "30.5", ""), ("s", "", ""), ("s", "101", "out of range (s is FLOAT 0 to 100"),
+        ("s", "warm", "not float"), ("t", "1", "ReadOnly"), ("b", "true", ""), ("b", "1", "true or false"),
+        ("n", "-5", ""), ("n", "1.0", "not int"),
+        ("n", "9" * 19, "not int"), ("s", "nan", "not float"), ("x", "1", "not in the model"),
     ],
 )  # fmt: skip
 def test_a_desired_value_has_to_fit_the_model(name: str, desired: str, fault: str) -> None:
