@@ -1,7 +1,6 @@
 """Which of the connections without a websocket makes room."""
 
 import logging
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -10,14 +9,16 @@ from modules.cloud.cloudhub.connection import WebsocketConnection
 from modules.cloud.cloudhub.opening_connections import OpeningConnections
 
 
-def made(address: str) -> WebsocketConnection:
+class Accepted:
     """A connection as far as the bound knows it."""
-    return cast("WebsocketConnection", SimpleNamespaceWithIdentity(peer=address, has_begun=False, is_open=False))
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.has_begun = self.is_open = False
 
 
-class SimpleNamespaceWithIdentity(SimpleNamespace):
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+def made(address: str) -> WebsocketConnection:
+    return cast("WebsocketConnection", Accepted(address))
 
 
 @pytest.fixture
