@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modules.apimachinery.device_properties import ModelProperty, number_of
 from modules.edge.devicetwin import twins
 from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.past import MAX_AGE, MAX_SIZE, MOST, entries, extended
 from modules.edge.devicetwin.requests import TwinRequest, Version
 from modules.edge.devicetwin.state import Device, Side, Twin, confirmed, decode, encode, settled
 from modules.edge.devicetwin.twins import At
-from modules.edge.devicetwin.values import ModelProperty, check_key, check_type, number_of
+from modules.edge.devicetwin.values import check_key, check_type
 
 AT = At(1000, 1)
 TEMPERATURE = ModelProperty("temperature", "INT", "ReadOnly", "-40", "125", "degree")
