@@ -1,7 +1,7 @@
 """A plugin of pytest: a test that is skipped for a reason that is not expected fails the run.
 
-`pytest -p tests.support.skips --allowed-skips .ci/skips.txt`. A line of the file is for `root`, for any other `user` or for
-`any`, followed by a regular expression that a whole reason has to match.
+`pytest -p tests.support.skips --allowed-skips .ci/skips.txt`. A line of the file is for `root`, for another
+`user` or for `any`, followed by a regular expression that a whole reason has to match.
 """
 
 from __future__ import annotations
