@@ -14,13 +14,14 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from beehive import Clock
 from beehive.accepting import accept_connection
+from beehive.peer_certificate import peer_certificate
 from edged.server.errors import RequestError
 from edged.server.request import MAX_HEAD, Request, read_request
 from edged.server.responses import Reply, Response, Stream, Takeover, text
@@ -103,6 +104,19 @@ class HttpServer:
                     socket.socket.shutdown(connection, socket.SHUT_RDWR)  # SSLSocket's would let plain text out
         for _, thread in open_ones:
             thread.join(_STOP_SECONDS)
+
+    def end_connections(self, refused: Callable[[Mapping[str, Any] | None], bool]) -> None:
+        """End the connections of clients whose certificates are refused now, also while they are answered.
+
+        Args:
+            refused: is given a client's certificate.
+        """
+        with self._lock:
+            open_ones = list(self._connections)
+        for connection in open_ones:
+            with contextlib.suppress(OSError, ValueError):  # it has just ended, or the handshake lasts
+                if isinstance(connection, ssl.SSLSocket) and refused(peer_certificate(connection)):
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while (connection := accept_connection(self._listening)) is not None:
@@ -220,7 +234,7 @@ class _Connection:
 
     def _certified(self, request: Request) -> Request:
         if isinstance(self.socket, ssl.SSLSocket):
-            return msgspec.structs.replace(request, certificate=self.socket.getpeercert() or None)
+            return msgspec.structs.replace(request, certificate=peer_certificate(self.socket))
         return request
 
     def wait(self, seconds: float) -> bool:

@@ -13,10 +13,12 @@ from modules.processes.cloudcore.errors import ControlError
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from beehive import Clock
     from edged.server.router import HttpService
     from modules.cloud.apiserver.authentication.authenticator import Authenticator
+    from modules.cloud.identities.known import KnownIdentities
 
 _log = logging.getLogger(__name__)
 
@@ -33,9 +35,19 @@ class ApiListener:
         port: 0 takes a free one.
         option: of the command line, for errors.
         context: its TLS; None serves plain HTTP.
+        identities: says which client certificates are refused; None: none is.
     """
 
-    def __init__(self, address: str, port: int, option: str, context: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        option: str,
+        context: ssl.SSLContext | None,
+        identities: KnownIdentities | None = None,
+    ) -> None:
+        self._identities = identities
+        self._unwatch: Callable[[], None] = lambda: None
         self._address = address
         self._port = port
         self._option = option
@@ -69,6 +81,9 @@ class ApiListener:
         )
         self._port = server.port
         server.start()
+        self._unwatch()
+        if self._identities is not None:
+            self._unwatch = self._identities.end_connections(server)
         return server
 
 
@@ -80,10 +95,18 @@ class SecureListener(ApiListener):
         port: 0 takes a free one.
         context: asks for client certificates of the authority.
         authenticator: finds the user of a request.
+        identities: says which client certificates are refused.
     """
 
-    def __init__(self, address: str, port: int, context: ssl.SSLContext, authenticator: Authenticator) -> None:
-        super().__init__(address, port, "--secure-port", context)
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        context: ssl.SSLContext,
+        authenticator: Authenticator,
+        identities: KnownIdentities | None = None,
+    ) -> None:
+        super().__init__(address, port, "--secure-port", context, identities)
         self.authenticator = authenticator
 
 
