@@ -205,7 +205,7 @@ class _Alone:
 
 
 def _unanswered(module: str, operation: str, content: object) -> Message:
-    raise ApiStatusError(504, f"{module} does not answer {operation} with {content!r}")
+    raise ApiStatusError(409, f"{module} does not answer {operation} with {content!r}")
 
 
 _SPEC: Final = {"containers": [{"name": "c", "image": "i"}]}

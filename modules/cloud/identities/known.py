@@ -139,9 +139,13 @@ class KnownIdentities:
         return self.refusal_of(peer) if peer is not None else ""
 
     def refusal_of_node(self, node: str, certificate: Mapping[str, Any] | None) -> str:
-        """Return why the connection of a node is refused; "" if it is accepted. Without TLS its name counts alone."""
-        peer = read_peer(certificate) or Peer("", 0.0, node=node)
-        why = self.refusal_of(peer)
+        """Return why the connection of a node is refused; "" if it is accepted.
+
+        Without TLS its name counts alone, which proves nothing, and so it need not wait for the records.
+        """
+        peer = read_peer(certificate)
+        is_early = peer is None and not self.is_complete
+        why = "" if is_early else self.refusal_of(peer or Peer("", 0.0, node=node))
         with self._lock:
             self._refused.pop(node, None)
             if why and self.is_complete and len(self._refused) < _MOST_REFUSED:

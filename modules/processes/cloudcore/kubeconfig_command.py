@@ -80,7 +80,7 @@ def _issued(certificate: bytes, user: str) -> IssuedKubeconfig:
     from modules.processes.cloudcore.issued_kubeconfigs import IssuedKubeconfig  # noqa: PLC0415
 
     made = x509.load_pem_x509_certificate(certificate)
-    begins, ends = (moment.replace(tzinfo=UTC).timestamp() for moment in (made.not_valid_before, made.not_valid_after))
+    begins, ends = made.not_valid_before_utc.timestamp(), made.not_valid_after_utc.timestamp()
     return IssuedKubeconfig(f"{made.serial_number:X}", user, begins, ends)
 
 

@@ -326,7 +326,7 @@ class CloudCore:
         )
         server = WebsocketServer(
             settings, deliver, self._clock, ssl_context=self._websocket_context,
-            is_full=lambda: self._identities.is_loading or deliver.is_full(),
+            is_full=lambda: (self._websocket_context is not None and self._identities.is_loading) or deliver.is_full(),
             counters=self._counters.cloudhub, identities=self._identities,
         )  # fmt: skip
         self._servers[:] = [server]
