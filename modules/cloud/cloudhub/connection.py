@@ -17,6 +17,7 @@ from websockets.server import ServerProtocol
 if TYPE_CHECKING:
     from modules.cloud.cloudhub.handshake import Refusal
     from modules.cloud.cloudhub.wire import Wire
+    from modules.cloud.identities.peer import Peer
 
 _log = logging.getLogger(__name__)
 _READ = 16 * 1024
@@ -177,8 +178,14 @@ class WebsocketConnection:
         """The node's name, once it has been admitted."""
         self.is_open = False
         """Whether the upgrade has been granted, now or earlier."""
+        self.certified: Peer | None = None
+        """The node's certificate, once it has been admitted."""
         self.is_refused = False
         """Whether the node is refused since: `LinkClosed` was delivered, and nothing more of it is."""
+        self.has_begun = False
+        """Whether bytes of the peer have come."""
+        self.seconds = 0.0
+        """Seconds of the server's thread that the peer's bytes have taken lately."""
         self.read_at = now
         """Monotonic seconds of the last bytes of the peer."""
         self.watched = 0
@@ -265,6 +272,7 @@ class WebsocketConnection:
         if not sealed:
             raise ConnectionError(self._reason())
         self.read_at = now
+        self.has_begun = True
         if self._is_cut:
             return
         try:

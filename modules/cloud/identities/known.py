@@ -95,7 +95,7 @@ class KnownIdentities:
                 return
             before, self._records[key], self._versions[key] = self._records.get(key), record, version
             listeners = list(self._changed)
-        if record != before and not isinstance(record, JoinToken):
+        if _may_refuse(record, before):
             for changed in listeners:
                 changed()
 
@@ -138,12 +138,11 @@ class KnownIdentities:
         peer = read_peer(certificate)
         return self.refusal_of(peer) if peer is not None else ""
 
-    def refusal_of_node(self, node: str, certificate: Mapping[str, Any] | None) -> str:
+    def refusal_of_node(self, node: str, peer: Peer | None) -> str:
         """Return why the connection of a node is refused; "" if it is accepted.
 
         Without TLS its name counts alone, which proves nothing, and so it need not wait for the records.
         """
-        peer = read_peer(certificate)
         is_early = peer is None and not self.is_complete
         why = "" if is_early else self.refusal_of(peer or Peer("", 0.0, node=node))
         with self._lock:
@@ -152,13 +151,10 @@ class KnownIdentities:
                 self._refused[node] = RefusedNode(node, why, self._clock.monotonic())
         return why
 
-    def accepted(self, node: str, certificate: Mapping[str, Any] | None) -> None:
+    def accepted(self, peer: Peer) -> None:
         """Take that the connection of a node was accepted; any thread."""
-        peer = read_peer(certificate)
-        if peer is None or peer.node != node:
-            return
         with self._lock:
-            identity = self._records.get(("node", node))
+            identity = self._records.get(("node", peer.node))
         known = identity if isinstance(identity, NodeIdentity) else None
         if rules.used(peer, known, self._clock.now()) is not None:
             self.note_use(peer)
@@ -193,3 +189,11 @@ class KnownIdentities:
             certificate if isinstance(certificate, RevokedCertificate) else None,
             user if isinstance(user, RevokedUser) else None,
         )
+
+
+def _may_refuse(record: Record, before: Record | None) -> bool:
+    """Return whether certificates that were accepted may be refused by a new record."""
+    if isinstance(record, NodeIdentity):
+        key = before.key if isinstance(before, NodeIdentity) else record.key
+        return bool(record.revoked_at) or record.key != key
+    return record != before and not isinstance(record, JoinToken)

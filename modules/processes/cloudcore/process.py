@@ -339,10 +339,14 @@ class CloudCore:
             from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
 
             context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
-            address = config.bind_address, config.secure_port
-            listeners.append(SecureListener(*address, context, self._authenticator(), self._identities))
+            listeners.append(
+                SecureListener(
+                    config.bind_address, config.secure_port, context, self._authenticator(), config.max_streams,
+                    self._identities,
+                )
+            )  # fmt: skip
         if config.insecure_port is not None:
-            listeners.append(InsecureListener(config.insecure_port))
+            listeners.append(InsecureListener(config.insecure_port, config.max_streams))
         return listeners
 
     def _authenticator(self) -> Authenticator:
