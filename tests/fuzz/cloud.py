@@ -33,7 +33,7 @@ from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, TokenError
 from modules.cloud.identities.node_identity import node_in
-from modules.cloud.identities.peer import Peer
+from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.messages import Cloudcores
 from modules.processes.cloudcore.control_service import ControlService, NodesResponseBody
 from modules.processes.cloudcore.identity_service import IdentityService
@@ -151,7 +151,7 @@ def _check_enrolment(data: bytes, random: Random) -> None:
     headers = {name.lower(): value for name, _, value in (line.partition(":") for line in fields) if name}
     shown = random.random() < 0.3
     holder = random.choice(("", _NODE, "other"))
-    request = EnrolmentRequest(method, path, headers, body, Peer("1", _NOW, holder) if shown else None)
+    request = EnrolmentRequest(method, path, headers, body, CertifiedPeer("1", _NOW, holder) if shown else None)
     enrolment = Enrolment(_authority(), lambda name: name == _NODE, _YEAR, unrefused, unrefused)
     answer = enrolment.answer(request, _NOW)
     if answer.status != HTTPStatus.OK:

@@ -17,7 +17,7 @@ from websockets.server import ServerProtocol
 if TYPE_CHECKING:
     from modules.cloud.cloudhub.handshake import Refusal
     from modules.cloud.cloudhub.wire import Wire
-    from modules.cloud.identities.peer import Peer
+    from modules.cloud.identities.peer import CertifiedPeer
 
 _log = logging.getLogger(__name__)
 _READ = 16 * 1024
@@ -178,7 +178,7 @@ class WebsocketConnection:
         """The node's name, once it has been admitted."""
         self.is_open = False
         """Whether the upgrade has been granted, now or earlier."""
-        self.certified: Peer | None = None
+        self.certified: CertifiedPeer | None = None
         """The node's certificate, once it has been admitted."""
         self.is_refused = False
         """Whether the node is refused since: `LinkClosed` was delivered, and nothing more of it is."""

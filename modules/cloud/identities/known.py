@@ -9,7 +9,7 @@ import msgspec
 
 from beehive.clock import Clock
 from modules.cloud.identities import rules
-from modules.cloud.identities.peer import Peer, read_peer
+from modules.cloud.identities.peer import CertifiedPeer, read_peer
 from modules.cloud.identities.records import (
     JoinToken,
     Key,
@@ -64,7 +64,7 @@ class KnownIdentities:
         self._changed: list[Callable[[], None]] = []
         self.is_complete = False
         """Whether all records are known."""
-        self.note_use: Callable[[Peer], None] = lambda _: None
+        self.note_use: Callable[[CertifiedPeer], None] = lambda _: None
         """Told of an accepted certificate that changes its node's record; never blocks."""
 
     @property
@@ -138,20 +138,20 @@ class KnownIdentities:
         peer = read_peer(certificate)
         return self.refusal_of(peer) if peer is not None else ""
 
-    def refusal_of_node(self, node: str, peer: Peer | None) -> str:
+    def refusal_of_node(self, node: str, peer: CertifiedPeer | None) -> str:
         """Return why the connection of a node is refused; "" if it is accepted.
 
         Without TLS its name counts alone, which proves nothing, and so it need not wait for the records.
         """
         is_early = peer is None and not self.is_complete
-        why = "" if is_early else self.refusal_of(peer or Peer("", 0.0, node=node))
+        why = "" if is_early else self.refusal_of(peer or CertifiedPeer("", 0.0, node=node))
         with self._lock:
             self._refused.pop(node, None)
             if why and self.is_complete and len(self._refused) < _MOST_REFUSED:
                 self._refused[node] = RefusedNode(node, why, self._clock.monotonic())
         return why
 
-    def accepted(self, peer: Peer) -> None:
+    def accepted(self, peer: CertifiedPeer) -> None:
         """Take that the connection of a node was accepted; any thread."""
         with self._lock:
             identity = self._records.get(("node", peer.node))
@@ -175,7 +175,7 @@ class KnownIdentities:
     def _is_refused(self, certificate: Mapping[str, Any] | None) -> bool:
         return self.is_complete and bool(self.refusal(certificate))
 
-    def refusal_of(self, peer: Peer) -> str:
+    def refusal_of(self, peer: CertifiedPeer) -> str:
         """Return why a client with a certificate is refused; "" if it is accepted."""
         if not self.is_complete:
             return NOT_YET

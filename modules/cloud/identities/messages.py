@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from modules.cloud.identities.node_identity import is_node_name
-from modules.cloud.identities.peer import Peer, normal_serial
+from modules.cloud.identities.peer import CertifiedPeer, normal_serial
 from modules.cloud.identities.records import Record
 
 NAME: Final = "identities"
@@ -21,9 +21,9 @@ MAKE_TOKEN: Final = "maketoken"  # noqa: S105 - an operation
 WITHDRAW_TOKEN: Final = "withdrawtoken"  # noqa: S105 - an operation
 """Operation: forget a token, given by its id."""
 ENROL: Final = "enrol"
-"""Operation: may this key have a certificate of this name (`Enrolment`)? The reply is "" or why not."""
+"""Operation: may this key have a certificate of this name (`KeyEnrolment`)? The reply is "" or why not."""
 USED: Final = "used"
-"""Operation: an accepted certificate was used that changes its node's identity (`Peer`); there is no reply."""
+"""Operation: an accepted certificate was used that changes its node's identity (`CertifiedPeer`); there is no reply."""
 
 MOST_SECONDS: Final = 366 * 24 * 3600
 
@@ -74,13 +74,13 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return ""
 
 
-class Enrolment(msgspec.Struct, frozen=True, kw_only=True):
+class KeyEnrolment(msgspec.Struct, frozen=True, kw_only=True):
     """A request for a certificate, whose token or certificate is valid."""
 
     node: str
     key: str
     """The fingerprint of the key that is to be certified."""
-    peer: Peer | None = None
+    peer: CertifiedPeer | None = None
     """The present certificate, for a renewal."""
     token: str = ""
     """The id of the token, for a join; "" for a token of an earlier cloudcore, which has none."""

@@ -32,12 +32,12 @@ from modules.cloud.identities.messages import (
     REVOKE,
     USED,
     WITHDRAW_TOKEN,
-    Enrolment,
     Identities,
+    KeyEnrolment,
     Revocation,
     TokenSettings,
 )
-from modules.cloud.identities.peer import Peer
+from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import (
     API_VERSION,
     LABEL,
@@ -51,7 +51,7 @@ from modules.cloud.identities.records import (
     key_of,
     record_in,
 )
-from modules.cloud.identities.store import Change, IdentityStore, version_of
+from modules.cloud.identities.store import IdentityStore, RecordChange, version_of
 
 _log = logging.getLogger(__name__)
 Connect = Callable[[Runtime], KubeTransport]
@@ -120,7 +120,7 @@ class IdentitiesModule(Module):
     @handles(None, REVOKE)
     def revoke(self, message: Message) -> None:
         """Revokes a node, a certificate or a user; replies when that is stored and in force here."""
-        self._change_revocation(message, lambda asked, found: Change(_revoked(asked, found, self.clock.now())))
+        self._change_revocation(message, lambda asked, found: RecordChange(_revoked(asked, found, self.clock.now())))
 
     @handles(None, ALLOW)
     def allow(self, message: Message) -> None:
@@ -145,20 +145,20 @@ class IdentitiesModule(Module):
             name=self.clock.new_id().replace("-", "")[:16], created_at=now, expires_at=now + settings.seconds,
             node=settings.node, once=settings.once or settings.replace, replace=settings.replace,
         )  # fmt: skip
-        self._store.change(key_of(token), lambda _: Change(token, token), self._replier(message))
+        self._store.change(key_of(token), lambda _: RecordChange(token, token), self._replier(message))
 
     @handles(None, WITHDRAW_TOKEN)
     def withdraw_token(self, message: Message) -> None:
         """Forgets a token, so that nobody can join with it; the reply is "" or that there is none."""
         name = self._content(message, str)
         if name is not None:
-            decide = lambda found: Change(deletes=found is not None, answer="" if found else f"no token {name}")  # noqa: E731
+            decide = lambda found: RecordChange(deletes=found is not None, answer="" if found else f"no token {name}")  # noqa: E731
             self._store.change(("token", name), decide, self._replier(message))
 
     @handles(None, ENROL)
     def enrol(self, message: Message) -> None:
         """Decides whether a key may have a certificate of a node's name, and stores that it has it."""
-        asked = self._content(message, Enrolment)
+        asked = self._content(message, KeyEnrolment)
         if asked is None:
             return
         if ("node", asked.node) not in self._names.values() and len(self._names) >= MOST_RECORDS:
@@ -171,17 +171,17 @@ class IdentitiesModule(Module):
     @handles(None, USED)
     def note_use(self, message: Message) -> None:
         """Stores the key that a node uses, if that changes its record."""
-        peer = message.content_as(Peer)
+        peer = message.content_as(CertifiedPeer)
         now = self.clock.monotonic()
         if self._noting.get(peer.node, 0.0) > now:
             return
         self._noting[peer.node] = now + _AGAIN
 
-        def decide(found: Record | None) -> Change:
+        def decide(found: Record | None) -> RecordChange:
             identity = found if isinstance(found, NodeIdentity) else None
             if identity is not None and rules.refusal_of_node(peer, identity):
-                return Change()
-            return Change(rules.used(peer, identity, self.clock.now()))
+                return RecordChange()
+            return RecordChange(rules.used(peer, identity, self.clock.now()))
 
         def done(_: object, failure: str) -> None:
             if failure:
@@ -191,7 +191,7 @@ class IdentitiesModule(Module):
 
         self._store.change(("node", peer.node), decide, done)
 
-    def _join(self, message: Message, asked: Enrolment, found: Record | None, failure: str) -> None:
+    def _join(self, message: Message, asked: KeyEnrolment, found: Record | None, failure: str) -> None:
         """Checks the token and the name, then uses the token up, and then takes the name."""
         if failure or not isinstance(found, JoinToken):
             self._refuse(message, failure or "the token was withdrawn: `cloudcore token` prints another")
@@ -208,11 +208,11 @@ class IdentitiesModule(Module):
             else:
                 self._enrol(message, asked, token)
 
-        def use_up(now: Record | None) -> Change:
+        def use_up(now: Record | None) -> RecordChange:
             if not isinstance(now, JoinToken):
-                return Change(answer="the token was withdrawn")
+                return RecordChange(answer="the token was withdrawn")
             why = rules.joined(None, now, asked.node, asked.key, self.clock.now()).refusal
-            return Change(answer=why) if why else Change(rules.consumed(now, asked.node, asked.key))
+            return RecordChange(answer=why) if why else RecordChange(rules.consumed(now, asked.node, asked.key))
 
         def used_up(answer: object, why: str) -> None:
             if why or answer:
@@ -222,15 +222,15 @@ class IdentitiesModule(Module):
 
         self._store.read(("node", asked.node), looked)
 
-    def _enrol(self, message: Message, asked: Enrolment, token: JoinToken | None) -> None:
-        def decide(found: Record | None) -> Change:
+    def _enrol(self, message: Message, asked: KeyEnrolment, token: JoinToken | None) -> None:
+        def decide(found: Record | None) -> RecordChange:
             identity, now = found if isinstance(found, NodeIdentity) else None, self.clock.now()
             if asked.peer is None:
                 outcome = rules.joined(identity, token, asked.node, asked.key, now)
             else:
                 why = rules.refusal_of_node(asked.peer, identity) if identity is not None else ""
                 outcome = rules.Enrolled(why) if why else rules.renewed(identity, asked.peer, asked.key, now)
-            return Change(None if outcome.identity == found else outcome.identity, outcome.refusal)
+            return RecordChange(None if outcome.identity == found else outcome.identity, outcome.refusal)
 
         def done(answer: object, failure: str) -> None:
             if failure or answer:
@@ -240,7 +240,7 @@ class IdentitiesModule(Module):
 
         self._store.change(("node", asked.node), decide, done)
 
-    def _change_revocation(self, message: Message, change: Callable[[Revocation, Record | None], Change]) -> None:
+    def _change_revocation(self, message: Message, change: Callable[[Revocation, Record | None], RecordChange]) -> None:
         asked = self._content(message, Revocation)
         if asked is None:
             return
@@ -308,7 +308,9 @@ class IdentitiesModule(Module):
         now = self.clock.now()
         for record in self._known.records():
             if isinstance(record, JoinToken) and record.expires_at + 24 * 3600.0 < now:
-                self._store.change(key_of(record), lambda found: Change(deletes=found is not None), lambda *_: None)
+                self._store.change(
+                    key_of(record), lambda found: RecordChange(deletes=found is not None), lambda *_: None
+                )
 
     def _close(self) -> None:
         client, self._client = self._client, None
@@ -328,13 +330,13 @@ def _revoked(asked: Revocation, found: Record | None, now: float) -> Record | No
     return RevokedCertificate(name=asked.name, revoked_at=now, reason=asked.reason) if found is None else None
 
 
-def _allowed(asked: Revocation, found: Record | None) -> Change:
+def _allowed(asked: Revocation, found: Record | None) -> RecordChange:
     """Return the change that ends a revocation."""
     if isinstance(found, NodeIdentity):
         if not found.revoked_at:
-            return Change(answer=f"node {asked.name} is not revoked")
+            return RecordChange(answer=f"node {asked.name} is not revoked")
         allowed = msgspec.structs.replace(found, revoked_at=0.0, reason="")
-        return Change(allowed) if allowed.key else Change(deletes=True)
+        return RecordChange(allowed) if allowed.key else RecordChange(deletes=True)
     if found is None:
-        return Change(answer=f"{asked.kind} {asked.name} is not revoked")
-    return Change(deletes=True)
+        return RecordChange(answer=f"{asked.kind} {asked.name} is not revoked")
+    return RecordChange(deletes=True)

@@ -11,7 +11,7 @@ from beehive.peer_certificate import DER
 from modules.cloud.identities.node_identity import node_in
 
 
-class Peer(msgspec.Struct, frozen=True):
+class CertifiedPeer(msgspec.Struct, frozen=True):
     """The fields of a client certificate by which it is accepted or refused."""
 
     serial: str
@@ -26,7 +26,7 @@ class Peer(msgspec.Struct, frozen=True):
     """The SHA-256 of the public key (SubjectPublicKeyInfo), in hexadecimal digits."""
 
 
-def read_peer(certificate: Mapping[str, Any] | None) -> Peer | None:
+def read_peer(certificate: Mapping[str, Any] | None) -> CertifiedPeer | None:
     """Return the fields of a verified client certificate; None without one.
 
     Args:
@@ -36,7 +36,7 @@ def read_peer(certificate: Mapping[str, Any] | None) -> Peer | None:
         return None
     names = [str(value) for pairs in certificate.get("subject", ()) for key, value in pairs if key == "commonName"]
     begins = certificate.get("notBefore")
-    return Peer(
+    return CertifiedPeer(
         normal_serial(str(certificate.get("serialNumber", ""))),
         ssl.cert_time_to_seconds(str(begins)) if begins else 0.0,
         node_in(certificate),
@@ -46,7 +46,7 @@ def read_peer(certificate: Mapping[str, Any] | None) -> Peer | None:
 
 
 def normal_serial(text: str) -> str:
-    """Return a serial number as `Peer.serial` has it, whether with colons, with `0x`, or in lower case.
+    """Return a serial number as `CertifiedPeer.serial` has it, whether with colons, with `0x`, or in lower case.
 
     Raises:
         ValueError: it is not hexadecimal, or has more than 20 bytes (RFC 5280).

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from modules.cloud.identities.peer import Peer
+from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken, NodeIdentity, RevokedCertificate, RevokedUser
 
 _replace = msgspec.structs.replace
@@ -24,7 +24,7 @@ class Enrolled(NamedTuple):
 
 
 def refusal(
-    peer: Peer,
+    peer: CertifiedPeer,
     identity: NodeIdentity | None,
     certificate: RevokedCertificate | None = None,
     user: RevokedUser | None = None,
@@ -44,7 +44,7 @@ def refusal(
     return refusal_of_node(peer, identity) if identity is not None else ""
 
 
-def refusal_of_node(peer: Peer, identity: NodeIdentity) -> str:
+def refusal_of_node(peer: CertifiedPeer, identity: NodeIdentity) -> str:
     """Return why a node is refused; "" if it is accepted. Without TLS a node has no key."""
     if identity.revoked_at:
         return _revoked(identity)
@@ -53,7 +53,7 @@ def refusal_of_node(peer: Peer, identity: NodeIdentity) -> str:
     return "" if peer.begins > identity.since else _taken(identity)
 
 
-def used(peer: Peer, identity: NodeIdentity | None, now: float) -> NodeIdentity | None:
+def used(peer: CertifiedPeer, identity: NodeIdentity | None, now: float) -> NodeIdentity | None:
     """Return a node's identity after its accepted certificate was used; None if that changes nothing."""
     if not peer.key:
         return None
@@ -65,7 +65,7 @@ def used(peer: Peer, identity: NodeIdentity | None, now: float) -> NodeIdentity 
     return _replace(identity, key=peer.key, next_key="", since=max(identity.since, peer.begins))
 
 
-def renewed(identity: NodeIdentity | None, peer: Peer, key: str, now: float) -> Enrolled:
+def renewed(identity: NodeIdentity | None, peer: CertifiedPeer, key: str, now: float) -> Enrolled:
     """Decide about a request for the next certificate with the present one.
 
     Args:

@@ -23,7 +23,7 @@ _ATTEMPTS: Final = 8
 _HINT: Final = "deploy/cloudcore.yaml has the namespace and the rights"
 
 
-class Change(NamedTuple):
+class RecordChange(NamedTuple):
     """The change of a record that was read, and the answer to whoever has asked for it."""
 
     record: Record | None = None
@@ -61,11 +61,11 @@ class IdentityStore:
     def change(
         self,
         key: Key,
-        decide: Callable[[Record | None], Change],
+        decide: Callable[[Record | None], RecordChange],
         done: Callable[[object, str], None],
         attempts: int = _ATTEMPTS,
     ) -> None:
-        """Change a record.
+        """RecordChange a record.
 
         Args:
             key: its kind and name.
@@ -93,7 +93,7 @@ class IdentityStore:
             else:
                 done(change.answer, "")
 
-        def written(change: Change, result: ApiResult) -> None:
+        def written(change: RecordChange, result: ApiResult) -> None:
             code = _code(result)
             if code in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND) and attempts > 1 and _is_race(code, change):
                 self.change(key, decide, done, attempts - 1)
@@ -105,7 +105,7 @@ class IdentityStore:
 
         self._get(key, read)
 
-    def _take_over(self, key: Key, change: Change, written: JsonObject | None) -> None:
+    def _take_over(self, key: Key, change: RecordChange, written: JsonObject | None) -> None:
         """Have this cloudcore act on a change before the watch tells of it."""
         if change.deletes:
             self._known.remove(key)
@@ -146,6 +146,6 @@ def _code(result: ApiResult) -> int:
     return int(result.refusal.get("code") or 500) if result.refusal is not None else 0
 
 
-def _is_race(code: int, change: Change) -> bool:
+def _is_race(code: int, change: RecordChange) -> bool:
     """Return whether another writer was faster; a missing namespace is a 404 of a creation."""
     return code == HTTPStatus.CONFLICT or change.deletes

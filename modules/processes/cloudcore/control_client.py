@@ -26,7 +26,7 @@ from modules.cloud.identities.records import Record
 from modules.cloud.messages import Cloudcores, NodeConnection
 from modules.processes.cloudcore.control_service import NodesResponseBody
 from modules.processes.cloudcore.errors import ControlError
-from modules.processes.cloudcore.identity_service import Outcome, TokenResponseBody
+from modules.processes.cloudcore.identity_service import RevocationOutcome, TokenResponseBody
 
 _SECONDS: Final = 60.0
 _MAX_HEAD: Final = 64 * 1024
@@ -118,7 +118,7 @@ class ControlClient:
     def withdraw_token(self, name: str) -> str:
         """Withdraws a token, given by its id, and returns "" or that there is none. Raises ControlError."""
         body = self._own("DELETE", f"tokens/{quote(name, safe='')}", None, "cannot withdraw the token")
-        return decode_json(body, Outcome).remark
+        return decode_json(body, RevocationOutcome).remark
 
     def revoke(self, kind: str, name: str, reason: str = "", serials: Sequence[str] = ()) -> str:
         """Revokes a node, a certificate by its serial number, or a user, and returns "" once that is in force.
@@ -133,12 +133,12 @@ class ControlClient:
             ControlError: cloudcore does not run, or refuses.
         """
         asked = {"kind": kind, "name": name, "reason": reason, "serials": list(serials)}
-        return decode_json(self._own("POST", "revocations", asked, "cannot revoke"), Outcome).remark
+        return decode_json(self._own("POST", "revocations", asked, "cannot revoke"), RevocationOutcome).remark
 
     def allow(self, kind: str, name: str) -> str:
         """Ends a revocation, and returns "" or that there was none. Raises ControlError."""
         asked = {"kind": kind, "name": name}
-        return decode_json(self._own("POST", "allowances", asked, "cannot allow"), Outcome).remark
+        return decode_json(self._own("POST", "allowances", asked, "cannot allow"), RevocationOutcome).remark
 
     def identities(self) -> list[Record]:
         """Returns the records of nodes, tokens and revocations. Raises ControlError."""

@@ -31,7 +31,7 @@ class TokenResponseBody(msgspec.Struct, frozen=True):
     token: str
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class RevocationOutcome(msgspec.Struct, frozen=True):
     """The response to a revocation, its end, and a withdrawal."""
 
     remark: str = ""
@@ -68,7 +68,7 @@ class IdentityService:
                 raise ApiStatusError(404, "the server could not find the requested resource")
 
     def _outcome(self, operation: str, content: object) -> Response:
-        return _body(Outcome(self._ask(messages.NAME, operation, content).content_as(str)))
+        return _body(RevocationOutcome(self._ask(messages.NAME, operation, content).content_as(str)))
 
 
 def _read(request: Request, kind: type[T]) -> T:

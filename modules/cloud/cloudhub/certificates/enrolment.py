@@ -13,9 +13,9 @@ from beehive.decoding import decode_json
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, TokenError
-from modules.cloud.identities.messages import Enrolment as KeyEnrolment
+from modules.cloud.identities.messages import KeyEnrolment
 from modules.cloud.identities.node_identity import is_node_name
-from modules.cloud.identities.peer import Peer
+from modules.cloud.identities.peer import CertifiedPeer
 
 _log = logging.getLogger(__name__)
 _CLIENT_AUTH = 2
@@ -33,7 +33,7 @@ class EnrolmentRequest(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     """Headers by lower-case name."""
     body: bytes = b""
-    peer: Peer | None = None
+    peer: CertifiedPeer | None = None
     """The client's certificate, of this authority."""
 
 
@@ -67,7 +67,7 @@ class Enrolment:
         authority: Authority,
         is_node: Callable[[str], bool],
         seconds: float,
-        refusal: Callable[[Peer], str],
+        refusal: Callable[[CertifiedPeer], str],
         enrol: Callable[[KeyEnrolment], str],
     ) -> None:
         self._refusal = refusal

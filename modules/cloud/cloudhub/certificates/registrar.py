@@ -125,7 +125,7 @@ class Registrar(Module):
         self._counters.note_certificate_response(response.status.value)
         return response
 
-    def _enrol(self, asked: identities.Enrolment) -> str:
+    def _enrol(self, asked: identities.KeyEnrolment) -> str:
         """Returns why a key may not have a node's name, or ""; blocks the connection's thread."""
         request = self.message(identities.RESOURCE, identities.ENROL, asked)
         try:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from modules.cloud.identities import rules
-from modules.cloud.identities.peer import Peer, normal_serial, read_peer
+from modules.cloud.identities.peer import CertifiedPeer, normal_serial, read_peer
 from modules.cloud.identities.records import (
     JoinToken,
     NodeIdentity,
@@ -24,8 +24,8 @@ OWN = NodeIdentity(name="n1", key="a", since=900.0, pinned_at=900.0)
 TOKEN = JoinToken(name="t", created_at=800.0, expires_at=2000.0)
 
 
-def peer(key: str = "a", begins: float = 500.0, serial: str = "1F", user: str = "system:node:n1") -> Peer:
-    return Peer(serial, begins, "n1", user, key)
+def peer(key: str = "a", begins: float = 500.0, serial: str = "1F", user: str = "system:node:n1") -> CertifiedPeer:
+    return CertifiedPeer(serial, begins, "n1", user, key)
 
 
 def token(**changes: object) -> JoinToken:
@@ -50,7 +50,7 @@ REPLACING = token(node="n1", once=True, replace=True)
         (NodeIdentity(name="n1", revoked_at=950.0), peer("", 0.0), "revoked"),
     ],
 )
-def test_a_node_is_accepted_by_its_key(identity: NodeIdentity | None, presented: Peer, words: str) -> None:
+def test_a_node_is_accepted_by_its_key(identity: NodeIdentity | None, presented: CertifiedPeer, words: str) -> None:
     """A certificate of another key counts if it was issued later: it was issued under the rules."""
     why = rules.refusal(presented, identity)
     assert words in why
@@ -61,7 +61,7 @@ def test_a_node_is_accepted_by_its_key(identity: NodeIdentity | None, presented:
     ("presented", "is_refused"),
     [(peer(begins=999.0), True), (peer(begins=1000.0), False), (peer(begins=1000.0, serial="2A"), True)],
 )
-def test_a_users_earlier_certificates_are_refused(presented: Peer, *, is_refused: bool) -> None:
+def test_a_users_earlier_certificates_are_refused(presented: CertifiedPeer, *, is_refused: bool) -> None:
     """Up to a second; those of that second by their serial numbers, so that the next kubeconfig works at once."""
     revoked = RevokedUser(name="admin", revoked_at=NOW, serials=("2A",))
     assert bool(rules.refusal(presented, None, user=revoked)) == is_refused
@@ -168,5 +168,5 @@ def test_what_is_no_serial_number(text: str) -> None:
 def test_a_certificate_without_a_node_is_a_user() -> None:
     subject = ((("organizationName", "system:masters"),), (("commonName", "admin"),))
     found = read_peer({"subject": subject, "serialNumber": "0A", "notBefore": "Jan  1 00:00:10 1970 GMT"})
-    assert found == Peer("A", 10.0, "", "admin", "")
+    assert found == CertifiedPeer("A", 10.0, "", "admin", "")
     assert read_peer(None) is None

@@ -18,7 +18,7 @@ from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRe
 from modules.cloud.cloudhub.certificates.errors import TokenError
 from modules.cloud.cloudhub.certificates.join_tokens import Claims
 from modules.cloud.identities.node_identity import node_in
-from modules.cloud.identities.peer import Peer
+from modules.cloud.identities.peer import CertifiedPeer
 from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, csr, unrefused
 
 AUTHORITY = Authority.create(NOW)
@@ -93,7 +93,7 @@ def test_a_token_gets_a_certificate() -> None:
 
 
 def test_a_certificate_gets_the_next_one_without_a_token() -> None:
-    assert ask(headers={"nodename": "n1"}, peer=Peer("1", NOW, "n1"))[0] == 200
+    assert ask(headers={"nodename": "n1"}, peer=CertifiedPeer("1", NOW, "n1"))[0] == 200
 
 
 BEARER = {"authorization": f"Bearer {jwt()}"}
@@ -111,8 +111,8 @@ BEARER = {"authorization": f"Bearer {jwt()}"}
         ({"headers": {"nodename": "n1", "extkeyusages": "[1]", **BEARER}}, 403, "ExtKeyUsages"),
         ({"headers": {"nodename": "n1", "extkeyusages": "[", **BEARER}}, 403, "ExtKeyUsages"),
         ({"body": b"nonsense"}, 403, "PKCS #10"),
-        ({"peer": Peer("1", NOW, "n2")}, 401, "that of n2, the request is for n1"),
-        ({"peer": Peer("1", NOW)}, 401, "that of no node"),
+        ({"peer": CertifiedPeer("1", NOW, "n2")}, 401, "that of n2, the request is for n1"),
+        ({"peer": CertifiedPeer("1", NOW)}, 401, "that of no node"),
         ({"method": "POST"}, 405, "only GET"),
         ({"path": "/edge.crt/.."}, 404, "nothing"),
         ({"path": "/node/n2"}, 404, "Node not found"),
