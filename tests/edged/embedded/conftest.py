@@ -1,23 +1,18 @@
 """Nodes with a running embedded runtime, and the proof that nothing of them is left."""
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.edged.embedded.node import LocalNode, processes_of
+from tests.edged.embedded.node import LocalNode, node_directory
 
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """A directory with a short path (sockets) that every user may pass through."""
-    with tempfile.TemporaryDirectory(prefix="em-", dir="/tmp") as name:
-        path = Path(name)
-        path.chmod(0o755)
-        yield path
-        assert processes_of(path) == []
-        assert name not in Path("/proc/self/mountinfo").read_text()
+    with node_directory() as made:
+        yield made
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@
 import json
 import os
 import select
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -191,6 +193,17 @@ class LocalNode(Node):
         self.runtime.stop()
         self.purge()
         self.clock.close()
+
+
+@contextmanager
+def node_directory() -> Iterator[Path]:
+    """A directory with a short path (sockets) that every user may pass through; no process and no mount outlives it."""
+    with tempfile.TemporaryDirectory(prefix="em-", dir="/tmp") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
+        assert processes_of(path) == []
+        assert name not in Path("/proc/self/mountinfo").read_text()
 
 
 def processes_of(directory: Path) -> list[str]:
