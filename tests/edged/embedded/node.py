@@ -50,6 +50,7 @@ class Node:
         self.state = directory / "state"
         self.socket = directory / "cri.sock"
         self.logs = directory / "logs"
+        self.clock = RealClock()
         self._channel: grpc.Channel | None = None
         self._pods = 0
 
@@ -65,6 +66,10 @@ class Node:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+    def purge(self) -> None:
+        """Remove everything that the runtime has made."""
+        purge(self.state, self.clock)
 
     def pod(self, name: str = "") -> str:
         """A sandbox that runs."""
@@ -164,16 +169,11 @@ class LocalNode(Node):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.clock = RealClock()
         self.runtime = self.new_runtime()
 
     def new_runtime(self) -> CriServer:
         """Return a runtime on the node's directory, not started."""
         return EmbeddedRuntime(self.state, self.socket, self.clock)
-
-    def purge(self) -> None:
-        """Remove everything that the runtime has made."""
-        purge(self.state, self.clock)
 
     def restart(self) -> None:
         """Stop the runtime and start another on the same directory; containers go on."""
