@@ -1,7 +1,6 @@
 """A node whose containers are those of a private dockerd, for the tests of this directory."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.edged.dockershim.served import SOCKET, settings_of
 from tests.edged.embedded.node import LocalNode, Node
 from tests.edged.embedded.server_process import RemoteNode
+from tests.support.directories import short_directory
 from tests.support.dockerd import PrivateDockerd
 from tests.support.leftovers import remove_cgroups
 
@@ -70,11 +70,9 @@ class RemoteDockerNode(_DockerNode, RemoteNode):
 @contextmanager
 def node_directory(dockerd: PrivateDockerd) -> Iterator[Path]:
     """A directory for a node; at the end Docker may have no container of it, and nothing of it may be mounted."""
-    with tempfile.TemporaryDirectory(prefix="dn-", dir="/tmp") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
+    with short_directory("dn-", mode=0o755) as directory:
         yield directory
         listed = dockerd.client.get("/containers/json", list[ListedContainer], "list containers", {"all": "1"})
         assert [each.id for each in listed] == []
-        assert name not in Path("/proc/self/mountinfo").read_text()
+        assert str(directory) not in Path("/proc/self/mountinfo").read_text()
     remove_cgroups(f"/{directory.name}")

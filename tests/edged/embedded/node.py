@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from edged.embedded.cri_server import CriServer
 from edged.embedded.engine import purge
 from edged.embedded.runtime import EmbeddedRuntime
 from protos.cri.v1 import api_pb2 as cri
+from tests.support.directories import short_directory
 
 DEADLINE_SECONDS = 60.0
 _LOOK_SECONDS = 0.01
@@ -198,12 +198,10 @@ class LocalNode(Node):
 @contextmanager
 def node_directory() -> Iterator[Path]:
     """A directory with a short path (sockets) that every user may pass through; no process and no mount outlives it."""
-    with tempfile.TemporaryDirectory(prefix="em-", dir="/tmp") as name:
-        path = Path(name)
-        path.chmod(0o755)
+    with short_directory("em-", mode=0o755) as path:
         yield path
         assert processes_of(path) == []
-        assert name not in Path("/proc/self/mountinfo").read_text()
+        assert str(path) not in Path("/proc/self/mountinfo").read_text()
 
 
 def processes_of(directory: Path) -> list[str]:
