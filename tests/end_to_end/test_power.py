@@ -29,10 +29,11 @@ _VOLUMES: tuple[JsonObject, ...] = (
     *([{"name": "memory", "emptyDir": {"medium": "Memory"}}] if may_mount() else []),
 )
 _MOUNTS = [mount(each["name"], f"/{each['name']}") for each in _VOLUMES]
+_EMPTY = " ".join(each["name"] for each in _VOLUMES if "emptyDir" in each)
 _LAST = "that is all"
 _SCRIPT = f"""
 echo $(cat /config/key) $(cat /secret/key) $FROM
-for volume in {" ".join(each["name"] for each in _VOLUMES if "emptyDir" in each)}; do if [ -e /$volume/mark ]; then echo $volume; fi; touch /$volume/mark; done
+for volume in {_EMPTY}; do if [ -e /$volume/mark ]; then echo $volume; fi; touch /$volume/mark; done
 echo {_LAST}
 exec sleep 600
 """
