@@ -195,19 +195,23 @@ class EdgeController(Module):
         """Claims a connected node for this cloudcore, and sends it unacknowledged objects. A failure closes its
         connection, and the node connects again.
         """
-        node = message.route.resource.partition("/")[2]
+        node, event = message.route.resource.partition("/")[2], message.content_as(ConnectEvent)
 
         def refuse(_: Message, __: ApiError) -> None:
             self._connections.close(node)
             self._kept.connected(node)
 
         def connected() -> None:
-            self._connections.connected(message.content_as(ConnectEvent))
+            self._connections.connected(event)
+            self._kept.connected(node)
+
+        def superseded() -> None:
+            self._connections.refuse(event)
             self._kept.connected(node)
 
         def claim() -> None:
             self._kept.connecting(node)
-            self._api.claim(node, lambda: self._handle(message, connected, refuse))
+            self._api.claim(event, lambda: self._handle(message, connected, refuse), superseded)
 
         self._handle(message, claim, refuse)
 

@@ -108,10 +108,20 @@ class NodeConnections:
     def take_over_state(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
         """Replaces the stored state of a node that is not connected. For a transaction."""
         if node not in self._database.connected:
-            self._database.forget_node(node)
-            self._database.put_node_state(node, state)
-            for uid, sync in syncs.items():
-                self._database.put_object_sync(node, uid, sync)
+            self._put_state(node, state, syncs)
+
+    def claim_again(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
+        """Takes over the state that another cloudcore has written for a node that is connected here, and sends what the
+        node has not acknowledged to that one, deletions among it. For a transaction.
+        """
+        self._put_state(node, state, syncs)
+        self.restore_node(node)
+
+    def _put_state(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
+        self._database.forget_node(node)
+        self._database.put_node_state(node, state)
+        for uid, sync in syncs.items():
+            self._database.put_object_sync(node, uid, sync)
 
     def take_changed(self) -> set[str]:
         """Returns the nodes whose stored state has changed since the last call."""
@@ -186,6 +196,11 @@ class NodeConnections:
                 self._object_syncs.acknowledged(one.node, one.uid, one.version)
                 if sync.key.kind == _POD:
                     self.epochs.note(one.version)
+
+    def refuse(self, event: ConnectEvent) -> None:
+        """Ends a connection that was not claimed: the node has connected to another cloudcore since."""
+        if self._ended.pop(event.client_id, None) != event.connection:
+            self._close(event.client_id, event.connection)
 
     def close(self, node: str) -> None:
         """Ends the connection of a node, which then connects again."""

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import zlib
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -23,11 +23,21 @@ _Row = tuple[str, str, str, str, int]
 _POD: Final = kind_named("Pod").key_name
 
 
+class Holder(NamedTuple):
+    """The cloudcore to which a node has connected last."""
+
+    cloudcore: str = ""
+    connected_at: int = 0
+    """Seconds since 1970 by that cloudcore's clock; 0 if it is not known."""
+
+
 class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The spec of a NodeState."""
 
     cloudcore: str = ""
     """The cloudcore to which the node has connected last."""
+    connected_at: int = 0
+    """When it did, in seconds since 1970 by that cloudcore's clock; 0 from a cloudcore that did not say it yet."""
     node_uid: str = msgspec.field(default="", name="nodeUID")
     epoch: int = 0
     objects: str = ""
@@ -37,13 +47,13 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class StoredState(msgspec.Struct, frozen=True):
     """The content of a NodeState."""
 
-    cloudcore: str
+    holder: Holder
     state: NodeState
     syncs: dict[str, ObjectSync]
     """By uid."""
 
 
-def object_of(node: str, namespace: str, state: NodeState, objects: str, cloudcore: str) -> JsonObject:
+def object_of(node: str, namespace: str, state: NodeState, objects: str, holder: Holder) -> JsonObject:
     """Return the NodeState of a node with packed objects. It is owned by the Node object, and garbage is collected with
     it.
     """
@@ -51,7 +61,7 @@ def object_of(node: str, namespace: str, state: NodeState, objects: str, cloudco
     if state.uid:
         owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": state.uid}
         metadata["ownerReferences"] = [owner]
-    spec = Spec(cloudcore=cloudcore, node_uid=state.uid, epoch=state.epoch, objects=objects)
+    spec = Spec(**holder._asdict(), node_uid=state.uid, epoch=state.epoch, objects=objects)
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
 
 
@@ -61,7 +71,8 @@ def read(obj: JsonObject) -> StoredState | None:
     """
     try:
         spec = convert(obj.get("spec"), Spec)
-        return StoredState(spec.cloudcore, NodeState(spec.node_uid, spec.epoch), _unpacked(spec.objects))
+        holder = Holder(spec.cloudcore, spec.connected_at)
+        return StoredState(holder, NodeState(spec.node_uid, spec.epoch), _unpacked(spec.objects))
     except (msgspec.MsgspecError, ValueError, TypeError, zlib.error, RecursionError):
         return None
 
