@@ -137,7 +137,7 @@ def _selected_after(
 
 
 def _among(cluster: Cluster, kind: Kind, namespace: str, selector: Selector) -> Set[ObjectKey] | None:
-    """Return the keys of the present objects that a selector can select, as far as an index knows them; None for all."""
+    """Return the keys of the present objects that an index has for a selector; None for all objects."""
     for term in selector.fields:
         if term.equal and kind.name == "Pod" and term.field == "spec.nodeName":
             return cluster.storage.pods_of(term.value)

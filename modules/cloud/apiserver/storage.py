@@ -92,7 +92,7 @@ class Storage:
         self.kinds = ServedKinds(self._of_kind["CustomResourceDefinition"])
         """The API server's own kinds and the custom ones."""
         self._pods_of: dict[str, set[ObjectKey]] = {}
-        """The pods by their node, "" for those without one. kube-apiserver has this index, too: each kubelet lists by it."""
+        """The pods by their node, "" for those without one; an index of kube-apiserver's, too."""
         self._sorted: dict[str, list[ObjectKey]] = {}
         """The keys of each kind that has been listed, in order."""
         self._changed_at: dict[ObjectKey, float] = {}

@@ -7,12 +7,12 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from modules.cloud.apiserver.kinds import JsonObject, version_of
-from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
+from modules.cloud.apiserver.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
-from modules.cloud.edgecontroller.node_state_objects import API_VERSION, PLURAL, Holder
+from modules.cloud.edgecontroller.node_state_objects import API_VERSION, PLURAL
 from modules.cloud.edgecontroller.procedure import Answered
 from modules.tools.printing.fields import text_at
 
@@ -21,8 +21,6 @@ _log = logging.getLogger(__name__)
 WRITE_PERIOD: Final = 5.0
 """Seconds between two writes of a node's state."""
 _ATTEMPTS: Final = 4
-_MOST_AHEAD: Final = 60
-"""Seconds by which another's connection can be newer; one that seems to be newer by more has a wrong clock."""
 _PAGE: Final = 100
 _MAX_PAGES: Final = 10_000
 _COMPARED: Final = ("nodeUID", "epoch", "objects")
@@ -39,8 +37,7 @@ class ClusterState:
     When a node connects, cloudcore claims it with a write, which needs the resourceVersion that was read last. So the
     node is served with the newest state. The next write of the cloudcore to which the node was connected before is
     refused, and that cloudcore ends its connection. A cloudcore may be so slow that it claims a node after the node has
-    left it: each claim says when the node connected, and the newer connection stays. `_MOST_AHEAD` bounds what a wrong
-    clock of a cloudcore can do.
+    left it: each claim says when the node connected, and the newer connection stays.
 
     Args:
         send: makes an API call; the answer comes in a turn of the module.
@@ -158,7 +155,7 @@ class ClusterState:
         self._send(self._call("list", options=_page(token)), answered)
 
     def _claim(self, node: str, then: Callable[[], None], superseded: Callable[[], None], attempts: int) -> None:
-        if self._is_newer_elsewhere(node):
+        if self._holders.get(node, Holder()).is_newer_than(self._own(node)):
             self._release(node)
             superseded()
             return
@@ -182,11 +179,8 @@ class ClusterState:
         self._begin()
         self._put(node, self._body_of(node) or self._object_of(node, NodeState(), {}), written)
 
-    def _is_newer_elsewhere(self, node: str) -> bool:
-        """Whether another cloudcore has a newer connection of a node than this one."""
-        holder = self._holders.get(node, Holder())
-        is_other = holder.cloudcore not in ("", self._connections.cloudcore)
-        return is_other and _is_newer(holder.connected_at, self._connected_at.get(node, 0))
+    def _own(self, node: str) -> Holder:
+        return Holder(self._connections.cloudcore, self._connected_at.get(node, 0))
 
     def _release(self, node: str) -> None:
         self._owned.discard(node)
@@ -252,8 +246,7 @@ class ClusterState:
     def _object_of(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> JsonObject:
         objects, left_out = node_state_objects.packed(syncs)
         self._note_left_out(node, left_out, len(syncs))
-        holder = Holder(self._connections.cloudcore, self._connected_at.get(node, 0))
-        return node_state_objects.object_of(node, self._namespace, state, objects, holder)
+        return node_state_objects.object_of(node, self._namespace, state, objects, self._own(node))
 
     def _note_left_out(self, node: str, left_out: int, objects: int) -> None:
         """Log that the NodeState of a node has become too small for its objects; once, until they fit again."""
@@ -287,7 +280,7 @@ class ClusterState:
                 self._changed.add(node)  # the answer to an earlier write was lost
                 return
             self._begin()
-            if _is_newer(self._connected_at.get(node, 0), stored.holder.connected_at):
+            if self._own(node).is_newer_than(stored.holder):
                 self._connections.claim_again(node, stored.state, stored.syncs)  # this cloudcore's claim was lost
                 self._changed.add(node)
                 return
@@ -296,11 +289,6 @@ class ClusterState:
             self._take(node, obj)
 
         self._read(node, found)
-
-
-def _is_newer(connected_at: int, other: int) -> bool:
-    """Whether a connection is newer than another one, both in seconds since 1970; 0 is not known."""
-    return bool(connected_at and other) and 0 < connected_at - other <= _MOST_AHEAD
 
 
 def _page(token: str) -> JsonObject:

@@ -23,6 +23,7 @@ from modules.cloud.apiserver.database.listener import poll_for_changes
 from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.failures import Failures
 from modules.cloud.apiserver.kinds import kind_named
+from modules.cloud.apiserver.object_sync import Holder
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
@@ -385,8 +386,8 @@ class EdgeController(Module):
         if event.key.kind == _NODE and event.type is not EventType.MODIFIED:
             self._connections.node_changed(event)
 
-    def _claimed(self, claims: Sequence[tuple[str, str]]) -> None:
-        self._kept.claimed(claims)
+    def _claimed(self, claims: Sequence[tuple[str, Holder]]) -> None:
+        self._kept.claimed((node, holder.cloudcore) for node, holder in claims)
         self._connections.claimed_elsewhere(claims)
 
     def _rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:

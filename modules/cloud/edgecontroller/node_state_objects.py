@@ -3,13 +3,13 @@
 import base64
 import binascii
 import zlib
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from beehive.decoding import convert, decode_json
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
-from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
+from modules.cloud.apiserver.object_sync import Holder, NodeState, ObjectSync
 from modules.cloud.edgecontroller.object_syncs import is_storable
 
 API_VERSION: Final = "edgecore.io/v1alpha1"
@@ -21,14 +21,6 @@ _MAX_UNPACKED: Final = 16 * 1024 * 1024
 _TOO_LARGE: Final = 1 << 63
 _Row = tuple[str, str, str, str, int]
 _POD: Final = kind_named("Pod").key_name
-
-
-class Holder(NamedTuple):
-    """The cloudcore to which a node has connected last."""
-
-    cloudcore: str = ""
-    connected_at: int = 0
-    """Seconds since 1970 by that cloudcore's clock; 0 if it is not known."""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -33,8 +33,8 @@ class StatusWatch:
         self._others: dict[str, float] = {}
         """Uids of pods whose status another writer has changed, and until when that may show."""
         self._writing: dict[str, int] = {}
-        """Uids of pods whose status other writers are changing, and the number of these writes. The node's own status may be
-        stored before such a write, which waits for a database that refuses transactions."""
+        """Uids of pods whose status other writers are changing, and the number of these writes. The node's own status
+        may be stored before such a write, which waits for a database that refuses transactions."""
         self.behind = 0.0
         """Seconds for which the cloud may not know of another writer's change: a watch of a cluster is silent."""
         self.late_until = -1.0

@@ -11,20 +11,12 @@ from beehive.testing import Harness
 from modules.cloud.apiserver.database import IN_MEMORY
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of, version_of
-from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
+from modules.cloud.apiserver.object_sync import Holder, NodeState, ObjectSync
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import NAMESPACE
 from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.node_state_objects import (
-    API_VERSION,
-    PLURAL,
-    Holder,
-    StoredState,
-    object_of,
-    packed,
-    read,
-)
+from modules.cloud.edgecontroller.node_state_objects import API_VERSION, PLURAL, StoredState, object_of, packed, read
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import WEB
 from tests.modules.cloud.objects import node, pod
