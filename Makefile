@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := beehive protos metamanager edgehub edged modules tests
 ARGS ?=
-PIP_INSTALL := $(BIN)/pip install --quiet --progress-bar on --disable-pip-version-check --constraint constraints.txt
+PIP_INSTALL := $(BIN)/pip install --quiet --progress-bar on --disable-pip-version-check
+UV := uv==0.13.9
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: slow chaos docs pictures fuzz mutants planted simulate help install run test check format bench
+.PHONY: slow chaos docs pictures fuzz mutants planted simulate help install run test check format bench constraints release
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +25,8 @@ help:
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make pictures   the pictures in docs/pictures, from a node with the pods of the demo and a browser without a window"
+	@echo "make release    wheel, sdist, constraints with hashes and SHA256SUMS of the commit that is checked out, in dist/"
+	@echo "make constraints  constraints*.txt anew from setup.cfg (ARGS=--upgrade: the newest versions that it allows)"
 	@echo "make format     ruff's formatter and its safe fixes"
 
 install: .venv/installed
@@ -33,12 +36,19 @@ install: .venv/installed
 	@$(PYTHON) -c $(NEEDS_PYTHON)
 	@echo "installing edgecore and what it needs in .venv (once) …"
 	@$(PYTHON) -m venv .venv || { echo "$(NEEDS_VENV)" >&2; exit 1; }
-	@$(PIP_INSTALL) --editable .
+	@$(PIP_INSTALL) --require-hashes --requirement constraints.txt
+	@$(PIP_INSTALL) --no-deps --editable .
 	@touch $@
 
-.venv/installed: .venv/product
+.venv/installed: .venv/product constraints-dev.txt
 	@echo "installing the developers' tools in .venv (once) …"
-	@$(PIP_INSTALL) --editable '.[dev]'
+	@$(PIP_INSTALL) --constraint constraints-dev.txt --editable '.[dev]'
+	@touch $@
+
+# Only make docs, and the tests that look at its site, need these
+.venv/site: .venv/installed
+	@echo "installing the site's tools in .venv (once) …"
+	@$(PIP_INSTALL) --constraint constraints-dev.txt --editable '.[docs]'
 	@touch $@
 
 run: .venv/product
@@ -66,9 +76,21 @@ check: install
 	$(BIN)/python -m modules.cloud.apiserver.fields.generate --check
 
 # The warning is about a version of MkDocs that this does not use
-docs: install
+docs: .venv/site
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict $(ARGS)
 	@echo "open site/index.html"
+
+release: install
+	$(BIN)/python -m tests.packaging.release dist
+
+# One version of each that suits every Python from 3.11 on. Without ARGS=--upgrade a version changes only if setup.cfg asks for it
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate \
+	--custom-compile-command 'make constraints' $(ARGS) setup.cfg
+constraints: install
+	@$(PIP_INSTALL) $(UV)
+	$(COMPILE) --generate-hashes --output-file constraints.txt
+	$(COMPILE) --generate-hashes --constraint constraints.txt --extra postgresql --output-file constraints-cloud.txt
+	$(COMPILE) --constraint constraints-cloud.txt --all-extras --output-file constraints-dev.txt
 
 format: install
 	$(BIN)/ruff check --fix .

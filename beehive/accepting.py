@@ -4,6 +4,7 @@ import errno
 import logging
 import select
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -11,13 +12,22 @@ _log = logging.getLogger(__name__)
 
 _FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL_SECONDS: Final = 1.0
+_FREED_SECONDS: Final = 0.02
+"""Seconds in which the thread of a connection that was ended closes its socket."""
 
 
-def accept_connection(listening: socket.socket, wait: float = _FULL_SECONDS) -> socket.socket | None:
+def accept_connection(
+    listening: socket.socket, wait: float = _FULL_SECONDS, make_room: Callable[[], bool] = lambda: False
+) -> socket.socket | None:
     """Return the next connection, None when the socket was shut down or closed.
 
     While the process may open no more files, connections stay in the backlog; accepting is tried again after `wait`
     seconds, and at once when the socket is shut down.
+
+    Args:
+        listening: the socket.
+        wait: seconds.
+        make_room: ends a connection that can be spared and returns True, after which accepting is tried again soon.
     """
     while True:
         try:
@@ -25,7 +35,7 @@ def accept_connection(listening: socket.socket, wait: float = _FULL_SECONDS) -> 
         except OSError as error:
             if error.errno in _FULL:
                 _log.warning("no connection can be accepted on %s: %s", listening.getsockname(), error.strerror)
-                _wait_for_end(listening, wait)
+                _wait_for_end(listening, min(wait, _FREED_SECONDS) if make_room() else wait)
             elif error.errno != errno.ECONNABORTED:
                 return None
 

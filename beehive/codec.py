@@ -8,10 +8,9 @@ invalid UTF-8) take the slow path, which reads member by member in order, as enc
 Four differences to Go remain. The content is not decoded, so a number in it that no float64 can hold passes. Nesting is
 limited by the interpreter's stack (about 1,000) instead of 10,000. A text of header or route has at most `LONGEST_TEXT`
 bytes, because tables keep it and logs print it. The slow path is limited in bytes and members, because it costs a
-hundred times as much; no Kubernetes object that a Go peer sends takes it.
+hundred times as much; no Kubernetes object that a Go peer sends takes it. What surrounds a content has the same limit.
 """
 
-import codecs
 import json
 import re
 from collections.abc import Iterator
@@ -41,6 +40,7 @@ def _no_constant(name: str) -> NoReturn:
 _envelope = json_decoder(_Envelope)
 _encoder = msgspec.json.Encoder()
 _value_at = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant).raw_decode
+_pairs = json.JSONDecoder(object_pairs_hook=list, parse_int=str, parse_float=str, parse_constant=_no_constant).decode
 _space = re.compile(r"[ \t\n\r]*").match
 _lone_surrogate = re.compile("[\ud800-\udfff]")
 
@@ -57,19 +57,21 @@ _UTF8_BYTES = 4
 """Bytes that a character has at most."""
 _INT64 = range(-(2**63), 2**63)
 _MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
-_GO_UTF8 = "beehive-go-utf8"
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+"""The characters in which Python keeps the bytes 128 to 255 that are not UTF-8 (`surrogateescape`)."""
 LONGEST_TEXT: Final = 1024
 """Bytes that a text of header or route may have. KubeEdge's longest resource is `node/NODE/NAMESPACE/TYPE/NAME`, with
 two names of 253 bytes and two of 63.
 """
-SLOW_BYTES: Final = 1024 * 1024
-"""Characters that a frame on the slow path may have."""
+SLOW_BYTES: Final = 256 * 1024
+"""Bytes that a frame on the slow path may have: some 20 ms of the only loop that reads the nodes' frames."""
+_LONGEST_HEAD = 16 * 1024
+"""Characters of header and route that are read twice."""
 _SLOW_MEMBERS = 64
 """Members that a frame on the slow path, its header and its route may have each."""
+_TOO_LARGE = f"header, route and frames of an unusual form have at most {SLOW_BYTES} bytes"
 _CLOSING = len('"content":' + "}" + ',"route":{}')
 """Bytes around a content that ends the frame; below that, no header or route fits behind the content."""
-
-codecs.register_error(_GO_UTF8, lambda error: ("\ufffd" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
 
 
 def decode(frame: bytes | str) -> Message:
@@ -91,7 +93,10 @@ def _decode(frame: bytes | str) -> Message:
         envelope = _envelope.decode(text)
     except _MALFORMED:
         return _decode_as_go(text)
-    size = len(text) if text.isascii() else len(text.encode())
+    is_sized = text.isascii() or (isinstance(frame, bytes) and len(frame) > SLOW_BYTES)
+    size = len(frame) if is_sized else len(text.encode())
+    if size - len(envelope.content) > SLOW_BYTES:
+        raise FrameError("too large", f"{size - len(envelope.content)} bytes around the content", _TOO_LARGE)
     if _may_repeat(text, size, envelope.content) or envelope.header.timestamp not in _INT64:
         return _decode_as_go(text)
     return Message(envelope.header, envelope.route, envelope.content)
@@ -141,11 +146,20 @@ def _too_long(message: Message, size: int = SLOW_BYTES) -> str:
 
 
 def _utf8(frame: bytes) -> str:
-    """Decode UTF-8; each invalid byte becomes one U+FFFD, as in encoding/json."""
+    """Decode UTF-8; each invalid byte becomes one U+FFFD, as in encoding/json.
+
+    Raises:
+        FrameError: a frame that is not UTF-8 has more than `SLOW_BYTES`.
+    """
     try:
         return str(frame, "utf-8")
     except UnicodeDecodeError:
-        return str(frame, "utf-8", _GO_UTF8)
+        if len(frame) > SLOW_BYTES:
+            raise FrameError("too large", f"{len(frame)} bytes that are not UTF-8", _TOO_LARGE) from None
+    text = str(frame, "utf-8", "surrogateescape")
+    for invalid in set(_NOT_UTF8.findall(text)):
+        text = text.replace(invalid, "\ufffd")
+    return text
 
 
 def _may_repeat(text: str, size: int, content: msgspec.Raw) -> bool:
@@ -155,12 +169,28 @@ def _may_repeat(text: str, size: int, content: msgspec.Raw) -> bool:
     """
     at = text.find('"content"')
     head = text[:at] if at >= 0 and size - at - len(content) < _CLOSING else text
-    return head.count('"header"') > 1 or head.count('"route"') > 1 or "\\" in head
+    if head.count('"header"') > 1 or head.count('"route"') > 1:
+        return True
+    return "\\" in head and not _has_each_once(head)
+
+
+def _has_each_once(head: str) -> bool:
+    """Return whether the text before the content is header and route, each once, also if their keys are escaped.
+
+    Go escapes the characters `&`, `<` and `>`, which may be in a resource.
+    """
+    if len(head) > _LONGEST_HEAD:
+        return False
+    try:
+        keys = [key for key, _ in _pairs(f"{head.rstrip().removesuffix(',')}}}")]
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return len(keys) == len(set(keys))
 
 
 def _decode_as_go(text: str) -> Message:
     if len(text) > SLOW_BYTES:
-        raise FrameError("too large", f"{len(text)} characters", f"of an unusual form, {SLOW_BYTES} are read at most")
+        raise FrameError("too large", f"{len(text)} characters of an unusual form", _TOO_LARGE)
     header: dict[str, Any] = {}
     route: dict[str, Any] = {}
     content = msgspec.Raw(b"null")

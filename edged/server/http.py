@@ -1,8 +1,8 @@
 """The HTTP/1.1 server of the node, on TCP or a unix socket: h11 on threads.
 
 A connection carries one request, or one after the other if the server keeps it, within bounds that the standard
-library's server does not have: bytes and seconds of the head, connections and streams by number, a deadline for each
-write.
+library's server does not have: bytes and seconds of the head, connections and streams by number, in all and for a
+client, a deadline for each write. A client that sends nothing makes room for another (`OpenConnections`).
 
 The threads are outside the actor model: one blocks in `accept`, one serves each connection. They read snapshots that
 the modules leave and call the container runtime; they cannot block a module.
@@ -15,12 +15,14 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Final
 
 import msgspec
 
 from beehive import Clock
 from beehive.accepting import accept_connection
+from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares, address_of
 from edged.server.errors import RequestError
 from edged.server.request import MAX_HEAD, Request, read_request
 from edged.server.responses import Reply, Response, Stream, Takeover, text
@@ -29,16 +31,20 @@ from edged.server.router import HttpService
 _log = logging.getLogger(__name__)
 
 REQUEST_SECONDS: Final = 5.0
-"""Seconds in which a client must send its request, and receive a response."""
+"""Seconds from the start of a connection to the end of its first request, from the first byte of another request to
+its end, and for the response.
+"""
 STREAM_SECONDS: Final = 300.0
 """Seconds in which a client must receive a piece of a stream: a person may have stopped a pager."""
 MAX_CONNECTIONS: Final = 64
-"""Connections at one time; further ones are closed."""
+"""Connections at one time, beside streams. Then a connection without a whole request makes room for a new one."""
 MAX_STREAMS: Final = 32
-"""Streams and taken-over connections at one time; the other connections are left for short requests."""
+"""Streams and taken-over connections at one time."""
 
 _STOP_SECONDS: Final = 5.0
 _READ_BYTES: Final = 16 * 1024
+_INSTANT: Final = 0.001
+"""Seconds; a socket's time-out of 0 would mean that it does not block."""
 
 
 class HttpServer:
@@ -51,8 +57,9 @@ class HttpServer:
         max_body: bytes of a request's body that are read before the service is called; 0 leaves bodies unread.
         context: serves HTTPS; the handshake is on the connection's thread, in at most `REQUEST_SECONDS`.
         idle_seconds: keeps a connection for further requests until none has come for so long; 0 closes it after one.
-            Beyond `MAX_CONNECTIONS` the one that has waited longest is closed for a new one.
         admit: is given each request before its body is read; a RequestError refuses it.
+        max_connections: at one time, beside streams; one address has three quarters of them at most.
+        max_streams: at one time; one client has three quarters of them at most, if it can be told from others.
     """
 
     def __init__(
@@ -65,6 +72,8 @@ class HttpServer:
         context: ssl.SSLContext | None = None,
         idle_seconds: float = 0.0,
         admit: Callable[[Request], None] | None = None,
+        max_connections: int = MAX_CONNECTIONS,
+        max_streams: int = MAX_STREAMS,
     ) -> None:
         self._admit = admit
         self._listening = listening
@@ -74,10 +83,11 @@ class HttpServer:
         self._context = context
         self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
-        self._connections: dict[socket.socket, threading.Thread] = {}
-        self._idle: dict[socket.socket, None] = {}
-        """The connections that wait for another request, the longest first."""
-        self._streams = threading.BoundedSemaphore(MAX_STREAMS)
+        self._threads: dict[OpenConnection, threading.Thread] = {}
+        of_address = max_connections if listening.family == socket.AF_UNIX else max_connections * 3 // 4
+        name = f"the HTTP server at {_name_of(listening)}"
+        self._open = OpenConnections(name, clock.monotonic, max_connections, of_address, max_streams)
+        self._streams = StreamShares(max_streams)
         self._thread = threading.Thread(target=self._accept, name="http", daemon=True)
 
     @property
@@ -96,57 +106,45 @@ class HttpServer:
         if self._thread.ident is not None:
             self._thread.join()
         self._listening.close()
+        self._open.end_all()
         with self._lock:
-            open_ones = list(self._connections.items())
-            for connection, _ in open_ones:
-                with contextlib.suppress(OSError):
-                    socket.socket.shutdown(connection, socket.SHUT_RDWR)  # SSLSocket's would let plain text out
-        for _, thread in open_ones:
+            threads = list(self._threads.values())
+        for thread in threads:
             thread.join(_STOP_SECONDS)
 
     def _accept(self) -> None:
-        while (connection := accept_connection(self._listening)) is not None:
+        while (accepted := accept_connection(self._listening, make_room=self._open.end_one)) is not None:
             with contextlib.suppress(OSError):  # the client has gone already
-                self._start_thread(self._secured(connection))
+                self._start_thread(address_of(accepted), self._secured(accepted))
 
-    def _secured(self, connection: socket.socket) -> socket.socket:
+    def _secured(self, accepted: socket.socket) -> socket.socket:
         """Return the connection, with TLS if it is served; nothing is read yet."""
         if self._context is None:
-            return connection
-        return self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+            return accepted
+        return self._context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
 
-    def _start_thread(self, connection: socket.socket) -> None:
-        """Serve the connection on a thread of its own, or close it beyond `MAX_CONNECTIONS`."""
+    def _start_thread(self, address: str, accepted: socket.socket) -> None:
+        """Serve a connection on a thread of its own, or close it."""
+        connection = self._open.accept(address, accepted)
+        if connection is None:
+            accepted.close()
+            return
+        thread = threading.Thread(target=self._serve, args=(connection,), name="http-connection", daemon=True)
         with self._lock:
-            if len(self._connections) >= MAX_CONNECTIONS and not self._end_idle():
-                connection.close()
-                return
-            thread = threading.Thread(target=self._serve, args=(connection,), name="http-connection", daemon=True)
             try:
                 thread.start()
             except RuntimeError:
                 _log.warning("the local HTTP server can have no more threads; a connection is closed")
-                connection.close()
+                self._open.remove(connection)
+                accepted.close()
                 return
-            self._connections[connection] = thread
+            self._threads[connection] = thread
 
-    def _end_idle(self) -> bool:
-        """End the connection that has waited longest for another request; return False if none waits."""
-        if not self._idle:
-            return False
-        longest = next(iter(self._idle))
-        del self._idle[longest]
-        with contextlib.suppress(OSError):
-            socket.socket.shutdown(longest, socket.SHUT_RDWR)
-        return True
-
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection: OpenConnection) -> None:
         try:
-            with connection:
-                if isinstance(connection, ssl.SSLSocket):
-                    connection.settimeout(REQUEST_SECONDS)
-                    connection.do_handshake()
+            with connection.socket:
                 exchanges = _Connection(connection, self._clock)
+                exchanges.shake_hands()
                 while self._reply(exchanges) and self._wait(exchanges):
                     pass
         except OSError:
@@ -154,26 +152,30 @@ class HttpServer:
         except Exception:  # noqa: BLE001 - a connection that fails must not end the server
             _log.exception("an answer of the local HTTP server broke off")
         finally:
+            self._open.remove(connection)
             with self._lock:
-                self._connections.pop(connection, None)
+                self._threads.pop(connection, None)
 
     def _wait(self, connection: "_Connection") -> bool:
         """Wait for another request; return False if none comes, or the connection is closed in favour of a new one."""
-        with self._lock:
-            self._idle[connection.socket] = None
+        self._open.enter(connection.open, Phase.IDLE)
         has_begun = connection.wait(self._idle_seconds)
-        with self._lock:
-            return self._idle.pop(connection.socket, self) is None and has_begun
+        return self._open.enter(connection.open, Phase.UNFINISHED) and has_begun
 
     def _reply(self, connection: "_Connection") -> bool:
         """Answer a request; return whether the connection can carry another."""
+        client = ""
         try:
-            reply = self._call_service(connection.read_request(self._max_body, self._admit))
+            request = connection.read_request(self._max_body, self._admit)
+            client = _client_of(request, connection.open.address)
+            self._open.enter(connection.open, Phase.ANSWERED)
+            reply = self._call_service(request)
         except RequestError as refusal:
+            self._open.enter(connection.open, Phase.ANSWERED)
             reply = text(refusal.status, f"{refusal}\n")
         if isinstance(reply, Response):
             return connection.send(reply, keeps=self._idle_seconds > 0)
-        self._send_long(connection, reply)
+        self._send_long(connection, reply, client)
         return False
 
     def _call_service(self, request: Request) -> Reply:
@@ -185,13 +187,14 @@ class HttpServer:
             _log.exception("the handler of %s failed", request.path)
             return text(500, "internal error; see the log\n")
 
-    def _send_long(self, connection: "_Connection", reply: Stream | Takeover) -> None:
+    def _send_long(self, connection: "_Connection", reply: Stream | Takeover, client: str) -> None:
         with contextlib.ExitStack() as stack:
             stack.callback(reply.done)
-            if not self._streams.acquire(blocking=False):
-                connection.send(text(503, f"{MAX_STREAMS} streams are open already; close one\n"))
+            if not self._streams.acquire(client):
+                connection.send(text(503, f"of {self._streams.most} streams too many are open already; close one\n"))
                 return
-            stack.callback(self._streams.release)
+            stack.callback(self._streams.release, client)
+            self._open.enter(connection.open, Phase.STREAM)
             if isinstance(reply, Takeover):
                 reply.carry_on(connection.socket)
             else:
@@ -201,13 +204,20 @@ class HttpServer:
 class _Connection:
     """A connection with its requests and the responses to them."""
 
-    def __init__(self, connection: socket.socket, clock: Clock) -> None:
+    def __init__(self, connection: OpenConnection, clock: Clock) -> None:
         from beehive.http.server import ServerExchange  # noqa: PLC0415 - h11, with the first request
 
-        self.socket = connection
+        self.open = connection
+        self.socket = connection.socket
         self._exchange = ServerExchange(MAX_HEAD)
         self._clock = clock
-        self._deadline = clock.monotonic() + REQUEST_SECONDS
+        self._deadline = connection.since + REQUEST_SECONDS
+
+    def shake_hands(self) -> None:
+        """Begin TLS, if it is served. Raise OSError when that fails."""
+        if isinstance(self.socket, ssl.SSLSocket):
+            self.socket.settimeout(max(self._seconds_left(), _INSTANT))
+            self.socket.do_handshake()
 
     def read_request(self, max_body: int, admit: Callable[[Request], None] | None) -> Request:
         """Return the request. Raise RequestError when it cannot be read, or is not admitted."""
@@ -265,15 +275,35 @@ class _Connection:
         self._end()
 
     def _receive(self) -> bytes:
-        left = self._deadline - self._clock.monotonic()
+        left = self._seconds_left()
         if left <= 0:
             raise RequestError(400, "the request is not complete", hint=f"it has {REQUEST_SECONDS:g} s")
         self.socket.settimeout(left)
         return self.socket.recv(_READ_BYTES)
 
+    def _seconds_left(self) -> float:
+        return self._deadline - self._clock.monotonic()
+
     def _end(self) -> None:
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
+
+
+def _name_of(listening: socket.socket) -> str:
+    name = listening.getsockname()
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+
+
+def _client_of(request: Request, address: str) -> str:
+    """Return a name for the client, by its credentials or else its address; "" for a program of this machine that has
+    shown none, which cannot be told from others.
+    """
+    subject = (request.certificate or {}).get("subject")
+    if subject:
+        return str(subject)
+    if credentials := request.header("authorization"):
+        return str(hash(credentials))
+    return "" if not address or ip_address(address.partition("/")[0]).is_loopback else address
 
 
 class _SocketPeer:

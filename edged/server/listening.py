@@ -17,7 +17,8 @@ from edged.server.errors import ServerError
 READ_ONLY_PORT: Final = "modules.edged.tailoredKubeletConfig.readOnlyPort"
 """Key of the configuration file that chooses the port of the kubelet's read-only server."""
 
-_BACKLOG: Final = 64
+_BACKLOG: Final = 1024
+"""Connections that wait to be accepted; the kernel drops further ones, which try again after a second."""
 
 
 def listen_tcp(address: str, port: int, setting: str = READ_ONLY_PORT) -> socket.socket:

@@ -25,11 +25,19 @@ class Relay:
     """
 
     def __init__(
-        self, thread: SelectorThread, client: socket.socket, server: socket.socket, ended: Callable[[Relay], None]
+        self,
+        thread: SelectorThread,
+        client: socket.socket,
+        server: socket.socket,
+        ended: Callable[[Relay], None],
+        used: Callable[[Relay], None],
     ) -> None:
-        """Take over two connected sockets, which do not block; call `ended` when both are closed."""
+        """Take over two connected sockets, which do not block; call `used` when one of them is ready, and `ended` when
+        both are closed.
+        """
         self._thread = thread
         self._ended = ended
+        self._used = used
         self._closed = False
         self._ways = (_Way(client, server), _Way(server, client))
 
@@ -50,6 +58,7 @@ class Relay:
 
     def _ready(self, _: int) -> None:
         """Copy as much as possible now. Both directions are tried: a call that cannot go on costs a microsecond."""
+        self._used(self)
         try:
             for way in self._ways:
                 way.copy()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 256
-"""Connections at once; further ones wait in the kernel until one ends."""
+"""Connections at once; a further one ends the one over which nothing has come for longest."""
 
 MOST_SILENT: Final = 64
 """Connections at once that have sent nothing; a further one ends the oldest of them."""
@@ -76,7 +76,8 @@ class ActivatedServer:
         self._start = start
         self._clock = clock
         self._thread = thread
-        self._connections: set[socket.socket | Relay] = set()
+        self._connections: dict[socket.socket | Relay, None] = {}
+        """The connections; those with a server in the order in which something last came over them."""
         self._silent: dict[socket.socket, None] = {}
         """Connections that have sent nothing, the oldest first."""
         self._waiting: list[socket.socket] = []
@@ -141,13 +142,26 @@ class ActivatedServer:
             self._again = self._clock.after(AGAIN_SECONDS, self._accept_again)
             return
         connection.settimeout(0.0)
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._silent[connection] = None
         self._thread.watch(connection, READ, partial(self._spoke, connection))
         if len(self._silent) > MOST_SILENT:
             self._close(next(iter(self._silent)))
-        if len(self._connections) >= MOST_CONNECTIONS:
-            self._thread.watch(self._listening, 0, self._accept)
+        if len(self._connections) > MOST_CONNECTIONS:
+            self._end_longest_idle()
+
+    def _end_longest_idle(self) -> None:
+        """End the connection over which nothing has come for longest; while none has a server, the oldest."""
+        relays = (each for each in self._connections if isinstance(each, Relay))
+        idle = next(relays, None) or next(iter(self._connections))
+        name = self._listening.getsockname()
+        _log.info("%s has more than %d connections; an idle one is ended", name, MOST_CONNECTIONS)
+        if isinstance(idle, Relay):
+            idle.close()
+            return
+        if idle in self._waiting:
+            self._waiting.remove(idle)
+        self._close(idle)
 
     def _spoke(self, connection: socket.socket, _: int) -> None:
         """Serve a connection whose first byte, or end, has come."""
@@ -189,9 +203,9 @@ class ActivatedServer:
             _log.warning("a connection on %s cannot be served: %s", client.getsockname(), error.strerror)
             self._close(client)
             return
-        relay = Relay(self._thread, client, own, self._ended)
-        self._connections.discard(client)
-        self._connections.add(relay)
+        relay = Relay(self._thread, client, own, self._ended, self._used)
+        del self._connections[client]
+        self._connections[relay] = None
         self._stays()
         relay.start()
 
@@ -212,10 +226,11 @@ class ActivatedServer:
         connection.close()
         self._ended(connection)
 
+    def _used(self, relay: Relay) -> None:
+        self._connections[relay] = self._connections.pop(relay)
+
     def _ended(self, connection: socket.socket | Relay) -> None:
-        self._connections.discard(connection)
-        if len(self._connections) == MOST_CONNECTIONS - 1:
-            self._accept_more()
+        self._connections.pop(connection, None)
         if self._connections:
             return
         if self._stopped:

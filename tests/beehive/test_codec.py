@@ -370,7 +370,7 @@ def test_members_without_number_are_refused_before_they_are_read(where: str) -> 
     assert refusal_of(where % ",".join(['"":0'] * 3_000_000)) == "too large"
 
 
-def test_an_unusual_form_has_a_mebibyte_at_most_and_a_usual_one_any_size() -> None:
+def test_an_unusual_form_is_bounded_and_a_usual_one_has_any_size() -> None:
     content = "x" * SLOW_BYTES
     assert refusal_of(text({**FRAME, "content": content})) == ""
     assert refusal_of(text({**FRAME, "Content": content})) == "too large"
@@ -384,3 +384,38 @@ def refusal_of(frame: str) -> str:
     except FrameError as error:
         return error.reason
     return ""
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"content":"' + b"\xff" * SLOW_BYTES + b'"}',
+        b'{"content":"\xff' + b"a" * SLOW_BYTES + b'"}',
+        b'{"header":{"msg_id":"' + b"a" * SLOW_BYTES + b'"},"content":1}',
+        b" " * SLOW_BYTES + b'{"header":{"msg_id":"a"},"route":{},"content":1}',
+        b'{"Header":{},"content":[' + b"[]," * (SLOW_BYTES // 3) + b"[]]}",
+    ],
+    ids=["no UTF-8", "one bad byte", "a long text", "space", "another case"],
+)
+def test_large_frames_of_an_unusual_form_are_refused(frame: bytes) -> None:
+    """Each byte of them would cost the only loop that reads the nodes' frames a hundred times as much."""
+    with pytest.raises(FrameError) as caught:
+        decode(frame)
+    assert caught.value.reason == "too large"
+
+
+def test_every_byte_that_is_no_utf8_is_replaced_in_one_pass() -> None:
+    content = bytes(range(128, 256)) * 1000 + "\u00e9".encode()
+    read = decode(b'{"content":"' + content + b'"}').content_as(str)
+    assert read == "\ufffd" * 128_000 + "\u00e9"
+
+
+def test_a_large_content_may_follow_a_resource_with_an_ampersand() -> None:
+    """Go writes it as an escape, with which a key could also be written twice."""
+    content = b'"' + b"x" * SLOW_BYTES + b'"'
+    frame = b'{"header":{"msg_id":"1"},"route":{"resource":"a/b\\u0026c"},"content":' + content + b"}"
+    assert decode(frame).route.resource == "a/b&c"
+    twice = frame.replace(b'"route"', b'"he\\u0061der":{"msg_id":"2"},"route"')
+    with pytest.raises(FrameError):
+        decode(twice)
+    assert decode(twice.replace(content, b"1")).header.msg_id == "2"

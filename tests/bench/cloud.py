@@ -1,8 +1,8 @@
 """cloudcore at a cluster: memory with 10,000 pods on 200 nodes, start, writes to the edge, statuses from it, idleness.
 
 Three processes: the cluster (a cloudcore's embedded API server over HTTPS, in Python, so slower than a kube-apiserver),
-cloudcore, and this one, which is people and node n1. KubeEdge's values are from `../shared/spec/14`, with its own
-kube-apiserver.
+cloudcore, and this one, which is people and node n1. KubeEdge's values were measured with its own
+kube-apiserver (docs/performance.md).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from edgehub.errors import SettingsError
 from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud
 from tests.edgehub.links import settings
 from tests.edgehub.messages import message
-from tests.interop.traces import is_message, lines_of, needs_traces, recordings
+from tests.interop.traces import is_message, lines_of, recordings
 from tests.support.ports import free_port
 
 
@@ -167,7 +167,6 @@ def test_a_node_stops_promptly_while_it_dials() -> None:
         cloud.connection().read_request()
 
 
-@needs_traces
 @pytest.mark.parametrize("trace", recordings(), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_what_a_real_cloud_sent_is_taken(trace: Path) -> None:
     """Every recorded message reaches metamanager, or is an answer nobody here waits for; none is rejected."""

@@ -10,6 +10,7 @@ import msgspec
 
 from beehive import Message, Operation, Source
 from beehive.message import Header, Route
+from modules.apimachinery.device_properties import ModelProperty
 from modules.edge.devicetwin import changes
 from modules.edge.devicetwin.answers import Voice
 from modules.edge.devicetwin.changes import Rules
@@ -17,7 +18,7 @@ from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.requests import read_object, read_state, read_twins
 from modules.edge.devicetwin.state import Device, decode, encode
 from modules.edge.devicetwin.topics import Action, asked_by, is_device_id
-from modules.edge.devicetwin.values import MAX_DEVICE, MAX_PROPERTIES, ModelProperty
+from modules.edge.devicetwin.values import MAX_DEVICE, MAX_PROPERTIES
 from modules.edge.eventbus.counters import NotTaken
 from modules.edge.eventbus.packets import Received
 from modules.edge.eventbus.refusals import refusal_of

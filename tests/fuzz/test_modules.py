@@ -27,7 +27,7 @@ def misshapen(seed: int, *, side: str) -> list[Message]:
     Messages that the codec rejects for a long text in the route are left out.
     """
     random = Random(f"{side}/{seed}")
-    whole = [json.loads(frame) for frame in recorded_frames() if frame.endswith(b"}\n")] or [_insert(good_pod())]
+    whole = [json.loads(frame) for frame in recorded_frames() if frame.endswith(b"}\n")]
     pods = [each for each in whole if "/pod/" in each["route"]["resource"] and isinstance(each.get("content"), dict)]
     found: list[Message] = []
     for number in range(2 * CASES):

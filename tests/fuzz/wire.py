@@ -31,7 +31,7 @@ _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 @cache
 def recorded_frames() -> tuple[bytes, ...]:
-    """Return messages of real clouds and edges, or their shapes on a machine without the recordings."""
+    """Return messages of real clouds and edges, and made ones."""
     recorded = {frame(message) for path in recordings() for message in messages(path)}
     return tuple(sorted(recorded, key=len)[:: max(1, len(recorded) // 150)]) + _MADE_FRAMES
 

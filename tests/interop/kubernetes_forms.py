@@ -10,7 +10,6 @@ import re
 import select
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -18,8 +17,9 @@ import msgspec
 
 from edged.server.request import Request
 from edged.server.responses import Reply, Response, Stream
+from tests.interop.traces import RECORDINGS
 
-FILE = Path(__file__).parents[3] / "shared/recordings/kubernetes-api/forms.jsonl"
+FILE = RECORDINGS / "kubernetes-api" / "forms.jsonl"
 _CHOSEN = ("uid", "resourceVersion", "continue")
 _FUTURE = "99999999"
 """A version that the recorded server had not reached; ours begin with the time."""

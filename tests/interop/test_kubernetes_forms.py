@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-import pytest
-
 from beehive.module import Module
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
 from modules.cloud.apiserver.authentication.authenticator import Authenticator
@@ -15,7 +13,7 @@ from modules.cloud.apiserver.authentication.users import ADMINISTRATORS, User
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.watch_history import WatchHistory
 from modules.processes.cloudcore.control import Control
-from tests.interop.kubernetes_forms import FILE, RecordedExchange, Story, recorded_exchanges, shown
+from tests.interop.kubernetes_forms import RecordedExchange, Story, recorded_exchanges, shown
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
 
 M = TypeVar("M", bound=Module)
@@ -54,7 +52,6 @@ BESIDE: Final = (101, 104)
 """The watches that were recorded beside the story, from its beginning to their place in it."""
 
 
-@pytest.mark.skipif(not FILE.exists(), reason="../shared/recordings is not here")
 def test_the_responses_are_those_of_a_real_api_server(tmp_path: Path) -> None:
     """Each exchange is played, also watches; one that differs is listed with the reason, and no other is."""
     with Stub(tmp_path) as stub:

@@ -37,11 +37,9 @@ from modules.processes.edgecore.version import KUBELET_VERSION
 from tests.end_to_end.processes import wait_until
 from tests.interop.forms import form_of
 from tests.interop.test_traces_cloud import World
-from tests.interop.traces import KUBEEDGE, is_message, lines_of, needs_kubeedge
+from tests.interop.traces import KUBEEDGE, is_message, lines_of
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.kubectl import Kubectl, Reply
-
-pytestmark = needs_kubeedge
 
 Json = dict[str, Any]
 

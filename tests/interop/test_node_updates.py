@@ -1,7 +1,8 @@
-"""Our node with a real cloudcore's messages about its Node object: `recordings/kubeedge/start.jsonl`, KubeEdge v1.23.
+"""Our node with the messages of a real cloudcore (KubeEdge v1.23) about its Node object.
 
-In the recording the controller manager annotates and taints the node, takes the taint away, and cloudstream writes the
-tunnel's port over the one that the node registered with. metamanager and edged are ours, on a real file.
+In `tests/recordings/kubeedge/start.jsonl` the controller manager annotates and taints the node, takes the taint away,
+and cloudstream writes the tunnel's port over the one that the node registered with. metamanager and edged are ours, on
+a real file.
 """
 
 import json
@@ -9,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from beehive import Group, Message, ModuleName, Operation, Source
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
@@ -23,15 +22,13 @@ from edged.testing import FakeRuntime
 from edged.testing.machine_info import FakeMachineInfo
 from metamanager.module import MetaManager, MetaSettings
 from tests.edged.conftest import IMAGE, pod
-from tests.interop.traces import TRACES
+from tests.interop.traces import KUBEEDGE
 
-START = TRACES.parent / "recordings" / "kubeedge" / "start.jsonl"
+START = KUBEEDGE / "start.jsonl"
 NODE = "cap-edge"
 RESOURCE = f"null/node/{NODE}"
 LEASE = f"kube-node-lease/lease/{NODE}"
 NOT_FOUND = {"ErrStatus": {"status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}}
-pytestmark = pytest.mark.skipif(not START.is_file(), reason=f"the recording is not at {START}")
-
 Json = dict[str, Any]
 
 

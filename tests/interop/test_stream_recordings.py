@@ -1,7 +1,9 @@
 """The recorded edge's end of the stream tunnel (s1 to s9 of the captures), with our cloud in the place of KubeEdge's.
 
-Ours differs where KubeEdge's is wrong: it says once that a client has gone, and a stream that the tunnel's end cuts
-fails (../shared/spec/12, section 4). Frames for streams that the edge has ended are not sent.
+Ours differs where KubeEdge's is wrong (v1.23, `cloud/pkg/cloudstream`): it says once that a client has gone, where
+KubeEdge repeats that until the edge answers (kubeedge/kubeedge#3232), and a stream that the tunnel's end cuts fails,
+where KubeEdge's `logs --follow` ends as if the container had ended. Frames for streams that the edge has
+ended are not sent.
 """
 
 from __future__ import annotations
@@ -17,9 +19,8 @@ from modules.cloud.cloudstream.stream import TunnelStream
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.streams.connect import decode as request_in
 from modules.streams.frames import CONNECTS, Frame, FrameType, decode
-from tests.interop.traces import KUBEEDGE, lines_of, needs_kubeedge
+from tests.interop.traces import KUBEEDGE, lines_of
 
-pytestmark = needs_kubeedge
 NODE = "cap-edge"
 _NAMES = "s1-logs", "s2-logs-follow-cut", "s3-exec-v5", "s5-exec-tty", "s7-attach", "s8-exec-cut", "s9-tunnel-cut"
 FILES = tuple(KUBEEDGE / f"{name}.jsonl" for name in _NAMES)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from beehive import ContentError, FrameError, Message, Resource, Side, decode, encode
 from beehive.resource import trim_node
-from tests.interop.traces import frame, messages, needs_traces, recordings
+from tests.interop.traces import frame, messages, recordings
 
-pytestmark = needs_traces
 EACH_RECORDING = pytest.mark.parametrize("path", recordings(), ids=lambda path: f"{path.parent.name}/{path.stem}")
 SAMPLE = [frame(one) for path in recordings()[::3] for one in list(messages(path))[::4]]
 

@@ -23,10 +23,8 @@ from modules.processes.cloudcore.control_client import Apply, ControlClient, Del
 from modules.processes.cloudcore.process import CloudCore
 from tests.interop.entries import Json, entries, step_of
 from tests.interop.forms import form_of
-from tests.interop.traces import needs_traces
 from tests.modules.processes.cloudcore.clusters import Cluster
 
-pytestmark = needs_traces
 DEADLINE = 60.0
 CLOCK = RealClock()
 

@@ -22,9 +22,7 @@ from edgehub import EdgeHubSettings, install
 from metamanager.module import MetaManager, MetaSettings
 from tests.edgehub.clouds import LibraryCloud
 from tests.interop.entries import Json, Step, entries, step_of
-from tests.interop.traces import needs_traces
 
-pytestmark = needs_traces
 NODE = "lab-edge"
 TIMEOUT = 60.0
 """Seconds for each step of our edge; the machine may be busy."""

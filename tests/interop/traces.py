@@ -1,6 +1,6 @@
 """The messages that a real cloudcore and a real edgecore exchanged, as the recordings have them.
 
-This module names each file that a test reads; tests ignore other files beside them.
+`tests/recordings/README.md` says what each file is, which versions made it and how to make it anew.
 """
 
 import json
@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
-TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
-needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"the recorded traces are not at {TRACES}")
+RECORDINGS: Final = Path(__file__).resolve().parents[1] / "recordings"
 
 FILES: Final = {
     "2019": ("00-register", "01-pod-add", "04-configmap-secret-pod", "06-pod-delete"),
@@ -27,8 +24,7 @@ FILES: Final = {
 }
 """Names of the files of each recording, in order of time."""
 
-KUBEEDGE = TRACES.parent / "recordings" / "kubeedge"
-needs_kubeedge = pytest.mark.skipif(not KUBEEDGE.is_dir(), reason=f"the recordings are not at {KUBEEDGE}")
+KUBEEDGE: Final = RECORDINGS / "kubeedge"
 
 KUBEEDGE_FILES: Final = tuple(
     KUBEEDGE / f"{name}.jsonl"
@@ -48,9 +44,8 @@ KUBEEDGE_MQTT: Final = tuple(
 
 
 def recordings(*years: str) -> list[Path]:
-    """The files of these recordings, or of all, in order of time within each; none where they are not at hand."""
-    named = [TRACES / year / f"{name}.jsonl" for year in years or FILES for name in FILES[year]]
-    return named if TRACES.is_dir() else []
+    """Return the files of these recordings, or of all, in order of time within each."""
+    return [RECORDINGS / year / f"{name}.jsonl" for year in years or FILES for name in FILES[year]]
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

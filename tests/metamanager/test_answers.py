@@ -21,7 +21,7 @@ from metamanager.errors import (
     RejectedError,
 )
 from tests.metamanager.support import NOT_FOUND, thing
-from tests.modules.traces import needs_traces, recordings, steps_of
+from tests.modules.traces import recordings, steps_of
 
 
 def answer(content: Any, source: str = ModuleName.EDGECONTROLLER, operation: str = Operation.RESPONSE) -> Message:
@@ -158,7 +158,6 @@ def test_any_answer_is_read_or_is_an_error_of_the_tree(content: Any, source: str
             read(message)
 
 
-@needs_traces
 @pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
 def test_recorded_answers_are_read(path: Any) -> None:
     """Every answer of a real cloudcore is an object, an OK or a refusal with a status."""

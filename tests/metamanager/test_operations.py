@@ -17,7 +17,7 @@ from tests.metamanager.support import (
     store_of,
     thing,
 )
-from tests.modules.traces import needs_traces, recordings, steps_of
+from tests.modules.traces import recordings, steps_of
 
 EDGED, HUB, TWIN = ModuleName.EDGED, Group.HUB, ModuleName.DEVICETWIN
 
@@ -322,7 +322,6 @@ def test_a_file_that_cannot_be_opened_fails_the_start(tmp_path: Path) -> None:
         pass
 
 
-@needs_traces
 @pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
 def test_recorded_messages_are_acknowledged_as_kubeedge_did(path: Path) -> None:
     """Every insert, update and delete of a real cloudcore gets the acknowledgement that a real edgecore gave."""

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from tests.interop import traces
-from tests.interop.traces import is_message, lines_of, needs_traces
+from tests.interop.traces import is_message, lines_of
 
-__all__ = ["Step", "needs_traces", "recordings", "steps_of"]
+__all__ = ["Step", "recordings", "steps_of"]
 
 
 class Step(msgspec.Struct, frozen=True):

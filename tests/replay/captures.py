@@ -6,11 +6,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.interop.traces import FILES, KUBEEDGE, TRACES, lines_of
+from tests.interop.traces import FILES, KUBEEDGE, RECORDINGS, lines_of
 
 Line = dict[str, Any]
 
-_TODAY = TRACES / "today"
+_TODAY = RECORDINGS / "today"
 REGISTER, POD_ADD, CONFIG, DELETE, RESTART = (
     _TODAY / f"{name}.jsonl" for name in FILES["today"] if name[:2] in ("00", "01", "04", "06", "13")
 )

@@ -13,10 +13,9 @@ from modules.tools.replay.capture import agent_runs, connections
 from modules.tools.replay.commands import replayed
 from modules.tools.replay.outputs import NODE, message_of
 from modules.tools.replay.recorded import captures, load
-from tests.interop.traces import KUBEEDGE_FILES, KUBEEDGE_MQTT, lines_of, needs_kubeedge, needs_traces, recordings
+from tests.interop.traces import KUBEEDGE_FILES, KUBEEDGE_MQTT, lines_of, recordings
 from tests.replay.captures import REGISTER, cloud_restart, two_lives, write
 
-pytestmark = [needs_traces, needs_kubeedge]
 MODULES = (NODE, "cloudhub")
 
 

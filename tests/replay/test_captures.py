@@ -9,9 +9,7 @@ from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.replay.commands import replayed
 from modules.tools.replay.recorded import captures, load
-from tests.interop.traces import TRACES, needs_traces, recordings
-
-pytestmark = needs_traces
+from tests.interop.traces import RECORDINGS, recordings
 
 
 @pytest.mark.parametrize("year", ["today", "2019"])
@@ -37,7 +35,7 @@ def test_our_cloudhub_brings_what_the_real_one_brought(paths: list[Path]) -> Non
 
 def test_an_acknowledgement_that_is_missing_is_found(tmp_path: Path) -> None:
     """Law of the comparison: a capture with a step that ours does not take is different."""
-    lines = (TRACES / "today" / "00-register.jsonl").read_text().splitlines()
+    lines = (RECORDINGS / "today" / "00-register.jsonl").read_text().splitlines()
     entries = [json.loads(line) for line in lines]
     said = next(entry for entry in entries if entry["kind"] == "ws" and entry["dir"] == "edge->cloud")
     said["msg"]["route"]["resource"] = "default/configmap/never-asked"

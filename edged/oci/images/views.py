@@ -1,10 +1,8 @@
 """Stored images as CRI shows them."""
 
 from edged.oci.images.model import StoredImage
+from edged.oci.user_numbers import number_in
 from protos.cri.v1 import api_pb2 as cri
-
-_LARGEST_ID = (1 << 32) - 1
-_MOST_DIGITS = 10
 
 
 def cri_image(image: StoredImage, pinned: bool = False) -> cri.Image:
@@ -24,7 +22,5 @@ def cri_image(image: StoredImage, pinned: bool = False) -> cri.Image:
 def cri_user(user: str) -> tuple[cri.Int64Value | None, str]:
     """Return the user of an image's config as CRI's `uid`, or as its `username` if it is no number that users have."""
     name = user.partition(":")[0]
-    digits = name.lstrip("0") or "0"
-    if name.isascii() and name.isdigit() and len(digits) <= _MOST_DIGITS and int(digits) <= _LARGEST_ID:
-        return cri.Int64Value(value=int(digits)), ""
-    return None, name
+    number = number_in(name)
+    return (None, name) if number is None else (cri.Int64Value(value=number), "")

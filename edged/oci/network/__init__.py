@@ -7,6 +7,7 @@ of the machine describes, or to edgecore's own (`DefaultNetwork`) where there is
 from edged.oci.network.default_network import DefaultNetwork
 from edged.oci.network.errors import NetworkConfigurationError, PodNamespaceError, PodNetworkError, TryAgainLaterError
 from edged.oci.network.kernel import in_network_namespace
+from edged.oci.network.loopback_firewall import LoopbackFirewall
 from edged.oci.network.namespaces import PinnedNamespaces, PodNamespaces
 from edged.oci.network.pod_init import INIT_VARIABLE, end_lost_init
 from edged.oci.network.pod_network import BINARY_DIRECTORIES, NetworkStatus, PodNetwork
@@ -21,6 +22,7 @@ __all__ = [
     "AttachedSandbox",
     "DefaultNetwork",
     "IdRange",
+    "LoopbackFirewall",
     "NetworkConfigurationError",
     "NetworkStatus",
     "PinnedNamespaces",

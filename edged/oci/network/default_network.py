@@ -16,7 +16,7 @@ from beehive import Clock
 from edged.oci.network.bridge import Interface, addresses_of_bridge, remove_bridge
 from edged.oci.network.configuration import NetworkConfiguration, Plugin
 from edged.oci.network.errors import PodNetworkError
-from edged.oci.network.firewall import IPV4, IPV6, Rule, SavedRules, change_rules, read_rules
+from edged.oci.network.firewall import CHECK_SECONDS, IPV4, IPV6, Rule, SavedRules, change_rules, read_rules
 from edged.oci.network.leases import leases_of
 
 NAME: Final = "edgecore"
@@ -26,9 +26,6 @@ POD_CIDR: Final = "10.86.0.0/16"
 """Addresses of pods where none are configured; nothing outside of the node sees them."""
 LEASES: Final = Path("/run/edgecore/cni")
 """The directory in which host-local keeps the addresses in use."""
-
-CHECK_SECONDS: Final = 60.0
-"""After which the rules are looked for again: reloading a firewall removes them."""
 
 
 PodRange = ipaddress.IPv4Network | ipaddress.IPv6Network

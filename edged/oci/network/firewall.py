@@ -12,6 +12,8 @@ from edged.oci.network.errors import PodNetworkError
 
 IPV4: Final = "iptables"
 IPV6: Final = "ip6tables"
+CHECK_SECONDS: Final = 60.0
+"""After which the rules are looked for again: reloading a firewall removes them."""
 FORWARD: Final = "FORWARD"
 """Name of the chain that forwarded packets enter."""
 
@@ -31,6 +33,7 @@ class Rule(NamedTuple):
         match: the packets that it is about, as `iptables-save` writes them.
         comment: whose rule it is; with a blank, so that `iptables-save` quotes it.
         target: what becomes of the packets.
+        is_first: whether it must stand before the rules of others.
     """
 
     table: str
@@ -38,6 +41,7 @@ class Rule(NamedTuple):
     match: str
     comment: str
     target: str
+    is_first: bool = False
 
     def __str__(self) -> str:
         return f"{self.match} {quoted(self.comment)} -j {self.target}"
@@ -83,6 +87,8 @@ class SavedRules:
 
     def adding(self, rule: Rule) -> str:
         """Return the command that adds a rule at the end of its chain, but before a last rule for all packets."""
+        if rule.is_first:
+            return f"-I {rule.chain} {rule}"
         rules = self.rules(rule.table, rule.chain)
         if rules and rules[-1].startswith("-j "):
             return f"-I {rule.chain} {len(rules)} {rule}"

@@ -30,6 +30,7 @@ from edged.oci.network.errors import NetworkConfigurationError, PodNetworkError
 from edged.oci.network.host_ports import PORTMAP
 from edged.oci.network.kernel import in_network_namespace
 from edged.oci.network.leases import leases_of
+from edged.oci.network.loopback_firewall import LoopbackFirewall
 from edged.oci.network.plugin import PluginRunner
 from edged.oci.network.plugin_chain import PluginChain
 from edged.oci.network.results import PodAddresses, addresses_of
@@ -84,7 +85,9 @@ class PodNetwork:
         self._runner = runner or PluginRunner(clock)
         self._chain = PluginChain(self._binaries, self._runner)
         self._turns = Turns()
-        self._rules = RuleWatch(clock, default, self._repeat_ports)
+        self._loopback = LoopbackFirewall(clock)
+        self._complaint = ""
+        self._rules = RuleWatch(clock, default, self._loopback, self._repeat_ports)
 
     def close(self) -> None:
         """End attaching and detaching under way, and refuse more. Attachments that exist stay."""
@@ -121,8 +124,7 @@ class PodNetwork:
         """
         with self._turns.to_attach(sandbox_id):
             network = self._configurations.current()
-            if self._default is not None and network is self._default.configuration:
-                self._default.prepare()
+            self._prepare(network)
             demands = capability_arguments(config, self._ranges)
             attachment = Attachment(network, sandbox_id, _arguments(sandbox_id, config), demands)
             write_attachment(directory, attachment)
@@ -138,6 +140,22 @@ class PodNetwork:
                 raise
             self._rules.add(sandbox_id, AttachedSandbox(directory, lambda: netns), attachment)
             return addresses
+
+    def _prepare(self, network: NetworkConfiguration) -> None:
+        """Make the rules that must be there before a pod. Raises PodNetworkError.
+
+        A configured network may do without iptables; then the failure is logged.
+        """
+        if self._default is not None and network is self._default.configuration:
+            self._loopback.prepare()
+            self._default.prepare()
+            return
+        try:
+            self._loopback.prepare()
+        except PodNetworkError as error:
+            if str(error) != self._complaint:
+                _log.warning("pods may reach what listens on 127.0.0.1 of this machine: %s", printable(str(error)))
+            self._complaint = str(error)
 
     def detach(self, sandbox_id: str, directory: Path, netns: Path | None) -> None:
         """Detach a sandbox by its stored attachment; does nothing if it has none.

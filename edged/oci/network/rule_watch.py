@@ -15,9 +15,10 @@ from beehive.clock import Timer
 from beehive.printable import printable
 from edged.embedded.errors import RequestRefusedError
 from edged.oci.network.attachment import Attachment
-from edged.oci.network.default_network import CHECK_SECONDS, DefaultNetwork
-from edged.oci.network.firewall import SavedRules, read_rules
+from edged.oci.network.default_network import DefaultNetwork
+from edged.oci.network.firewall import CHECK_SECONDS, SavedRules, read_rules
 from edged.oci.network.host_ports import HostPorts, host_ports_of
+from edged.oci.network.loopback_firewall import LoopbackFirewall
 
 _log = logging.getLogger(__name__)
 
@@ -45,14 +46,20 @@ class RuleWatch:
     Args:
         clock: for the interval.
         default: edgecore's own network; None without one.
+        loopback: the rule for the machine's 127.0.0.0/8, which all networks need.
         repeat: makes the rules for host ports of a sandbox again. Raises RequestRefusedError, ValueError, OSError.
     """
 
     def __init__(
-        self, clock: Clock, default: DefaultNetwork | None, repeat: Callable[[str, AttachedSandbox], None]
+        self,
+        clock: Clock,
+        default: DefaultNetwork | None,
+        loopback: LoopbackFirewall,
+        repeat: Callable[[str, AttachedSandbox], None],
     ) -> None:
         self._clock = clock
         self._default = default
+        self._loopback = loopback
         self._repeat = repeat
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
@@ -65,8 +72,6 @@ class RuleWatch:
         """Look after the rules of a sandbox from now on."""
         is_own = self._default is not None and self._default.is_of(attachment.network)
         watched = _Watched(sandbox, is_own, host_ports_of(attachment))
-        if not is_own and not watched.ports.programs:
-            return
         with self._lock:
             self._watched[sandbox_id] = watched
             if self._timer is None and not self._closed:
@@ -113,7 +118,8 @@ class RuleWatch:
     def _check(self, watched: Mapping[str, _Watched]) -> None:
         read = _Once()
         own = self._default if any(each.is_own for each in watched.values()) else None
-        if own is not None and own.restore(read):
+        restored = [each.restore(read) for each in (self._loopback, own) if each is not None]
+        if any(restored):
             _log.warning("firewall rules of pods were missing and are restored; was a firewall reloaded?")
         lost = {name: each for name, each in watched.items() if not _is_complete(each.ports, read)}
         failures: list[Exception] = []

@@ -7,12 +7,11 @@ from typing import Final
 from edged.embedded.errors import BadRequestError
 from edged.oci.spec.model import LinuxUser
 from edged.oci.spec.rooted_files import read_inside
+from edged.oci.user_numbers import LARGEST_ID, is_number, number_in
 from protos.cri.v1 import api_pb2 as cri
 
 _LARGEST_FILE: Final = 4 << 20
 """Bytes of /etc/passwd or /etc/group of an image."""
-_LARGEST_ID: Final = (1 << 32) - 2
-"""The last user and group of Linux; the next one means "unchanged"."""
 _ATTEMPT: Final = "choose the container's user"
 
 
@@ -22,8 +21,8 @@ def check_user(attempt: str, security: cri.LinuxContainerSecurityContext) -> Non
     if security.HasField("run_as_group") and not has_user:
         raise BadRequestError(attempt, "runAsGroup without runAsUser", "give both")
     ids = [security.run_as_user.value, security.run_as_group.value, *security.supplemental_groups]
-    if wrong := next((number for number in ids if not 0 <= number <= _LARGEST_ID), None):
-        raise BadRequestError(attempt, f"{wrong} is no user or group of Linux", f"from 0 to {_LARGEST_ID}")
+    if wrong := next((number for number in ids if not 0 <= number <= LARGEST_ID), None):
+        raise BadRequestError(attempt, f"{wrong} is no user or group of Linux", f"from 0 to {LARGEST_ID}")
     if any(character in security.run_as_username for character in ":\n\0"):
         raise BadRequestError(
             attempt, f'the user name "{security.run_as_username[:60]!r}" has a colon or control character'
@@ -33,11 +32,12 @@ def check_user(attempt: str, security: cri.LinuxContainerSecurityContext) -> Non
 def resolve_linux_user(rootfs: Path, security: cri.LinuxContainerSecurityContext, image_user: str) -> LinuxUser:
     """Return the user that the container runs as: CRI's number, CRI's name, the image's user, root.
 
-    Names are looked up in /etc/passwd and /etc/group below `rootfs`. A user without an entry has group 0. With the
-    policy Merge the groups that list the user are added, unless the image names a group itself (`user:group`).
+    Names are looked up in /etc/passwd and /etc/group below `rootfs`; a number never is a name there. A user without an
+    entry has group 0. With the policy Merge the groups that list the user are added, unless the image names a group
+    itself (`user:group`).
 
     Raises:
-        BadRequestError: an unknown name, or files that cannot be read.
+        BadRequestError: an unknown name, a number that Linux does not have, or files that cannot be read.
     """
     files = _UserFiles(rootfs)
     user, group = _asked(security, image_user)
@@ -67,17 +67,21 @@ class _UserFiles:
 
     def user(self, asked: str) -> tuple[int, int, str]:
         """Return uid, primary gid and name of a user given by name or number. The first entry that fits counts."""
+        number = _number(asked, "user")
         for name, uid, gid in self._users():
-            if name == asked or str(uid) == asked:
+            if (name == asked) if number is None else (uid == number):
                 return uid, gid, name
-        return _number(asked, "user", "/etc/passwd"), 0, ""
+        if number is None:
+            raise _unknown(asked, "user", "/etc/passwd")
+        return number, 0, ""
 
     def group(self, asked: str) -> int:
         """Return the number of a group given by name or number."""
-        for name, gid, _ in self._groups():
-            if name == asked or str(gid) == asked:
-                return gid
-        return _number(asked, "group", "/etc/group")
+        number = _number(asked, "group")
+        found = number if number is not None else next((gid for name, gid, _ in self._groups() if name == asked), None)
+        if found is None:
+            raise _unknown(asked, "group", "/etc/group")
+        return found
 
     def groups_of(self, user: str) -> list[int]:
         """Return the groups that list the user."""
@@ -108,13 +112,17 @@ class _UserFiles:
 
 
 def _id_of(text: str) -> int | None:
-    """Return a user's or group's number; None for anything else. Numbers in other scripts are none."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= 10
-    return int(text) if is_number and int(text) <= _LARGEST_ID else None
+    """Return a user's or group's number in a file; None for anything else."""
+    return number_in(text) if text.isdecimal() else None
 
 
-def _number(text: str, kind: str, file: str) -> int:
-    number = _id_of(text)
-    if number is None:
-        raise BadRequestError(_ATTEMPT, f'the image has no {kind} "{text[:60]}" in {file}', "use a number")
+def _number(text: str, kind: str) -> int | None:
+    """Return the number that a text is; None for a name. Raises BadRequestError for a number that Linux lacks."""
+    number = number_in(text)
+    if number is None and is_number(text):
+        raise BadRequestError(_ATTEMPT, f'"{text[:60]}" is no number of a {kind}', f"use one from 0 to {LARGEST_ID}")
     return number
+
+
+def _unknown(name: str, kind: str, file: str) -> BadRequestError:
+    return BadRequestError(_ATTEMPT, f'the image has no {kind} "{name[:60]}" in {file}', "use a number")

@@ -1,6 +1,7 @@
 """A connection to the streaming server: its request, and the session that carries the streams."""
 
 import socket
+from collections.abc import Callable
 from typing import Final
 
 from beehive import Clock
@@ -28,11 +29,18 @@ class StreamingConnection:
         waiting: the requests whose addresses were given out.
         backend: runs commands and connects to ports.
         clock: for deadlines.
+        began: called when an address that was given out has been asked for.
     """
 
     def __init__(
-        self, connection: socket.socket, waiting: WaitingRequests, backend: StreamingBackend, clock: Clock
+        self,
+        connection: socket.socket,
+        waiting: WaitingRequests,
+        backend: StreamingBackend,
+        clock: Clock,
+        began: Callable[[], object] = lambda: None,
     ) -> None:
+        self._began = began
         self._connection = connection
         self._waiting = waiting
         self._backend = backend
@@ -45,6 +53,7 @@ class StreamingConnection:
             head = self._head()
             check_upgrade(head)
             request = self._request(head.target)
+            self._began()
             streams = upgrade(head, request, SocketLink(self._connection, self._exchange.rest))
         except (UpgradeError, HttpError) as error:
             self._refuse(error.status, str(error))

@@ -9,10 +9,12 @@ import logging
 import socket
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from beehive import Clock
 from beehive.accepting import accept_connection
+from beehive.http.connections import OpenConnection, OpenConnections, Phase, address_of
 from beehive.printable import clipped
 from edged.oci.streaming.backend import StreamingBackend
 from edged.oci.streaming.requests import (
@@ -26,10 +28,12 @@ from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS: Final = 128
-"""At one time; further ones are closed."""
+MOST_CONNECTIONS: Final = 64
+"""At one time, beside streams. The oldest that has not asked for an address makes room for a new one."""
+_MOST_STREAMS: Final = 128
+"""At one time, and requests whose streams have not begun."""
 
-_BACKLOG: Final = 64
+_BACKLOG: Final = 1024
 _STOP_SECONDS: Final = 5.0
 _REFUSED_SECONDS: Final = 5.0
 
@@ -48,7 +52,10 @@ class StreamingServer:
         self._waiting = WaitingRequests(clock)
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         self._lock = threading.Lock()
-        self._connections: dict[socket.socket, threading.Thread] = {}
+        self._threads: dict[OpenConnection, threading.Thread] = {}
+        self._open = OpenConnections(
+            "the runtime's streaming server", clock.monotonic, MOST_CONNECTIONS, MOST_CONNECTIONS, _MOST_STREAMS
+        )
         self._thread = threading.Thread(target=self._accept, name="streaming", daemon=True)
 
     def start(self) -> None:
@@ -62,12 +69,10 @@ class StreamingServer:
         if self._thread.ident is not None:
             self._thread.join()
         self._listening.close()
+        self._open.end_all()
         with self._lock:
-            open_ones = list(self._connections.items())
-            for connection, _ in open_ones:
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-        for _, thread in open_ones:
+            threads = list(self._threads.values())
+        for thread in threads:
             thread.join(_STOP_SECONDS)
 
     def exec_url(self, request: cri.ExecRequest) -> str:
@@ -87,35 +92,38 @@ class StreamingServer:
         return f"http://127.0.0.1:{self._listening.getsockname()[1]}/{request.kind}/{token}"
 
     def _accept(self) -> None:
-        while (connection := accept_connection(self._listening, _REFUSED_SECONDS)) is not None:
-            self._start_thread(connection)
+        while (accepted := accept_connection(self._listening, _REFUSED_SECONDS, self._open.end_one)) is not None:
+            self._start_thread(accepted)
 
-    def _start_thread(self, connection: socket.socket) -> None:
+    def _start_thread(self, accepted: socket.socket) -> None:
+        connection = self._open.accept(address_of(accepted), accepted)
+        if connection is None:
+            accepted.close()
+            return
         thread = threading.Thread(target=self._serve, args=(connection,), name="stream", daemon=True)
         with self._lock:
-            if len(self._connections) >= MOST_CONNECTIONS:
-                _log.warning("%d streams are open already; a connection is closed", MOST_CONNECTIONS)
-                connection.close()
-                return
             try:
                 thread.start()
             except RuntimeError:
                 _log.warning("there can be no more threads; a stream's connection is closed")
-                connection.close()
+                self._open.remove(connection)
+                accepted.close()
                 return
-            self._connections[connection] = thread
+            self._threads[connection] = thread
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection: OpenConnection) -> None:
+        began = partial(self._open.enter, connection, Phase.STREAM)
         try:
-            with connection:
+            with connection.socket as accepted:
                 # what speaks HTTP, SPDY and WebSocket: most nodes have no stream in days
                 from edged.oci.streaming.connection import StreamingConnection  # noqa: PLC0415
 
-                StreamingConnection(connection, self._waiting, self._backend, self._clock).serve()
+                StreamingConnection(accepted, self._waiting, self._backend, self._clock, began).serve()
         except (OSError, ValueError) as error:
             _log.info("a stream broke off: %s", clipped(str(error)))
         except Exception:  # noqa: BLE001 - a connection that fails must not end the server
             _log.exception("a stream failed")
         finally:
+            self._open.remove(connection)
             with self._lock:
-                self._connections.pop(connection, None)
+                self._threads.pop(connection, None)

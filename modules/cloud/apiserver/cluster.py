@@ -1,6 +1,6 @@
 """The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from modules.cloud.apiserver.apply import applied, from_manifest, with_defaults
 from modules.cloud.apiserver.conversion import validate_schema
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
+from modules.cloud.apiserver.custom_resources.admission import CustomAdmission
 from modules.cloud.apiserver.custom_resources.objects import with_new_status
 from modules.cloud.apiserver.errors import BadRequestError, ConflictError
 from modules.cloud.apiserver.event_registry import EventRegistry
@@ -76,14 +77,20 @@ class Cluster:
         default_node: the node of pods without one; "" means that the scheduler chooses, see `scheduler`.
         first_version: the first resourceVersion; see `Storage`.
         storage: has the objects; None for an empty one.
+        admissions: of custom kinds, by `ObjectKey.kind`.
     """
 
     def __init__(
-        self, clock: "Clock", default_node: str = "", first_version: int = 1, storage: Storage | None = None
+        self,
+        clock: "Clock",
+        default_node: str = "",
+        first_version: int = 1,
+        storage: Storage | None = None,
+        admissions: Mapping[str, CustomAdmission] | None = None,
     ) -> None:
         self.clock = clock
         self.storage = Storage(clock, first_version) if storage is None else storage
-        self._custom = CustomResources(self.storage, clock)
+        self._custom = CustomResources(self.storage, clock, admissions or {})
         self._events = EventRegistry(self.storage)
         self._scheduler = PodScheduler(self.storage, self._events, clock, default_node)
         self._admission: Admission | None = None

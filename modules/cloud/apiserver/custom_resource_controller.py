@@ -1,13 +1,16 @@
 """CustomResourceDefinitions in the embedded API server: the effects of their changes on objects, and on each other."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from modules.cloud.apiserver.apply import with_server_fields_removed
+from modules.cloud.apiserver.custom_resources.admission import CustomAdmission
 from modules.cloud.apiserver.custom_resources.definitions import prepared_definition, with_status
 from modules.cloud.apiserver.custom_resources.kinds import is_established
 from modules.cloud.apiserver.custom_resources.objects import prepared_object
 from modules.cloud.apiserver.kinds import JsonObject, key_of, kind_named
 from modules.cloud.apiserver.storage import Storage
+from modules.cloud.apiserver.structural_schema.causes import MOST, InvalidFieldsError
 from modules.cloud.apiserver.times import format_rfc3339
 from modules.cloud.apiserver.validation import validate_metadata
 
@@ -23,11 +26,13 @@ class CustomResources:
     Args:
         storage: all objects.
         clock: for the times of conditions.
+        admissions: further rules for objects, by `ObjectKey.kind`.
     """
 
-    def __init__(self, storage: Storage, clock: "Clock") -> None:
+    def __init__(self, storage: Storage, clock: "Clock", admissions: Mapping[str, CustomAdmission]) -> None:
         self._storage = storage
         self._clock = clock
+        self._admissions = admissions
 
     def from_manifest(self, document: Any) -> JsonObject | None:
         """Returns a custom object's manifest, as `apply.from_manifest` does; None for another kind.
@@ -54,7 +59,15 @@ class CustomResources:
         if obj["kind"] == _DEFINITION.name:
             return prepared_definition(obj, live, self._definitions(), self._now())
         custom = self._storage.kinds.custom_of(obj)
-        return obj if custom is None else prepared_object(custom, obj, live)
+        if custom is None:
+            return obj
+        made = prepared_object(custom, obj, live)
+        admission = self._admissions.get(key_of(made).kind)
+        causes = admission(made, live, self._storage.find) if admission is not None else []
+        if causes:
+            kind = custom.kind
+            raise InvalidFieldsError(kind.name, kind.api_group, made["metadata"]["name"], causes[:MOST])
+        return made
 
     def deleting(self, obj: JsonObject) -> None:
         """Removes the custom objects of a definition that is about to be deleted."""

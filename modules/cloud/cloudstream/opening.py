@@ -16,6 +16,7 @@ from modules.cloud.cloudstream.gathering import Gathering
 from modules.cloud.cloudstream.relay import relay
 from modules.cloud.cloudstream.stream import TunnelStream
 from modules.cloud.cloudstream.tunnels import NOT_SERVED, Tunnels
+from modules.cloud.cloudstream.upgrade import Upgraded, read_upgrade
 from modules.streams.connect import ConnectError, StreamRequest, passed_on
 from modules.streams.frames import FrameType
 
@@ -29,6 +30,8 @@ _LONGEST_ERROR: Final = 4096
 _STATUS: Final = re.compile(r"\bstatus ([45][0-9]{2})$")
 """The status in the reason with which our nodes end a stream that their server has refused."""
 _WAIT_SECONDS: Final = 3600.0
+_HEAD_SECONDS: Final = 30.0
+"""Seconds in which a client must receive the head of the response."""
 _KINDS: Final = {
     "containerLogs": FrameType.LOGS,
     "exec": FrameType.EXEC,
@@ -66,7 +69,8 @@ class NodeStreams:
 
         Raises:
             ApiStatusError: 400, the request cannot be sent, or is no upgrade; 503, the node has no tunnel here; 429, it
-                has too many streams; else the status with which its server has refused, or 502.
+                has too many streams; else the status with which its server has refused, 502 for an answer that is no
+                refusal and no upgrade, or 504 for none.
         """
         path = target.partition("?")[0].strip("/").partition("/")[0]
         kind = _KINDS[path]
@@ -74,7 +78,12 @@ class NodeStreams:
             _check_upgrade(request)
         stream = self._open(node, kind, target, request)
         if kind in _UPGRADES:
-            return Takeover(lambda client: self._take_over(client, stream, request.rest), stream.close)
+            try:
+                upgraded = read_upgrade(node, stream, request.header("upgrade"), self._clock)
+            except BaseException:
+                stream.close()
+                raise
+            return Takeover(lambda client: self._take_over(client, stream, upgraded, request.rest), stream.close)
         return self._stream(node, stream, _CONTENT_TYPES[path])
 
     def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str]:
@@ -104,7 +113,9 @@ class NodeStreams:
         except TunnelError as error:
             raise ApiStatusError(503, str(error)) from error
 
-    def _take_over(self, client: socket.socket, stream: TunnelStream, first: bytes) -> None:
+    def _take_over(self, client: socket.socket, stream: TunnelStream, upgraded: Upgraded, first: bytes) -> None:
+        client.settimeout(_HEAD_SECONDS)
+        client.sendall(upgraded.head + upgraded.rest)
         relay(client, stream, first, self._clock)
 
     def _stream(self, node: str, stream: TunnelStream, content_type: str) -> Stream:

@@ -33,6 +33,9 @@ _SHORTEST: Final = {"portForward": 3}
 _PARTS: Final = 4
 _FORWARDED: Final = "x-forwarded-uri"
 _IDLE_SECONDS: Final = 90.0
+_CONNECTIONS: Final = 256
+_STREAMS_AT_ONCE: Final = 512
+"""Logs and commands at a time, all of which the API server asks for."""
 
 
 class StreamService:
@@ -150,7 +153,14 @@ class StreamListener:
         caller = ModuleCaller(hive, clock, ModuleName.EDGECONTROLLER)
         service = StreamService(caller, self._nodes, self._tunnels, self._names)
         server = HttpServer(
-            listening, service, clock, context=self._context, idle_seconds=_IDLE_SECONDS, admit=service.admit
+            listening,
+            service,
+            clock,
+            context=self._context,
+            idle_seconds=_IDLE_SECONDS,
+            admit=service.admit,
+            max_connections=_CONNECTIONS,
+            max_streams=_STREAMS_AT_ONCE,
         )
         self.port = server.port
         server.start()

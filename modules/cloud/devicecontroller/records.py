@@ -1,11 +1,15 @@
 """The fields of Devices and DeviceModels that devicecontroller remembers in place of the objects."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from modules.apimachinery.device_properties import ModelProperty
 from modules.cloud.apiserver.kinds import JsonObject, uid_of
 from modules.cloud.device_forms import converted_device, converted_model
+
+_RULES: Final = ("name", "type", "accessMode", "minimum", "maximum", "unit")
+"""The fields of ModelProperty, in its order, as a DeviceModel names them."""
 
 
 class WantedProperty(msgspec.Struct, frozen=True, gc=False):
@@ -38,19 +42,10 @@ class DeviceRecord(msgspec.Struct, frozen=True):
         return {each.name for each in self.properties}
 
 
-class PropertyRule(msgspec.Struct, frozen=True, gc=False):
-    """A property in a DeviceModel's spec."""
-
-    type: str
-    access: str
-    minimum: str
-    maximum: str
-
-
 class ModelRecord(msgspec.Struct, frozen=True):
     """A DeviceModel."""
 
-    rules: dict[str, PropertyRule]
+    rules: dict[str, ModelProperty]
     """Its properties, by name."""
     is_old: bool = False
     """Whether it was applied in the form of v1alpha2."""
@@ -81,9 +76,7 @@ def model_record(given: JsonObject) -> ModelRecord:
     """Return the record of a DeviceModel."""
     obj, is_old, unused = converted_model(given)
     rules = {
-        _text(each.get("name")): PropertyRule(
-            *(_text(each.get(name)) for name in ("type", "accessMode", "minimum", "maximum"))
-        )
+        _text(each.get("name")): ModelProperty(*(_text(each.get(name)) for name in _RULES))
         for each in _objects(_object(obj.get("spec")).get("properties"))
     }
     return ModelRecord(rules, is_old, unused)

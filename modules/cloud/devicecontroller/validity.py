@@ -2,13 +2,13 @@
 of an object in the form of v1alpha2 (`Converted`).
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from modules.apimachinery.device_properties import desired_fault
 from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.devicecontroller.records import DeviceRecord, ModelRecord, PropertyRule, WantedProperty
+from modules.cloud.devicecontroller.records import DeviceRecord, ModelRecord
 
 VALID: Final = "Valid"
 CONVERTED: Final = "Converted"
@@ -17,10 +17,7 @@ TYPES: Final = (VALID, CONVERTED)
 _MOST: Final = 10
 """Faults that a message tells."""
 _LONGEST: Final = 80
-"""Characters of a name or a value in a message."""
-_INTEGER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
-_INT64: Final = 2**63
-_FLOATS: Final = ("FLOAT", "DOUBLE")
+"""Characters of a name in a message."""
 
 
 class DeviceCondition(NamedTuple):
@@ -92,34 +89,5 @@ def _faults(device: DeviceRecord, model: ModelRecord) -> Iterator[str]:
         known = model.rules.get(each.name)
         if known is None:
             yield f"property {each.name[:_LONGEST]!r} is not in the model"
-        elif each.desired:
-            yield from _value_faults(each, known)
-
-
-def _value_faults(each: WantedProperty, known: PropertyRule) -> Iterator[str]:
-    what = f"property {each.name[:_LONGEST]!r}: desired {each.desired[:_LONGEST]!r}"
-    if known.access == "ReadOnly":
-        yield f"{what}, but the property is ReadOnly"
-        return
-    if known.type == "BOOLEAN" and each.desired not in ("true", "false"):
-        yield f"{what} is no BOOLEAN: true or false is wanted"
-    if known.type != "INT" and known.type not in _FLOATS:
-        return
-    value = number(each.desired, known.type)
-    if value is None:
-        yield f"{what} is no {known.type}"
-        return
-    lowest, highest = number(known.minimum, "DOUBLE"), number(known.maximum, "DOUBLE")
-    if (lowest is not None and value < lowest) or (highest is not None and value > highest):
-        yield f"{what} is not within {known.minimum or 'no minimum'} and {known.maximum or 'no maximum'}"
-
-
-def number(text: str, of_type: str) -> float | None:
-    """Return a number of a model's type; None for another text."""
-    if of_type == "INT":
-        found = int(text) if _INTEGER.fullmatch(text) else None
-        return found if found is not None and -_INT64 <= found < _INT64 else None
-    try:
-        return float(text) if len(text) <= _LONGEST and "_" not in text else None
-    except ValueError:
-        return None
+        elif fault := desired_fault(known, each.name, each.desired):
+            yield f"property {each.name[:_LONGEST]!r}: the node does not take the desired value: {fault}"

@@ -39,6 +39,7 @@ from modules.cloud.edgecontroller.downstream_controller import DownstreamControl
 from modules.cloud.edgecontroller.duties import Duties
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
 from modules.cloud.edgecontroller.kept_bodies import LOOK_PERIOD, KeptBodies
+from modules.cloud.edgecontroller.kubelet_ports import KubeletPorts
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.missed_connections import MissedConnections
 from modules.cloud.edgecontroller.node_connections import NodeConnections
@@ -104,6 +105,7 @@ class EdgeController(Module):
         self._graph = NodeGraph(mirror)
         object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
+        self._kubelet_ports = KubeletPorts(self, self._transactions)
         sender = CloudHubSender(self, self._transactions, mirror)
         may_send = partial(may_read, graph=self._graph)
         self._downstream = DownstreamController(mirror, object_syncs, sender.send_down, may_send, self._mirrors)
@@ -334,6 +336,7 @@ class EdgeController(Module):
         """Commits the transaction, and passes its changes on."""
         self._transactions.commit()
         tell_of_changes(self, self._api.take_noted())
+        self._kubelet_ports.tell()
 
     def _wait(self) -> None:
         if not self._api.is_ready:
@@ -378,8 +381,9 @@ class EdgeController(Module):
         self.on_batch_end()
 
     def _changed(self, event: ObjectEvent) -> None:
-        """Sends a change to the nodes that need it, and to devicecontroller."""
+        """Sends a change to the nodes that need it, and tells the modules of the cloud that need it."""
         self._api.changed(event)
+        self._kubelet_ports.note(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
         self._kept.handle_event(event)

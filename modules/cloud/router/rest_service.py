@@ -22,6 +22,8 @@ from modules.cloud.router.paths import CallerPath, read_path
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 MOST_BODY: Final = 8 * 1024 * 1024
 """Bytes of a request: as base64 it fits into a node's largest message, 16 MiB (KubeEdge takes 12 MiB)."""
+_CONNECTIONS: Final = 256
+"""Connections of callers at a time: each waits for the answer of a node."""
 _IDLE_SECONDS: Final = 60.0
 """Seconds for which a connection is kept without a request."""
 _SECONDS: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?", re.ASCII)
@@ -143,6 +145,7 @@ class RestListener:
             context=self._context,
             idle_seconds=_IDLE_SECONDS,
             admit=service.admit,
+            max_connections=_CONNECTIONS,
         )
         self.port = server.port
         server.start()

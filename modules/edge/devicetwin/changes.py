@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from modules.apimachinery.device_properties import ModelProperty, desired_fault
 from modules.edge.devicetwin import answers, topics, twins
 from modules.edge.devicetwin.answers import Publication, Voice
 from modules.edge.devicetwin.errors import BAD_REQUEST, FAILED, TOO_LARGE, TwinRefused
@@ -13,12 +15,15 @@ from modules.edge.devicetwin.objects import DeviceObject
 from modules.edge.devicetwin.requests import DeviceRequest, TwinRequest, TwinsRequest
 from modules.edge.devicetwin.state import Attribute, Device, Twin
 from modules.edge.devicetwin.twins import At
-from modules.edge.devicetwin.values import MAX_DEVICE, MAX_PROPERTIES, ModelProperty
+from modules.edge.devicetwin.values import MAX_DEVICE, MAX_PROPERTIES
 
 STATES: Final = ("online", "offline", "ok", "unknown", "unhealthy")
 ONLINE: Final = ("online", "ok")
 
 NOT_STORED: Final = "the change could not be written to the node's database; it was not made"
+
+_FEW: Final = 500
+"""Longest list in an error, in characters."""
 
 Models = Mapping[str, ModelProperty]
 
@@ -51,6 +56,7 @@ def update_twins(device: Device, request: TwinsRequest, models: Models, voice: V
     Raises:
         TwinRefused: a value is not allowed.
     """
+    _check_names(device, request, models)
     at = _at(device, voice, rules)._replace(by=request.by)
     topic = topics.device_topic(device.id, topics.TWIN_RESULT)
     try:
@@ -75,35 +81,48 @@ def give_back(device: Device, names: Iterable[str], voice: Voice, rules: Rules) 
 
 
 def sync_twins(
-    device: Device, asked: Mapping[str, TwinRequest | None], event_id: str, voice: Voice, rules: Rules
+    device: Device, asked: Mapping[str, TwinRequest | None], models: Models, event_id: str, voice: Voice, rules: Rules
 ) -> Change:
-    """Return a device after the cloud has sent values with versions."""
-    at = _at(device, voice, rules)
-    changed = {name: twins.sync(device.twins.get(name), one, at) for name, one in asked.items()}
+    """Return a device after the cloud has sent values with versions. An expected value that the model forbids is
+    skipped, with a note.
+    """
+    at, notes = _at(device, voice, rules), list[str]()
+    changed = {}
+    for name, one in asked.items():
+        fault = _fault(models, name, one.expected or "") if one is not None else ""
+        if fault:
+            notes.append(_not_taken(device, name, fault))
+        taken = one._replace(expected=None) if one is not None and fault else one
+        changed[name] = twins.sync(device.twins.get(name), taken, at)
     try:
         after = _with_twins(device, changed, at)
     except TwinRefused as refused:
         return Change(device, notes=(f"{device.id}: values of the cloud are not taken: {refused.reason}",))
-    return Change(after, tuple(answers.changes(device, after, event_id, voice)))
+    return Change(after, tuple(answers.changes(device, after, event_id, voice)), notes=tuple(notes))
 
 
 def apply_object(device: Device, read: DeviceObject, models: Models, voice: Voice, rules: Rules) -> Change:
-    """Return a device after its Device object was stored: the object's description, and its desired values as expected
-    values.
+    """Return a device after its Device object or its model was stored: the object's description, and its desired values
+    as expected values.
 
-    A desired value that the model forbids is skipped, with a note.
+    A desired value that the model forbids is skipped, with a note. An expected value that the model forbids now is
+    withdrawn, whoever has written it.
     """
     after = replace(device, description=read.description or device.description, has_object=True)
     if rules.like_kubeedge:
         return Change(after)
-    at, notes = _at(device, voice, rules), []
-    desired: dict[str, str | None] = {name: None for name, one in device.twins.items() if one.desired is not None}
-    changed: dict[str, Twin | None] = {}
+    at, notes = _at(device, voice, rules), list[str]()
+    changed = _withdrawn(device, models, at, notes)
+    stored = {**device.twins, **changed}
+    desired: dict[str, str | None] = {name: None for name, one in stored.items() if one.desired is not None}
     for name, value in (desired | read.desired).items():
         try:
-            changed[name] = twins.desire(device.twins.get(name), value, models.get(name), at)
+            if fault := _fault(models, name, value or ""):
+                raise TwinRefused(BAD_REQUEST, fault)
+            found = twins.desire(stored.get(name), value, models.get(name), at)
+            changed |= {name: found} if found is not None else {}
         except TwinRefused as refused:
-            notes.append(f"{device.id}: the desired value of {name} is not taken: {refused.reason}")
+            notes.append(_not_taken(device, name, refused.reason))
     try:
         after = _with_twins(after, changed, at)
     except TwinRefused as refused:
@@ -139,20 +158,61 @@ def set_attributes(device: Device, given: Mapping[str, Attribute], event_id: str
     return Change(after, (answers.attributes(after, event_id, voice.now),) if after != device else ())
 
 
-def add(asked: DeviceRequest, event_id: str, node: str, voice: Voice) -> Change:
+def add(asked: DeviceRequest, models: Models, event_id: str, node: str, voice: Voice) -> Change:
     """Return a new device, as the membership describes it."""
     name = asked.name or asked.id.rpartition("/")[2]
     device = Device(asked.id, name, asked.description, asked.state, attributes=dict(asked.attributes))
-    change = sync_twins(device, asked.twins, event_id, voice, Rules())
+    change = sync_twins(device, asked.twins, models, event_id, voice, Rules())
     return change._replace(publications=(answers.membership(node, event_id, voice.now, [change.device], []),))
 
 
-def join(device: Device, asked: DeviceRequest, event_id: str, voice: Voice) -> Change:
+def join(device: Device, asked: DeviceRequest, models: Models, event_id: str, voice: Voice) -> Change:
     """Return a known device after the membership has named it again."""
     described = replace(device, description=asked.description or device.description)
     first = set_attributes(described, asked.attributes, event_id, voice) if asked.attributes else Change(described)
-    second = sync_twins(first.device, asked.twins, event_id, voice, Rules())
-    return second._replace(publications=first.publications + second.publications)
+    second = sync_twins(first.device, asked.twins, models, event_id, voice, Rules())
+    return second._replace(publications=first.publications + second.publications, notes=first.notes + second.notes)
+
+
+def _check_names(device: Device, request: TwinsRequest, models: Models) -> None:
+    """Raise TwinRefused for a property that the device's model does not have; it may be deleted, if it is there."""
+    strange = sorted(name for name, one in request.twins.items() if one is not None and name not in models)
+    if models and strange:
+        raise TwinRefused(BAD_REQUEST, unknown_property(device, strange[0], models), request.event_id)
+
+
+def unknown_property(device: Device, name: str, models: Models) -> str:
+    """Return the refusal of a property that the model of a device does not have."""
+    return f"the model of {device.id} has no property {name}; its properties are: {listed(models)}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for the end of a refusal."""
+    return ", ".join(sorted(names))[:_FEW] or "none"
+
+
+def _fault(models: Models, name: str, text: str) -> str:
+    """Return why the device's model forbids a desired value; empty if it allows it, or is not here."""
+    return desired_fault(models.get(name), name, text) if models else ""
+
+
+def _not_taken(device: Device, name: str, why: str) -> str:
+    return f"{device.id}: the desired value of {name} is not taken: {why}"
+
+
+def _withdrawn(device: Device, models: Models, at: At, notes: list[str]) -> dict[str, Twin]:
+    """Return the properties that change because the model forbids their expected values, with a note for each value
+    that was in force.
+    """
+    changed: dict[str, Twin] = {}
+    for name, twin in device.twins.items():
+        after = twins.withdraw(twin, partial(_fault, models, name), at)
+        if after is not twin:
+            changed[name] = after
+        if twin.expected is not None and after.expected is not twin.expected:
+            why = _fault(models, name, twin.expected.value or "")
+            notes.append(f"{device.id}: the expected value of {name} is withdrawn: {why}")
+    return changed
 
 
 def _at(device: Device, voice: Voice, rules: Rules) -> At:

@@ -93,7 +93,7 @@ class Members:
         try:
             if resource.type == ResourceType.DEVICE_MODEL:
                 self._models[key] = read_model(message.content_bytes())
-                return ()
+                return self._review(key, voice)
             if resource.type == ResourceType.DEVICE:
                 return self._put_object(read_device(message.content_bytes()), voice, key)
         except UNREADABLE as error:
@@ -111,6 +111,11 @@ class Members:
             if device is not None:
                 self._remove(device, "", voice)
         return ()
+
+    def _review(self, model: str, voice: Voice) -> Notes:
+        """Apply the objects of a model's devices again: the model may allow other desired values than before."""
+        users = [(key, one) for key, one in self._objects.items() if one.model == model]
+        return tuple(note for key, one in users for note in self._put_object(one, voice, key))
 
     def _put_object(self, read: DeviceObject, voice: Voice, key: str = "") -> Notes:
         device_id = key or read.id
@@ -130,10 +135,10 @@ class Members:
         device = self._slots.get(asked.id)
         event_id = event_id or voice.new_id()
         if device is not None:
-            return self._commit(changes.join(device, asked, event_id, voice))
+            return self._commit(changes.join(device, asked, self.models_of(asked.id), event_id, voice))
         if len(self._slots) >= MAX_DEVICES:
             return (f"the device {asked.id} is not taken: a node has at most {MAX_DEVICES}",)
-        return self._commit(changes.add(asked, event_id, self._node, voice))
+        return self._commit(changes.add(asked, self.models_of(asked.id), event_id, self._node, voice))
 
     def _remove(self, device: Device, event_id: str, voice: Voice) -> None:
         said = answers.membership(self._node, event_id or voice.new_id(), voice.now, [], [device])

@@ -182,7 +182,8 @@ class DeviceTwin(Module):
         device = self._slots.get(asked.id)
         if device is None:
             raise TwinRefused(NOT_FOUND, NO_DEVICE, request.event_id)
-        change = changes.sync_twins(device, request.twins, request.event_id, self._voice(), self._rules)
+        models = self._members.models_of(asked.id)
+        change = changes.sync_twins(device, request.twins, models, request.event_id, self._voice(), self._rules)
         self._change(message, change)
 
     def _state_update(self, message: Message, asked: Asked) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 
 from beehive.decoding import decode_json
-from modules.edge.devicetwin.values import ModelProperty
+from modules.apimachinery.device_properties import ModelProperty
 
 
 class _Desired(msgspec.Struct, frozen=True):

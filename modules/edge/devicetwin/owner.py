@@ -5,21 +5,17 @@ model nor the device has is refused, and the refusal lists the existing ones.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Final
 
 import msgspec
 
 from beehive.decoding import decode_json
 from modules.edge.devicetwin import answers, changes
 from modules.edge.devicetwin.answers import Voice
-from modules.edge.devicetwin.changes import Change, Models, Rules
+from modules.edge.devicetwin.changes import Change, Models, Rules, listed
 from modules.edge.devicetwin.errors import BAD_REQUEST, NOT_FOUND, TwinRefused
 from modules.edge.devicetwin.requests import TwinRequest, TwinsRequest
 from modules.edge.devicetwin.state import OWNER, Device
 from modules.edge.devicetwin.values import MAX_PROPERTIES, check_key, check_text
-
-_FEW: Final = 500
-"""Longest list in an error, in characters."""
 
 
 class OwnerAnswer(msgspec.Struct, frozen=True):
@@ -46,7 +42,7 @@ def read_desired(text: bytes) -> dict[str, str | None]:
 
 def unknown_device(device_id: str, there: Collection[str]) -> TwinRefused:
     """Return the refusal of a request about a device that the node does not have."""
-    return TwinRefused(NOT_FOUND, f"the node has no device {device_id[:200]}; its devices are: {_listed(there)}")
+    return TwinRefused(NOT_FOUND, f"the node has no device {device_id[:200]}; its devices are: {listed(there)}")
 
 
 def set_desired(
@@ -78,16 +74,10 @@ def set_desired(
 def _check_known(device: Device, name: str, models: Models, named: Collection[str]) -> None:
     live = {each for each, twin in device.twins.items() if twin.is_live}
     if models and name not in models:
-        raise TwinRefused(
-            BAD_REQUEST, f"the model of {device.id} has no property {name}; its properties are: {_listed(models)}"
-        )
+        raise TwinRefused(BAD_REQUEST, changes.unknown_property(device, name, models))
     if not models and name not in live and name not in named:
-        there = _listed({*live, *named})
+        there = listed({*live, *named})
         raise TwinRefused(
             BAD_REQUEST,
             f"{device.id} has no property {name}; without a model on this node its properties are: {there}",
         )
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(names))[:_FEW] or "none"

@@ -5,15 +5,17 @@ cloud carries versions, and is refused if the stored ones are higher; the cloud 
 desired value in the Device object counts as the cloud's change of the expected side.
 """
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from modules.apimachinery.device_properties import ModelProperty, twin_type, type_fault
 from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.past import extended
 from modules.edge.devicetwin.requests import TwinRequest, Version
 from modules.edge.devicetwin.state import APPLICATION, CLOUD, DELETED, Side, Twin
-from modules.edge.devicetwin.values import ModelProperty, check_kind, check_model, check_type, check_writable, twin_type
+from modules.edge.devicetwin.values import check_desired, check_kind, check_reported, check_type
 
 
 class At(NamedTuple):
@@ -46,15 +48,17 @@ def update(stored: Twin | None, asked: TwinRequest | None, model: ModelProperty 
     if model is not None:
         _check(asked, model)
     twin = stored if stored is not None and stored.is_live else _begun(stored, asked, model)
-    actual = _set(twin.actual, asked.actual, twin.type, at)
-    expected = _set(twin.expected, asked.expected, twin.type, at, at.by)
+    kind = _type(twin, model, (asked.actual, asked.expected))
+    actual = _set(twin.actual, asked.actual, kind, at)
+    expected = _set(twin.expected, asked.expected, kind, at, at.by)
     changed = replace(
         twin,
+        type=kind,
         actual=actual,
         past=twin.past if actual is twin.actual or asked.actual is None else extended(twin.past, asked.actual, at.now),
         optional=twin.optional and asked.optional is not False,
     )
-    changed = _with_expected(changed, expected, at)
+    changed = _with_expected(changed, _confirmed(expected, asked, at), at)
     return stored if stored is not None and changed == stored else changed
 
 
@@ -96,17 +100,34 @@ def desire(stored: Twin | None, desired: str | None, model: ModelProperty | None
     if desired == before or (not desired and not before):
         return stored
     if desired and model is not None:
-        check_writable(model)
-        check_model(model, desired)
+        check_desired(model, desired)
     live = stored is not None and stored.is_live
     twin = stored if stored is not None and live else _begun(stored, TwinRequest(), model)
     old = twin.expected or Side()
     if not desired and old.value != before:
         return replace(twin, desired=desired)  # the node has set another value meanwhile
+    kind = _type(twin, model, (desired,))
     if desired:
-        check_type(twin.type, desired)
-    expected = replace(old, value=desired or "", timestamp=_time(old, at), cloud=old.cloud + 1, due=0, told=True, by="")
-    return _with_expected(replace(twin, desired=desired), expected, at)
+        check_type(kind, desired)
+    expected = Side(desired or "", _time(old, at), old.cloud + 1, old.edge, told=old.told)
+    return _with_expected(replace(twin, desired=desired, type=kind), expected, at)
+
+
+def withdraw(stored: Twin, fault: Callable[[str], str], at: At) -> Twin:
+    """Return a property without expected values that the device's model, which may have changed, forbids; the same
+    object if there are none. The cloud's value is taken again when the model allows it.
+
+    Args:
+        stored: the property.
+        fault: returns why a desired value is forbidden; empty if it is allowed.
+        at: the time and number of the change.
+    """
+    desired = None if stored.desired and fault(stored.desired) else stored.desired
+    old = stored.expected
+    if old is None or not old.value or not stored.is_live or not fault(old.value):
+        return stored if desired == stored.desired else replace(stored, desired=desired)
+    expected = replace(old, value="", timestamp=_time(old, at), edge=old.edge + 1, due=at.number, seen=True, by="")
+    return _with_expected(replace(stored, desired=desired), expected, at)
 
 
 def give_back(stored: Twin, at: At) -> Twin:
@@ -114,7 +135,7 @@ def give_back(stored: Twin, at: At) -> Twin:
     value, old = stored.desired or "", stored.expected
     if old is None or (old.value or "") == value:
         return stored
-    expected = replace(old, value=value, timestamp=_time(old, at), edge=old.edge + 1, due=at.number, by="")
+    expected = replace(old, value=value, timestamp=_time(old, at), edge=old.edge + 1, due=at.number, seen=True, by="")
     return _with_expected(stored, expected, at)
 
 
@@ -125,11 +146,30 @@ def differs(twin: Twin) -> bool:
 
 
 def _check(asked: TwinRequest, model: ModelProperty) -> None:
-    if asked.expected:
-        check_writable(model)
-        check_model(model, asked.expected)
+    check_desired(model, asked.expected or "")
     if asked.actual is not None:
-        check_model(model, asked.actual)
+        check_reported(model, asked.actual)
+
+
+def _type(twin: Twin, model: ModelProperty | None, values: Iterable[str | None]) -> str:
+    """Return the type of a property that gets these values: the model's, if it was of another type before the model
+    changed.
+    """
+    if model is not None and any(value and type_fault(twin.type, value) for value in values):
+        return twin_type(model)
+    return twin.type
+
+
+def _confirmed(side: Side | None, asked: TwinRequest, at: At) -> Side | None:
+    """Return an expected value of the cloud after the device has confirmed it, by a mapper's `observedDesired` or by
+    the reported value itself; the cloud is told once for each desired value.
+    """
+    if side is None or side.seen or side.by or side.value is None:
+        return side
+    is_reached = bool(side.value) and asked.actual == side.value
+    if asked.observed != side.value and not is_reached:
+        return side
+    return replace(side, timestamp=_time(side, at), due=at.number, seen=True)
 
 
 def _begun(stored: Twin | None, asked: TwinRequest, model: ModelProperty | None) -> Twin:

@@ -2,7 +2,8 @@
 Pure.
 
 Mappers built with KubeEdge's mapper-framework crash if `desired`, `visitors`, their `configData` or `protocol` is
-missing, or if a property is not in the model. So these fields are always set, and such a property is left out.
+missing, or if a property is not in the model. So these fields are always set, and such a property is left out. So is a
+desired value that the model forbids: nothing else stands between it and the machine.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from google.protobuf.any_pb2 import Any as AnyValue
 from google.protobuf.wrappers_pb2 import BoolValue, FloatValue, Int64Value, StringValue
 
+from modules.apimachinery.device_properties import desired_fault
 from modules.edge.dmi.objects import MappedDevice, MappedModel, MappedModelProperty, MappedProperty, Visitors
 from protos.dmi.v1beta1 import api_pb2 as dmi
 
@@ -86,12 +88,9 @@ def _protocol(own: Visitors, model: MappedModel, notes: list[str]) -> dmi.Protoc
 
 
 def _property(one: MappedProperty, model: MappedModelProperty, notes: list[str]) -> dmi.DeviceProperty:
-    desired = dmi.TwinProperty()
-    if one.desired is not None:
-        desired = dmi.TwinProperty(value=one.desired.value, metadata=one.desired.metadata or {})
     message = dmi.DeviceProperty(
         name=one.name,
-        desired=desired,
+        desired=_desired(one, model, notes),
         visitors=_visitors(one, model, notes),
         reportCycle=max(0, one.report_cycle),
         collectCycle=max(0, one.collect_cycle),
@@ -100,6 +99,18 @@ def _property(one: MappedProperty, model: MappedModelProperty, notes: list[str])
     if one.push_method:
         _set_push_method(message, one.push_method, notes)
     return message
+
+
+def _desired(one: MappedProperty, model: MappedModelProperty, notes: list[str]) -> dmi.TwinProperty:
+    """Return the desired value. Each one that a mapper receives passes here, whoever wrote it, at each change of the
+    Device or its model: one that the model forbids is left out, as if nothing were desired.
+    """
+    if one.desired is None:
+        return dmi.TwinProperty()
+    if fault := desired_fault(model, one.name, one.desired.value):
+        notes.append(f"the desired value of {one.name[:100]} is not told to the mapper: {fault}")
+        return dmi.TwinProperty()
+    return dmi.TwinProperty(value=one.desired.value, metadata=one.desired.metadata or {})
 
 
 def _visitors(one: MappedProperty, model: MappedModelProperty, notes: list[str]) -> dmi.VisitorConfig:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from beehive.decoding import decode_json
+from modules.apimachinery.device_properties import ModelProperty
 
 _INT64: Final = msgspec.Meta(ge=-(2**63), le=2**63 - 1)
 Milliseconds = Annotated[int, _INT64]
@@ -96,16 +97,10 @@ class MappedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.metadata.namespace}/{name}" if name else ""
 
 
-class MappedModelProperty(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class MappedModelProperty(ModelProperty, frozen=True, rename="camel", omit_defaults=True):
     """A property of a DeviceModel."""
 
-    name: str = ""
     description: str = ""
-    type: str = ""
-    access_mode: str = ""
-    minimum: str = ""
-    maximum: str = ""
-    unit: str = ""
     visitors: Visitors | None = None
 
 

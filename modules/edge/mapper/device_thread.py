@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from beehive.backoff import Backoff
 from beehive.clock import Clock
-from modules.edge.mapper.driver import DeviceDriver, DriverProperty, DriverSpec, text_of, value_of
+from modules.edge.mapper.driver import DeviceDriver, DriverProperty, DriverSpec, text_of
 from modules.edge.mapper.method_calls import MethodCalls, MethodRefused
 
 _log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class DeviceThread:
         if prop is None or not prop.is_writable:
             raise MethodRefused(f"{name} is {'ReadOnly' if prop is not None else 'no property of the device'}")
         try:
-            value = value_of(prop.type, text)
+            value = prop.value_of(text)
         except ValueError as error:
             raise MethodRefused(f"{name} is {prop.type} in the device's model: {error}") from error
 
@@ -182,7 +182,7 @@ class DeviceThread:
             if not prop.desired or not prop.is_writable or self._written.get(prop.name) == prop.desired:
                 continue
             try:
-                value = value_of(prop.type, prop.desired)
+                value = prop.value_of(prop.desired)
             except ValueError as error:
                 _log.warning("%s: the desired value of %s is not written: %s", self._spec.id, prop.name, error)
                 continue

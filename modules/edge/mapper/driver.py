@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.wrappers_pb2 import BoolValue, FloatValue, Int32Value, Int64Value, StringValue
 
+from modules.apimachinery.device_properties import ModelProperty, desired_fault
 from protos.dmi.v1beta1 import api_pb2 as dmi
 
 Value = str | int | float | bool | bytes
@@ -39,6 +40,14 @@ class DriverProperty(NamedTuple):
     """Seconds between two reads."""
     report_cycle: float = HEARTBEAT
     """Seconds after which an unchanged value is reported again."""
+    model: ModelProperty | None = None
+    """The property in the device's model; None if the model does not have it."""
+
+    def value_of(self, text: str) -> Value:
+        """Return a value to write, in the type of the model. Raises ValueError if the model forbids it."""
+        if self.model is not None and (fault := desired_fault(self.model, self.name, text)):
+            raise ValueError(fault)
+        return value_of(self.type, text)
 
 
 class DriverSpec(NamedTuple):
@@ -53,11 +62,13 @@ class DriverSpec(NamedTuple):
     """Whether the Device asks for reports of its state (`stateReport.reportToCloud`)."""
 
     def wants_only_others(self, other: "DriverSpec") -> bool:
-        """Return whether another description of the device is equal except for desired values."""
+        """Return whether another description of the device is equal but for desired values and those allowed."""
         return self._without_desired() == other._without_desired()
 
     def _without_desired(self) -> "DriverSpec":
-        return self._replace(properties={name: one._replace(desired="") for name, one in self.properties.items()})
+        return self._replace(
+            properties={name: one._replace(desired="", model=None) for name, one in self.properties.items()}
+        )
 
 
 class DeviceDriver:
@@ -161,7 +172,12 @@ def _property(one: dmi.DeviceProperty, shape: dmi.ModelProperty | None) -> Drive
         one.reportToCloud,
         _seconds(one.collectCycle, DEFAULT_CYCLE),
         _seconds(one.reportCycle, HEARTBEAT),
+        _rules(shape) if shape is not None else None,
     )
+
+
+def _rules(shape: dmi.ModelProperty) -> ModelProperty:
+    return ModelProperty(shape.name, shape.type, shape.accessMode, shape.minimum, shape.maximum, shape.unit)
 
 
 def _seconds(milliseconds: int, default: float) -> float:

@@ -22,6 +22,10 @@ _log = logging.getLogger(__name__)
 
 _IDLE_SECONDS: Final = 90.0
 """Seconds that a connection is kept without a request (the idle time-out of Go's HTTP clients)."""
+API_CONNECTIONS: Final = 256
+"""Connections of clients of the Kubernetes API at a time, beside streams: with HTTP/1.1 client-go opens one for each
+request that waits for its answer.
+"""
 _LOOPBACK: Final = "127.0.0.1"
 
 
@@ -33,13 +37,15 @@ class ApiListener:
         port: 0 takes a free one.
         option: of the command line, for errors.
         context: its TLS; None serves plain HTTP.
+        max_streams: at one time.
     """
 
-    def __init__(self, address: str, port: int, option: str, context: ssl.SSLContext | None) -> None:
+    def __init__(self, address: str, port: int, option: str, context: ssl.SSLContext | None, max_streams: int) -> None:
         self._address = address
         self._port = port
         self._option = option
         self._context = context
+        self._max_streams = max_streams
 
     @property
     def url(self) -> str:
@@ -65,7 +71,14 @@ class ApiListener:
                 "cannot serve the Kubernetes API on", f"{self._address}:{self._port}", error.hint
             ) from error
         server = HttpServer(
-            listening, service, clock, max_body=REQUEST_BYTES, context=self._context, idle_seconds=_IDLE_SECONDS
+            listening,
+            service,
+            clock,
+            max_body=REQUEST_BYTES,
+            context=self._context,
+            idle_seconds=_IDLE_SECONDS,
+            max_connections=API_CONNECTIONS,
+            max_streams=self._max_streams,
         )
         self._port = server.port
         server.start()
@@ -80,10 +93,13 @@ class SecureListener(ApiListener):
         port: 0 takes a free one.
         context: asks for client certificates of the authority.
         authenticator: finds the user of a request.
+        max_streams: at one time.
     """
 
-    def __init__(self, address: str, port: int, context: ssl.SSLContext, authenticator: Authenticator) -> None:
-        super().__init__(address, port, "--secure-port", context)
+    def __init__(
+        self, address: str, port: int, context: ssl.SSLContext, authenticator: Authenticator, max_streams: int
+    ) -> None:
+        super().__init__(address, port, "--secure-port", context, max_streams)
         self.authenticator = authenticator
 
 
@@ -92,10 +108,11 @@ class InsecureListener(ApiListener):
 
     Args:
         port: 0 takes a free one.
+        max_streams: at one time.
     """
 
-    def __init__(self, port: int) -> None:
-        super().__init__(_LOOPBACK, port, "--insecure-port", None)
+    def __init__(self, port: int, max_streams: int) -> None:
+        super().__init__(_LOOPBACK, port, "--insecure-port", None, max_streams)
 
     def start(self, service: HttpService, clock: Clock) -> HttpServer:
         """Start to serve. Raise ControlError when the port cannot be listened on."""

@@ -128,6 +128,10 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     bind_address: str = "127.0.0.1"
     """IP address of the Kubernetes API over HTTPS."""
 
+    max_streams: Annotated[int, Meta(ge=4, le=10_000)] = 768
+    """Maximum of watches, followed logs and commands on each port of the Kubernetes API at a time. Each has a thread.
+    One client may have three quarters of them."""
+
     router: RouterConfig | None = None
     """Callers of nodes, by Rules. Default none: Rules from nodes to servers only. With `tls` it is HTTPS."""
 

@@ -10,6 +10,7 @@ from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.devicecontroller.admission import ADMISSIONS
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.router.definitions import definitions as rule_definitions
@@ -40,7 +41,8 @@ class EmbeddedApiServer:
         meter = counters.meter(commands.MODULE, clock)
         self.database = Database(config.database_url, name, turn=turn, meter=meter)
         """Has the objects."""
-        cluster = Cluster(clock, config.default_node or "", int(clock.now()) if self.database.is_new else 1)
+        first = int(clock.now()) if self.database.is_new else 1
+        cluster = Cluster(clock, config.default_node or "", first, admissions=ADMISSIONS)
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         access = InProcessAccess(hive, clock, KUBELET_VERSION)

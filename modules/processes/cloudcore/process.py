@@ -383,9 +383,12 @@ def _listeners(config: CloudCoreConfig) -> list[ApiListener]:
         from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
 
         context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
-        listeners.append(SecureListener(config.bind_address, config.secure_port, context, _authenticator(config)))
+        authenticator = _authenticator(config)
+        listeners.append(
+            SecureListener(config.bind_address, config.secure_port, context, authenticator, config.max_streams)
+        )
     if config.insecure_port is not None:
-        listeners.append(InsecureListener(config.insecure_port))
+        listeners.append(InsecureListener(config.insecure_port, config.max_streams))
     return listeners
 
 

@@ -130,6 +130,13 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="serve it over plain HTTP on 127.0.0.1, where every program of this machine may do everything",
     )
+    group.add_argument(
+        "--max-streams",
+        type=int,
+        metavar="N",
+        default=_DEFAULTS.max_streams,
+        help="most watches, followed logs and commands on each of these ports (default %(default)s)",
+    )
 
 
 def _add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -243,6 +250,7 @@ def run(chosen: argparse.Namespace) -> int:
     settings = {
         "secure_port": chosen.secure_port,
         "insecure_port": chosen.insecure_port,
+        "max_streams": chosen.max_streams,
         "bind_address": chosen.bind_address,
         "token_auth_file": chosen.token_auth_file and str(chosen.token_auth_file),
         "listen_address": address,

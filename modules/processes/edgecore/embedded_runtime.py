@@ -85,11 +85,12 @@ def purge_embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> None:
 
 
 def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
-    """Remove the pod network of edgecore's own, unless pods of another kind may be on it."""
-    from edged.oci.network import DefaultNetwork  # noqa: PLC0415
+    """Remove the pod network of edgecore's own and its firewall rules, unless pods of another kind may need them."""
+    from edged.oci.network import DefaultNetwork, LoopbackFirewall  # noqa: PLC0415
 
     if all(each.kind is RuntimeKind.PROCESSES for each in other_kinds(config)):
         DefaultNetwork(clock).remove()
+        LoopbackFirewall(clock).remove()
 
 
 def oci_settings(config: EdgeCoreConfig, clock: Clock) -> "OciSettings":

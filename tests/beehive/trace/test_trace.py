@@ -35,9 +35,9 @@ from beehive.trace import (
 from beehive.trace.format import FORMAT, CriEvent
 from beehive.trace.frames import Frames
 from beehive.trace.frames import encode as frame_of
+from tests.interop.traces import recordings
 
 HEADER = TraceHeader(FORMAT, "edgecore 1.2.3", "node-1", 1_800_000_000.25, None, {"a": {"b": 1}}, prefix=7)
-CAPTURES = Path(__file__).parents[4] / "shared" / "traces"
 
 
 def delivered(number: int, size: int = 2) -> Delivered:
@@ -256,12 +256,9 @@ def test_a_device_is_no_file_for_a_trace() -> None:
     assert Path("/dev/null").stat().st_mode == mode
 
 
-@pytest.mark.skipif(not CAPTURES.is_dir(), reason="the captures are not beside the repository")
 @pytest.mark.parametrize("day", ["today", "2019"])
 def test_captures_between_a_real_cloud_and_edge_are_read(day: str) -> None:
-    files = sorted((CAPTURES / day).glob("*.jsonl"))
-    assert files
-    for path in files:
+    for path in recordings(day):
         with read(path) as trace:
             frames = [record for record in trace if isinstance(record, LinkFrame)]
         assert not trace.damage

@@ -23,7 +23,7 @@ from edged.api import (
     kube_name,
     to_value,
 )
-from tests.interop.traces import messages, needs_traces, recordings
+from tests.interop.traces import messages, recordings
 
 _KINDS: dict[str, type[KubeStruct]] = {
     "pod": Pod,
@@ -66,7 +66,6 @@ def _kept(value: Any) -> Any:
     return value
 
 
-@needs_traces
 def test_every_recorded_object_survives() -> None:
     """Each object that real cloud and edge exchanged is written as it was read, managedFields aside."""
     for name, kind, content in OBJECTS:

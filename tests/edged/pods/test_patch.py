@@ -26,7 +26,7 @@ from edged.api import (
     to_value,
 )
 from edged.pods.pod_status.patch import diff_node, diff_pod_status
-from tests.interop.traces import messages, needs_traces, recordings
+from tests.interop.traces import messages, recordings
 
 _MERGE_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip", "addresses": "type"}
 
@@ -93,7 +93,6 @@ def _recorded() -> Iterator[tuple[str, str, Any, Any, str]]:
 RECORDED = list(_recorded())
 
 
-@needs_traces
 @pytest.mark.parametrize(("kind", "before", "after", "patch"), [r[1:] for r in RECORDED], ids=[r[0] for r in RECORDED])
 def test_patch_is_the_one_that_a_kubelet_sent(kind: str, before: Any, after: Any, patch: str) -> None:
     """From the object before and after, the recorded patch comes out, key for key."""
@@ -105,7 +104,6 @@ def test_patch_is_the_one_that_a_kubelet_sent(kind: str, before: Any, after: Any
     assert json.loads(ours or "{}") == json.loads(patch)
 
 
-@needs_traces
 def test_there_are_recorded_patches_to_compare_with() -> None:
     """The comparison above is not empty by accident."""
     assert len(RECORDED) >= 10

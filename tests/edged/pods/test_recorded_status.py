@@ -12,7 +12,7 @@ from edged.pods.model import ContainerFacts, ContainerId, ProbeFacts, RunState, 
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.status import NodeView, pod_status
 from tests.edged.pods.builders import at
-from tests.interop.traces import TRACES, messages, needs_traces
+from tests.interop.traces import RECORDINGS, messages
 
 NODE = NodeView(ips=("192.0.2.2",), runtime="containerd")
 
@@ -20,7 +20,7 @@ NODE = NodeView(ips=("192.0.2.2",), runtime="containerd")
 def _messages(file: str, kind: str, operation: str) -> list[Any]:
     return [
         m["content"]
-        for m in messages(TRACES / "today" / file)
+        for m in messages(RECORDINGS / "today" / file)
         if m["route"]["resource"].split("/")[1:2] == [kind] and m["route"]["operation"] == operation
     ]
 
@@ -45,7 +45,6 @@ def _recorded_container(seen: dict[str, Any], sandbox: str, created: int) -> Con
     )
 
 
-@needs_traces
 @pytest.mark.parametrize("file", ["01-pod-add.jsonl", "04-configmap-secret-pod.jsonl"])
 def test_life_of_a_recorded_pod_up_to_ready(file: str) -> None:
     """From the pod that came and the facts at each step, the patches that a kubelet sent come out."""
@@ -68,7 +67,6 @@ def test_life_of_a_recorded_pod_up_to_ready(file: str) -> None:
         old = new
 
 
-@needs_traces
 def test_end_of_a_recorded_pod() -> None:
     """A deleted pod that always restarts is reported Succeeded when its containers are gone, as a kubelet
     did.

@@ -224,15 +224,32 @@ def _until_broken(connection: socket.socket) -> None:
         connection.sendall(LARGE)
 
 
-def test_connections_above_the_limit_wait_for_others_to_end(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_idle_connection_makes_room(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients such as critest keep connections that they do not use any more."""
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 4)
-    clients = [served.client(b"%d" % number) for number in range(12)]
-    for number, client in enumerate(clients):
-        wait_until(lambda: bool(served.servers), "a started server")
-        taken = served.servers[0].take()
-        assert _read(taken, len(str(number))) == b"%d" % number
-        taken.close()
-        assert client.recv(1) == b""
+    pairs = [served.pair() for _ in range(4)]
+    client, taken = pairs[0]
+    client.sendall(b"used again")
+    assert _read(taken, 10) == b"used again"
+    for pair in (pairs[1], pairs[2]):
+        pairs.append(served.pair())
+        assert [end.recv(1) for end in pair] == [b"", b""]
+    for client, taken in (pairs[0], *pairs[3:]):
+        client.sendall(b"here")
+        assert _read(taken, 4) == b"here"
+
+
+def test_clients_that_wait_for_a_start_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
+    served.may_start.clear()
+    oldest, second = served.client(b"1"), served.client(b"2")
+    assert served.is_starting.wait(SECONDS)
+    newest = served.client(b"3")
+    with pytest.raises(ConnectionResetError):
+        oldest.recv(1)
+    served.may_start.set()
+    wait_until(lambda: bool(served.servers), "a started server")
+    assert {_read(served.servers[0].take(), 1) for _ in (second, newest)} == {b"2", b"3"}
 
 
 def test_the_oldest_of_too_many_silent_clients_is_ended(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

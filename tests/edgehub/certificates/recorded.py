@@ -4,13 +4,9 @@ import base64
 from functools import cache
 from typing import Any
 
-import pytest
+from tests.interop.traces import RECORDINGS, lines_of
 
-from tests.interop.traces import TRACES, lines_of
-
-TRACE = TRACES / "today" / "00-register.jsonl"
-
-needs_trace = pytest.mark.skipif(not TRACE.exists(), reason=f"{TRACE} is not on this machine")
+TRACE = RECORDINGS / "today" / "00-register.jsonl"
 
 
 @cache

@@ -90,7 +90,6 @@ def test_a_token_hides_its_secret_in_its_repr() -> None:
     assert "sig" not in repr(Token.parse(token_of(encoded({}))))
 
 
-@recorded.needs_trace
 def test_the_recorded_certificate_is_read() -> None:
     """As OpenSSL reads it."""
     issued = recorded.body("http-response", 1)
@@ -103,7 +102,6 @@ def test_the_recorded_certificate_is_read() -> None:
     assert format_time(authority.not_after) == "2126-07-19 01:52:28 UTC"
 
 
-@recorded.needs_trace
 def test_our_request_asks_for_what_the_recorded_one_asks() -> None:
     """Subject in the same order, no extensions, same kind of key and signature."""
     theirs = x509.load_der_x509_csr(recorded.body("http-request", 1))

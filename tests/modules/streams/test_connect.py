@@ -8,7 +8,7 @@ import pytest
 from modules.streams import connect
 from modules.streams.connect import ConnectError, StreamRequest
 from modules.streams.frames import CONNECTS, FrameType, decode
-from tests.interop.traces import KUBEEDGE, lines_of, needs_kubeedge
+from tests.interop.traces import KUBEEDGE, lines_of
 
 RECORDED = [
     ("s1-logs", "GET", "/containerLogs/cap/tok/main"),
@@ -23,7 +23,6 @@ def text(path: str = "/containerLogs/a/b/c", query: str = "", **other: Any) -> b
     return json.dumps({"MessID": 1, "url": {"Path": path, "RawQuery": query}, **other}).encode()
 
 
-@needs_kubeedge
 @pytest.mark.parametrize(("name", "method", "path"), RECORDED)
 def test_recorded_requests(name: str, method: str, path: str) -> None:
     """Each recorded request is read, and written again with the same fields except the headers that must not pass."""

@@ -36,6 +36,11 @@ def forbidden(field: str, why: str) -> Cause:
     return Cause(field, f"Forbidden: {why}", "FieldValueForbidden")
 
 
+def duplicate(field: str, value: Any) -> Cause:
+    """Return the cause for a value that is there more than once."""
+    return Cause(field, f"Duplicate value: {shown(value)}", "FieldValueDuplicate")
+
+
 def unsupported(field: str, value: Any, known: list[Any]) -> Cause:
     """Return the cause for a value outside an enumeration."""
     words = ", ".join(map(shown, known[:MOST]))

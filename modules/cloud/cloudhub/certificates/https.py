@@ -15,10 +15,10 @@ from http import HTTPStatus
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
 
+from beehive.http.connections import OpenConnection, OpenConnections, Phase, address_of
 from beehive.http.errors import HttpError
 from beehive.http.server import RequestHead, ServerExchange, body_length
 from beehive.ports import told_why
-from modules.cloud.cloudhub.certificates.client_connections import REQUEST_TIMEOUT, ClientConnection, ClientConnections
 from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
 from modules.cloud.cloudhub.certificates.node_identity import node_in
 from modules.cloud.cloudhub.graceful_close import close_gracefully
@@ -26,6 +26,11 @@ from modules.cloud.cloudhub.graceful_close import close_gracefully
 _log = logging.getLogger(__name__)
 _MAX_BODY = 1024 * 1024
 """Bytes of a body, KubeEdge's limit."""
+REQUEST_SECONDS = 10.0
+"""Seconds from the start of the connection to the end of the request, and from there to the end of the response."""
+MAX_CONNECTIONS = 64
+MAX_CONNECTIONS_PER_ADDRESS = 16
+"""Of one address; several nodes may be behind one address translation."""
 _MAX_HEAD = 32 * 1024
 """Bytes of request line and headers."""
 _READ_BYTES = 16 * 1024
@@ -105,28 +110,29 @@ class _Server(ThreadingTCPServer):
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.respond = respond
         self.now = now
-        self.connections = ClientConnections(monotonic)
+        self.connections = OpenConnections(
+            "the certificate server", monotonic, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
+        )
         self._context = context
         super().__init__((address, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection on a thread of its own, or close it when there are too many."""
-        connection = self.connections.accept(str(client_address[0]), request)
+        connection = self.connections.accept(address_of(request), request)
         if connection is None:
-            _log.warning("certificates: too many connections at once; one more is refused")
             self.close_request(request)
             return
         super().process_request(request, (*client_address, connection))
 
     def service_actions(self) -> None:
         """End overdue connections; called every `_OVERDUE_SECONDS` and after each connection."""
-        self.connections.end_overdue()
+        self.connections.end_overdue(REQUEST_SECONDS)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Shake hands on the connection's own thread, so that a slow client delays no other, and serve it."""
-        connection: ClientConnection = client_address[-1]
+        connection: OpenConnection = client_address[-1]
         try:
-            request.settimeout(REQUEST_TIMEOUT)
+            request.settimeout(REQUEST_SECONDS)
             secure = self._context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
             self.connections.replace_socket(connection, secure)
             try:
@@ -176,7 +182,7 @@ class _Handler(BaseRequestHandler):
         return exchange.read_body(self._receive)
 
     def _response(self, head: RequestHead, body: bytes) -> EnrolmentResponse:
-        self.server.connections.answered(self.client_address[-1])
+        self.server.connections.enter(self.client_address[-1], Phase.ANSWERED)
         certificate = self.request.getpeercert()
         request = EnrolmentRequest(
             head.method, head.target, dict(head.headers), body, bool(certificate), node_in(certificate)

@@ -12,11 +12,10 @@ from urllib.parse import quote
 import msgspec
 
 from beehive.clock import RealClock
-from beehive.decoding import convert, decode_json
+from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, perform
-from modules.edge.devicetwin.errors import TwinRefused
-from modules.edge.devicetwin.values import ModelProperty, check_model, check_writable
+from modules.apimachinery.device_properties import desired_fault
 from modules.processes.edgecore.device_commands.mappers import MappedParts, parts_of
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from modules.apimachinery.device_properties import ModelProperty
     from modules.edge.dmi.objects import Method
 
 SECONDS: Final = 10.0
@@ -75,7 +75,7 @@ def read_arguments(method: Method, words: Sequence[str], model: Mapping[str, Mod
             "no value", method.name, f"it takes PROPERTY=VALUE of: {', '.join(names) or 'nothing'}", usage=True
         )
     for name, value in found.items():
-        _check(model.get(name), name, value)
+        _check(model, name, value)
     return found
 
 
@@ -111,7 +111,7 @@ def _call(chosen: argparse.Namespace, parts: MappedParts) -> None:
         there = ", ".join(sorted(methods)) or "it has none: spec.methods of the Device names them"
         raise NodeError("the device has no such method", chosen.method, f"its methods: {there}")
     properties = parts.model.spec.properties if parts.model is not None else None
-    model = {one.name: convert(msgspec.to_builtins(one), ModelProperty) for one in properties or ()}
+    model = {one.name: one for one in properties or ()}
     values = read_arguments(method, chosen.arguments, model)
     if not parts.mapper:
         raise NodeError(
@@ -145,17 +145,12 @@ def _asked(chosen: argparse.Namespace, name: str, value: str) -> str:
         clock.close()
 
 
-def _check(model: ModelProperty | None, name: str, value: str) -> None:
+def _check(model: Mapping[str, ModelProperty], name: str, value: str) -> None:
     if not value or "/" in value or len(value) > _LONGEST_VALUE:
         why = f"a mapper takes values of 1 to {_LONGEST_VALUE} characters without a slash: they are part of a path"
         raise NodeError("the value cannot be sent", name, why)
-    if model is None:
-        return
-    try:
-        check_writable(model)
-        check_model(model, value)
-    except TwinRefused as refused:
-        raise NodeError("the device's model forbids it", name, refused.reason) from refused
+    if model and (fault := desired_fault(model.get(name), name, value)):
+        raise NodeError("the device's model forbids it", name, fault)
 
 
 def _before(done: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beehive.clock import RealClock
-from edged.oci.network import PodNamespaces, in_network_namespace
+from edged.oci.network import LoopbackFirewall, PodNamespaces, in_network_namespace
 from tests.edged.embedded.node import eventually
 from tests.edged.oci.network.machine import needs_plugins
 from tests.edged.oci.network.own_machine import BESIDE, BRIDGE, HERE, OwnMachine, own_machine
@@ -134,6 +134,7 @@ def test_beside_docker(machine: OwnMachine) -> None:
         assert accepted.getpeername()[0] == HERE[0]
     machine.down("c1")
     machine.do(machine.default.remove)
+    machine.do(LoopbackFirewall(RealClock()).remove)
     assert machine.sh("iptables -w -S") == before
     assert "edgecore" not in machine.sh("ip6tables-save")
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.embedded.errors import BadRequestError
+from edged.oci.images.views import cri_user
 from edged.oci.spec import LinuxUser
 from edged.oci.spec.rooted_files import open_by_steps, read_inside, real_path_inside
 from edged.oci.spec.users import check_user, resolve_linux_user
@@ -50,7 +51,7 @@ def _context(**fields: object) -> cri.LinuxContainerSecurityContext:
         (_context(), "1234", (1234, 0, (0,))),
         (_context(), "1234:log", (1234, 4, (4,))),
         (_context(), ":log", (0, 4, (4,))),
-        (_context(), "77", (5000, 5001, (5001,))),
+        (_context(), "77", (77, 0, (0,))),
         (_context(run_as_user=33), "root", (33, 34, (4, 29, 34))),
         (_context(run_as_user=1), "web:log", (1, 0, (0,))),
         (_context(run_as_username="web"), "1", (33, 34, (4, 29, 34))),
@@ -74,11 +75,61 @@ def test_resolution(
     assert resolve_linux_user(rootfs, context, image_user) == LinuxUser(*expected)
 
 
-@pytest.mark.parametrize("image_user", ["nobody", "bad", "web:nogroup", "web:99999999999", "-1", "٣", "4294967295"])
+@pytest.mark.parametrize("image_user", ["nobody", "bad", "web:nogroup", "٣", "1000 ", "0x1", "1_0", "+", "--1", "1.0"])
 def test_unknown_names(rootfs: Path, image_user: str) -> None:
-    """A name that the image does not have, and numbers that Linux does not have."""
+    """A name that the image does not have."""
     with pytest.raises(BadRequestError, match=r"the image has no (user|group)"):
         resolve_linux_user(rootfs, _context(), image_user)
+
+
+_NUMBERS = ["1000", "+1000", "01000", "-1", "4294967295", "4294967296", "99999999999", "18446744073709552616"]
+_HOSTILE = "".join(f"{each}:x:0:0::/:/bin/sh\n" for each in _NUMBERS)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A root whose users and groups have names of digits, and are root."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text(_HOSTILE)
+    (tmp_path / "etc/group").write_text(_HOSTILE + "wheel:x:10:1000\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("context", "image_user"),
+    [
+        (_context(run_as_user=1000), ""),
+        (_context(run_as_user=1000, run_as_group=1000), ""),
+        (_context(run_as_username="1000"), ""),
+        (_context(run_as_username="1000", run_as_group=1000), ""),
+        (_context(), "1000"),
+        (_context(), "1000:1000"),
+        (_context(), "+1000:01000"),
+        (_context(), "0001000:+1000"),
+    ],
+)
+def test_a_number_is_never_a_name(hostile: Path, context: cri.LinuxContainerSecurityContext, image_user: str) -> None:
+    """However it is written, and whoever gives it; nor is it a member of a group under that name."""
+    has_group = context.HasField("run_as_group") or ":" in image_user
+    found = resolve_linux_user(hostile, context, image_user)
+    assert found == LinuxUser(1000, 1000 if has_group else 0, (1000,) if has_group else (0,))
+
+
+@pytest.mark.parametrize("number", ["-1", "4294967295", "4294967296", "99999999999", "18446744073709552616"])
+def test_numbers_that_linux_does_not_have(hostile: Path, number: str) -> None:
+    """They are refused, and neither looked up nor cut to 32 bits; the kubelet's part sees no number either."""
+    for context, image_user in [
+        (_context(), number), (_context(), f"1:{number}"), (_context(run_as_username=number), "")
+    ]:  # fmt: skip
+        with pytest.raises(BadRequestError, match="is no number of a"):
+            resolve_linux_user(hostile, context, image_user)
+    assert cri_user(number) == (None, number)
+
+
+@pytest.mark.parametrize("user", ["0", "+0", "-0", "000", "0:1000"])
+def test_an_image_of_root_is_seen_as_such(user: str) -> None:
+    """So runAsNonRoot refuses it."""
+    assert cri_user(user) == (cri.Int64Value(value=0), "")
 
 
 def test_an_image_without_files(tmp_path: Path) -> None:

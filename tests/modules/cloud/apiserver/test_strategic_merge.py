@@ -12,7 +12,7 @@ from modules.cloud.apiserver.conversion import without_null_members
 from modules.cloud.apiserver.errors import BadRequestError
 from modules.cloud.apiserver.merge_schema import MergeSchema, schema_of
 from modules.cloud.apiserver.strategic_merge import merge_strategic
-from tests.modules.traces import needs_traces, recordings, steps_of
+from tests.modules.traces import recordings, steps_of
 
 POD = schema_of("Pod")
 NODE = schema_of("Node")
@@ -168,7 +168,6 @@ def test_a_merged_list_has_every_element_once_and_the_patch_in_its_order(old: li
     assert [name for name in names if name in new] == new
 
 
-@needs_traces
 @pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
 def test_recorded_patches_give_the_recorded_status(path: Path) -> None:
     """Each patch of a real edge, applied to the object as the cloud last sent it, gives the status that the real API

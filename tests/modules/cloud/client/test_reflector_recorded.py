@@ -13,8 +13,6 @@ from modules.cloud.client.reflector.silence import SILENCE
 from tests.interop.kubernetes_forms import FILE
 from tests.modules.cloud.client.reflections import Reflection
 
-pytestmark = pytest.mark.skipif(not FILE.exists(), reason="../shared/recordings is not here")
-
 PAGE_ONE, PAGE_TWO, ALL_PODS, EXPIRED = 51, 52, 60, 119
 NO_RIGHT, NO_PATH, NO_KIND, BAD_VERSION, FUTURE_LIST, TOO_OLD_LIST = 88, 90, 91, 103, 63, 121
 ENDING, OF_NODES, OF_PODS, SILENT, BOOKMARKS, REFUSED_STREAM, TOO_OLD = 100, 101, 104, 99, 118, 97, 122

@@ -18,10 +18,9 @@ from modules.cloud.cloudhub.routing import (
     wants_answer,
 )
 from modules.cloud.edgecontroller.upstream import HANDLERS
-from tests.interop.traces import TRACES
-from tests.modules.traces import needs_traces, recordings, steps_of
+from tests.interop.traces import KUBEEDGE
+from tests.modules.traces import recordings, steps_of
 
-CAPTURES = TRACES.parent / "recordings" / "kubeedge"
 CAPTURED = (
     "start", "d1-device-created", "d2-desired-changed", "d3-reported", "d5-offline", "j1-prepull", "j2-configupdate",
     "j3-nodeupgrade", "m1-metaserver", "m2-token", "m4-ephemeral", "m6-static", "r1-rest-eventbus",
@@ -81,7 +80,6 @@ def test_which_messages_need_an_acknowledgement(sent: Message, needed: bool) -> 
     assert needs_acknowledgement(undecoded) is needed
 
 
-@needs_traces
 @pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
 def test_a_real_edge_acknowledges_whatever_needs_it(path: Path) -> None:
     """KubeEdge's edge acknowledges a little more than its cloud waits for; never less."""
@@ -172,11 +170,9 @@ def test_who_asks_is_told_that_it_is_refused(operation: str, *, sync: bool, wait
     assert wants_answer(said) is waits
 
 
-@needs_traces
-@pytest.mark.skipif(not CAPTURES.is_dir(), reason=f"the captures are not at {CAPTURES}")
 def test_real_edges_say_nothing_that_is_refused() -> None:
     """Of 2019 and of today, with devices, rules, jobs, tokens and Applications."""
-    paths = [*recordings("2019"), *recordings("today"), *(CAPTURES / f"{name}.jsonl" for name in CAPTURED)]
+    paths = [*recordings("2019"), *recordings("today"), *(KUBEEDGE / f"{name}.jsonl" for name in CAPTURED)]
     said = [step for path in paths for step in steps_of(path) if step.from_edge]
     assert len(said) > 200
     for step in said:

@@ -20,7 +20,7 @@ from tests.modules.cloud.cloudstream.sites import DEADLINE, Site, read_all, read
 from tests.support.clocks import StandingClock
 
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
-SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\n\r\n"
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 EXEC = "POST /exec/n1/web/main?command=sh&output=1"
 
 
@@ -145,12 +145,14 @@ def test_a_client_of_a_log_goes(site: Site) -> None:
 
 
 def test_a_command_passes_bytes_both_ways_until_it_ends(site: Site) -> None:
-    """The head of the response is the node's, too; what the client sent with its request comes first."""
+    """The response has the headers of the node's that belong to the protocol."""
     with site.edge("n1") as edge, site.client(EXEC, **UPGRADE) as client:
         frame, request = edge.opened()
         assert (frame.kind, request.method) == (FrameType.EXEC, "POST")
         assert dict(request.headers) == {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
-        edge.send(frame.connection, SWITCHED + bytes(range(256)))
+        answer = SWITCHED.replace(b"Upgrade\r\n", b"Upgrade\r\nSet-Cookie: a=b\r\n", 1)
+        edge.send(frame.connection, b"HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n" + answer[:20])
+        edge.send(frame.connection, answer[20:] + bytes(range(256)))
         assert read_until(client, SWITCHED) == SWITCHED
         assert read_until(client, bytes(range(256)))
         client.sendall(bytes(range(255, -1, -1)))
@@ -158,6 +160,64 @@ def test_a_command_passes_bytes_both_ways_until_it_ends(site: Site) -> None:
         edge.send(frame.connection, b"bye")
         edge.end(frame.connection)
         assert read_all(client) == (b"bye", True)
+
+
+KEPT = b"Connection: keep-alive\r\nContent-Length: %d\r\n\r\n%s"
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "text"),
+    [
+        (b"HTTP/1.1 200 OK\r\n" + KEPT % (2, b"ok"), 502, b"has not switched to the stream's protocol: status 200"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://10.0.0.1/\r\n" + KEPT % (0, b""), 502, b"status 302"),
+        (b"HTTP/1.1 403 Forbidden\r\nSet-Cookie: a=b\r\n" + KEPT % (9, b"forbidden"), 403, b"forbidden"),
+        (b"HTTP/1.1 404 Not Found\r\n" + KEPT % (99999, b"x" * 5000), 404, b"x" * 4096),
+        (
+            b"HTTP/1.1 500 Error\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nno!\r\n0\r\nSet-Cookie: a=b\r\n\r\n",
+            500,
+            b"no!",
+        ),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nhalf", 502, b"its answer cannot be read"),
+        (b"GET /api/v1/secrets HTTP/1.1\r\n\r\n", 502, b"its answer cannot be read"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nX: " + b"x" * 40_000, 502, b"its answer cannot be read"),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 4000, 502, b"it is too long"),
+        (b"HTTP/1.1 900 Strange\r\n" + KEPT % (0, b""), 502, b"502"),
+        (b"", 502, b"502"),
+    ],
+    ids=[
+        "200",
+        "redirect",
+        "refused",
+        "long",
+        "trailer",
+        "half",
+        "no-answer",
+        "endless",
+        "hints",
+        "no-status",
+        "nothing",
+    ],
+)
+def test_only_an_upgrade_reaches_the_client_as_it_came(site: Site, answer: bytes, status: int, text: bytes) -> None:
+    """A client, or a proxy before it, would send its next request on a connection that a node has answered."""
+    with site.edge("n1") as edge, site.client(EXEC, **UPGRADE) as client:
+        frame, _ = edge.opened()
+        if answer:
+            edge.send(frame.connection, answer)
+        edge.end(frame.connection)
+        client.sendall(b"GET /api/v1/secrets HTTP/1.1\r\nAuthorization: Bearer abc\r\n\r\n")
+        received, _ = read_all(client)
+        assert received.startswith(f"HTTP/1.1 {status} ".encode())
+        assert text in received
+        assert b"\r\nConnection: close\r\n" in received
+        assert received.count(b"HTTP/1.1 ") == 1
+        for passed in (b"Set-Cookie", b"Location", b"keep-alive"):
+            assert passed not in received
+        with site.client("GET /containerLogs/n1/web/main"):
+            following = edge.receive()
+            if following.kind == FrameType.REMOVE:  # the cloud had read enough before the node's end came
+                following = edge.receive()
+            assert following.kind == FrameType.LOGS  # nothing of the client's came before
 
 
 def test_a_command_whose_client_goes_is_ended_once(site: Site) -> None:
@@ -199,12 +259,14 @@ def test_much_output_arrives_whole_although_the_client_is_slow_to_begin(site: Si
         frame, _ = edge.opened()
 
         def produce() -> None:
+            edge.send(frame.connection, SWITCHED)
             for _ in range(count):
                 edge.send(frame.connection, portion)
             edge.end(frame.connection)
 
         producer = threading.Thread(target=produce)
         producer.start()
+        assert read_until(client, SWITCHED) == SWITCHED
         digest = hashlib.sha256()
         size = 0
         while data := client.recv(65536):

@@ -24,7 +24,7 @@ from modules.cloud.messages import ConnectEvent
 from tests.interop.forms import form_of
 from tests.modules.cloud.edgecontroller.controller import add_api_server
 from tests.modules.cloud.objects import in_memory_states
-from tests.modules.traces import Step, needs_traces, recordings, steps_of
+from tests.modules.traces import Step, recordings, steps_of
 
 NODE = "lab-edge"
 _KIND_OF = {"pod": "Pod", "podpatch": "Pod", "node": "Node", "nodepatch": "Node", "lease": "Lease"}
@@ -60,7 +60,6 @@ def prepare(cluster: Cluster, request: Step, answer: Step) -> None:
             cluster.storage.restore([obj])
 
 
-@needs_traces
 @pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
 def test_every_request_is_answered_as_the_real_cloudcore_did(path: Path) -> None:
     steps = list(steps_of(path))
@@ -103,7 +102,6 @@ def inserted_pods() -> list[Step]:
     return [step for step in steps if not step.from_edge and step.operation == "insert" and "/pod/" in step.resource]
 
 
-@needs_traces
 @pytest.mark.parametrize("recorded", inserted_pods(), ids=lambda step: f"{step.resource}@{step.id[:4]}")
 def test_a_pod_from_the_same_manifest_is_sent_in_the_same_form(recorded: Step) -> None:
     annotations = recorded.content["metadata"]["annotations"]

@@ -238,6 +238,120 @@ def test_the_model_is_used_whenever_it_comes(node: Node) -> None:
     assert "code" not in result
 
 
+def test_the_cloud_learns_which_desired_value_a_mapper_has(node: Node) -> None:
+    """In the form of a KubeEdge edge, and twice, as the first message about a property: its cloud loses that one."""
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD))
+    _send(node, "ns/device/thermo", _device(threshold="42"))
+    node.link(up=True)
+    node.answer()
+    assert not _uploads(node), "the cloud knows what it desires"
+    observed = {"threshold": {"actual": {"value": "7"}, "observed": {"value": "42"}, "metadata": {"type": "int"}}}
+    _report(node, {"event_id": "", "timestamp": 1, "twin": observed})
+    (told,) = _uploads(node)
+    now = node.bee.clock.now_ms()
+    expected = told["threshold"]["expected"]
+    assert expected["value"] == "42" and expected["metadata"]["timestamp"] >= now
+    versions = {"actual_version", "expected_version"}
+    assert set(told["threshold"]) == {"actual", "expected", "optional", "metadata", *versions}
+    node.answer()
+    assert [one["threshold"]["expected"]["value"] for one in _uploads(node)] == ["42", "42"]
+    node.answer()
+    _report(node, {"event_id": "", "timestamp": 1, "twin": observed})
+    assert len(_uploads(node)) == 2
+
+
+def test_the_cloud_is_told_no_value_that_is_not_committed(node: Node) -> None:
+    """An answer of the cloud comes while the next value waits for its commit, which fails."""
+    _send(node, "ns/device/thermo", _device())
+    node.link(up=True)
+    node.answer()
+    _report(node, _actual("21"))
+    (first,) = [one for one in node.uploads if one.route.resource == VALUES]
+    node.disk_is_full = True
+    topic = resource_of(UPDATE)
+    report = node.bee.message(topic, "response", json.dumps(_actual("22")), source="bus", group="user")
+    node.bee.hive.send("twin", report)
+    node.bee.hive.send("twin", first.reply(node.bee.clock, "OK", source="devicecontroller"))
+    node.bee.settle()
+    codes = [said.get("code") for at, said in node.published if at.endswith("/twin/update/result")]
+    assert codes == [None, 500]
+    assert {one["temperature"]["actual"]["value"] for one in _uploads(node)} == {"21"}
+
+
+THRESHOLD = {"name": "threshold", "type": "INT", "accessMode": "ReadWrite", "minimum": "0", "maximum": "100"}
+
+
+def _told(node: Node) -> str | None:
+    """The desired threshold that applications were told last; None for none."""
+    documents = [said["twin"] for topic, said in node.published if topic.endswith("/twin/update/document")]
+    (*_, last) = [one["threshold"]["current"] for one in documents if "threshold" in one]
+    return last.get("expected", {}).get("value") or None
+
+
+def test_a_model_that_changes_withdraws_what_it_forbids_and_takes_what_it_allows(node: Node) -> None:
+    """A desired value of the cloud, and one of an application; each comes into force as soon as the model allows it."""
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD))
+    _send(node, "ns/device/thermo", _device(threshold="80"))
+    assert _told(node) == "80"
+    node.link(up=True)
+    node.answer()
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD | {"maximum": "60"}, version=2))
+    assert _told(node) is None
+    assert _uploads(node)[-1]["threshold"]["expected"]["value"] == ""
+    assert "delta" not in node.published[-1][0]
+    node.stop()
+    node.start()
+    assert not node.published, "nothing forbidden is told after a restart"
+    _send(node, "ns/device/thermo", _device(version=2, threshold="80"))
+    assert not node.published
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD, version=3))
+    assert _told(node) == "80"
+    expected = {"event_id": "e", "timestamp": 1, "twin": {"threshold": {"expected": {"value": "70"}}}}
+    _report(node, expected)
+    assert _told(node) == "70"
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD | {"accessMode": "ReadOnly"}, version=4))
+    assert _told(node) is None
+
+
+def test_a_value_that_the_owner_gives_back_is_not_the_clouds_forbidden_one(node: Node) -> None:
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD))
+    _send(node, "ns/device/thermo", _device(threshold="80"))
+    _report(node, {"event_id": "e", "timestamp": 1, "twin": {"threshold": {"expected": {"value": "30"}}}})
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD | {"maximum": "60"}, version=2))
+    assert _told(node) == "30"
+    resource = "device/ns/thermo/twin/desired"
+    node.bee.ask("twin", node.bee.message(resource, "update", '{"threshold":null}', source="edgecore"))
+    assert _told(node) is None
+
+
+def test_a_property_that_the_model_lacks_is_not_taken(node: Node) -> None:
+    """One that was there before the model may be deleted."""
+    _send(node, "ns/device/thermo", _device())
+    humidity = {"event_id": "e", "timestamp": 1, "twin": {"humidity": {"actual": {"value": "40"}}}}
+    assert "code" not in _report(node, humidity)[0]
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD))
+    (refused,) = _report(node, humidity)
+    assert refused["code"] == 400 and refused["reason"].endswith("no property humidity; its properties are: threshold")
+    assert _report(node, humidity | {"twin": {"humidity": None}})[0]["twin"] == {"humidity": None}
+
+
+def test_a_value_of_the_cloud_by_sync_is_held_to_the_model(node: Node) -> None:
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD))
+    _send(node, "ns/device/thermo", _device(threshold="50"))
+    twin = {"expected": {"value": "600"}, "expected_version": {"cloud": 9, "edge": 9}, "metadata": {"type": "int"}}
+    content = {"event_id": "c", "timestamp": 1, "twin": {"threshold": twin}}
+    _send(node, "device/ns/thermo/twin/cloud_updated", content, source="devicecontroller")
+    assert _told(node) == "50"
+
+
+def test_a_property_gets_the_type_of_a_model_that_has_changed(node: Node) -> None:
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD))
+    _send(node, "ns/device/thermo", _device(threshold="50"))
+    _send(node, "ns/devicemodel/model", _model({"name": "threshold", "type": "STRING"}, version=2))
+    _send(node, "ns/device/thermo", _device(version=2, threshold="high"))
+    assert _told(node) == "high"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(21.5, "21.5"), (True, "true"), ({"r": 1}, '{"r":1}'), ("21 °C", "21 °C"), ([1, "a"], '[1,"a"]')],

@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from modules.edge.devicetwin.changes import Rules
-from tests.interop.traces import KUBEEDGE, needs_kubeedge
+from tests.interop.traces import KUBEEDGE
 from tests.modules.edge.devicetwin.recorded import Node, Said, play
-
-pytestmark = needs_kubeedge
 
 CREATED = KUBEEDGE / "d1-device-created.jsonl"
 CREATED_MQTT = KUBEEDGE / "d1-device-created.mqtt.jsonl"
@@ -82,7 +80,8 @@ def test_reported_values_word_for_word(alike: Node) -> None:
 def test_reported_values_by_default(ours: Node) -> None:
     """Every request of the recording is answered; what differs from the real edge's answers is what ours does better.
 
-    An equal value is not published and sent again, errors tell what the model allows, and expected values of the Device
+    An equal value is not published and sent again, a property that the model lacks is refused, errors tell what the
+    model allows, and expected values of the Device
     object are those of the twins.
     """
     play(ours, CREATED, None)
@@ -91,7 +90,8 @@ def test_reported_values_by_default(ours: Node) -> None:
     assert results.count(RESULT) == 11 - 1 + 1  # u1 to u10 and the text that is no JSON
     assert {topic for topic, _ in recorded["cloud"]} == {topic for topic, _ in said["cloud"]}
     refused = [one["reason"] for topic, one in said["mqtt"] if topic == RESULT and "code" in one]
-    assert refused[:2] == [f"the value is not int or integer ({INT})"] * 2, "warm, and hello world"
+    assert "no property local-only" in refused[0], "and the property is not made"
+    assert refused[1:3] == [f"the value is not int or integer ({INT})"] * 2, "warm, and hello world"
     versions = [one["twin"]["temperature"]["actual_version"]["edge"] for _, one in said["cloud"] if _of_thermo(one)]
     assert versions == sorted(versions) and max(versions) == 2
 

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 from google.protobuf.json_format import MessageToDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,6 +82,24 @@ def test_a_property_that_is_not_in_the_model_is_not_told() -> None:
     device, notes = _converted({"properties": [{"name": "humidity"}, {"name": "temperature"}]})
     assert [one.name for one in device.spec.properties] == ["temperature"]
     assert "humidity" in notes[0] and "devspec/tm" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("80", "80"), ("", ""), ("600", ""), ("4", ""), ("warm", ""), ("nan", "")],
+)
+def test_a_desired_value_that_the_model_forbids_is_not_told(text: str, told: str) -> None:
+    """The property arrives all the same: mappers of the framework need it."""
+    rule = {"name": "target", "type": "FLOAT", "accessMode": "ReadWrite", "minimum": "5", "maximum": "80"}
+    desired = {"value": text, "metadata": {"type": "float"}}
+    device, notes = _converted({"properties": [{"name": "target", "desired": desired}]}, {"properties": [rule]})
+    (one,) = device.spec.properties
+    assert one.desired.value == told and one.HasField("desired") and omissions(device) == []
+    assert bool(notes) == (text != told) and all("target" in note for note in notes)
+    read_only, notes = _converted(
+        {"properties": [{"name": "target", "desired": desired}]}, {"properties": [rule | {"accessMode": "ReadOnly"}]}
+    )
+    assert read_only.spec.properties[0].desired.value == ""
 
 
 def test_numbers_arrive_as_they_are() -> None:

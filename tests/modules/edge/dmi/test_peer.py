@@ -24,11 +24,13 @@ class FakeMapper:
         self.models: dict[str, dmi.DeviceModel] = {}
         self.devices: dict[str, dmi.Device] = {}
         self.methods: list[str] = []
+        self.maxima: dict[str, str] = {}
         self.now = 0.0
 
-    def model(self, name: str, protocol: str = "demo", unit: str = "") -> None:
+    def model(self, name: str, protocol: str = "demo", unit: str = "", maximum: str = "") -> None:
         """Store a model."""
-        spec = {"protocol": protocol, "properties": [{"name": "t", "unit": unit}]}
+        self.maxima[f"ns/{name}"] = maximum
+        spec = {"protocol": protocol, "properties": [{"name": "t", "type": "INT", "unit": unit, "maximum": maximum}]}
         text = json.dumps({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
         self._mark(self.catalogue.put_model(read_mapped_model(text.encode())))
 
@@ -38,6 +40,10 @@ class FakeMapper:
         spec["properties"] = [{"name": "t", "desired": {"value": desired}}]
         text = json.dumps({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
         self._mark(self.catalogue.put_device(read_mapped_device(text.encode())))
+
+    def desire(self, name: str, value: str) -> None:
+        """Let the node's owner set, or give back, the desired value."""
+        self._mark(self.catalogue.put_desired(f"ns/{name}", {"t": value} if value else {}))
 
     def remove(self, kind: str, name: str) -> None:
         """Delete an object."""
@@ -74,6 +80,14 @@ class FakeMapper:
     def _mark(self, marks: set[Mark]) -> None:
         self.peer.mark(sorted(key for protocol, key in marks if protocol == "demo"))
 
+    def _may(self, device: dmi.Device) -> bool:
+        """Whether the node's model of today allows the desired value in a call."""
+        desired, maximum = (
+            device.spec.properties[0].desired.value,
+            self.maxima[f"ns/{device.spec.deviceModelReference}"],
+        )
+        return not desired or not maximum or int(desired) <= int(maximum)
+
     def _take(self, step: MapperStep) -> bool:
         self.methods.append(step.method)
         request: Any = step.request
@@ -84,6 +98,8 @@ class FakeMapper:
                 if step.key.id not in self.models:
                     return False
                 self.models[step.key.id] = request.model
+            case "UpdateDevice" | "RegisterDevice" if not self._may(request.device):
+                raise AssertionError(f"the model forbids {request.device.spec.properties[0].desired.value}")
             case "UpdateDevice":
                 if f"ns/{request.device.spec.deviceModelReference}" not in self.models:
                     return False
@@ -206,8 +222,13 @@ def test_an_answer_from_before_a_restart_says_nothing() -> None:
 
 _NAMES = st.sampled_from("ab")
 _STEP = st.one_of(
-    st.tuples(st.just("model"), _NAMES, st.sampled_from(["demo", "other"]), st.sampled_from(["", "u"])),
-    st.tuples(st.just("device"), _NAMES, _NAMES, st.sampled_from(["", "demo", "other"]), st.sampled_from(["", "1"])),
+    st.tuples(
+        st.just("model"), _NAMES, st.sampled_from(["demo", "other"]), st.sampled_from(["", "u"]), st.sampled_from("16")
+    ),
+    st.tuples(
+        st.just("device"), _NAMES, _NAMES, st.sampled_from(["", "demo", "other"]), st.sampled_from(["", "1", "6"])
+    ),
+    st.tuples(st.just("desire"), _NAMES, st.sampled_from(["", "1", "5", "7"])),
     st.tuples(st.just("remove"), st.sampled_from(["model", "device"]), _NAMES),
     st.tuples(st.just("restart")),
     st.tuples(st.just("run"), st.integers(0, 4)),
@@ -217,7 +238,7 @@ _STEP = st.one_of(
 @settings(max_examples=80, deadline=None)
 @given(steps=st.lists(_STEP, max_size=25))
 def test_whatever_happens_the_mapper_has_in_the_end_what_it_is_to_have(steps: list[Any]) -> None:
-    """Changes, deletions, refusals and new processes in any order."""
+    """Changes, deletions, refusals and new processes in any order; and it is never told what its model forbids."""
     mapper = FakeMapper()
     for name, *arguments in steps:
         getattr(mapper, name)(*arguments)

@@ -16,10 +16,9 @@ import pytest
 from modules.streams import connect
 from modules.streams.frames import CONNECTS, Frame, FrameType, decode
 from tests.edgehub.clouds import TIMEOUT
-from tests.interop.traces import KUBEEDGE, lines_of, needs_kubeedge
+from tests.interop.traces import KUBEEDGE, lines_of
 from tests.modules.edge.edgestream.beds import Bed
 
-pytestmark = needs_kubeedge
 FILES = ("s1-logs", "s2-logs-follow-cut", "s3-exec-v5", "s5-exec-tty", "s7-attach", "s8-exec-cut", "s9-tunnel-cut")
 
 

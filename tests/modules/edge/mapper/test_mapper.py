@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from modules.edge.mapper import DeviceDriver, DriverProperty, Mapper, Value
-from modules.edge.mapper.driver import text_of, value_of
+from modules.edge.mapper.driver import spec_of, text_of, value_of
+from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.dmi.framework import TIMEOUT
 from tests.modules.edge.dmi.node import DmiNode, device, model
@@ -215,6 +216,17 @@ def test_a_mapper_that_waits_for_edgecore(tmp_path: Path, bench: Bench) -> None:
 def test_values_have_the_types_of_the_model(kind: str, text: str, value: Value) -> None:
     assert value_of(kind, text) == value
     assert text_of(value) == text
+
+
+def test_a_mapper_writes_nothing_that_the_model_forbids() -> None:
+    """Also not for a caller of its HTTP port, whom edgecore does not see."""
+    rule = dmi.ModelProperty(name="target", type="FLOAT", accessMode="ReadWrite", minimum="5", maximum="80")
+    spec = dmi.DeviceSpec(properties=[dmi.DeviceProperty(name="target")])
+    made = spec_of(dmi.Device(spec=spec), dmi.DeviceModel(spec=dmi.DeviceModelSpec(properties=[rule])))
+    assert made.properties["target"].value_of("80") == 80.0
+    for text in ("600", "4.9", "nan", "warm"):
+        with pytest.raises(ValueError, match="target is FLOAT 5 to 80"):
+            made.properties["target"].value_of(text)
 
 
 @pytest.mark.parametrize(("kind", "text"), [("INT", "1.5"), ("FLOAT", "nan"), ("BOOLEAN", "on"), ("BYTES", "*")])

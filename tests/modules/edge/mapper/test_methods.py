@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beehive.http.call import HttpReply
-from modules.edge.devicetwin.values import ModelProperty
+from modules.apimachinery.device_properties import ModelProperty
 from modules.edge.dmi.objects import Method
 from modules.edge.mapper import DeviceDriver, DriverProperty, Mapper, Value
 from modules.edge.mapper.method_calls import MOST_WAITING, MethodCalls, MethodRefused

@@ -171,7 +171,9 @@ def test_a_node_asks_for_its_devices(stub: Stub, people: People) -> None:
 
 
 def test_a_device_without_a_model_says_so_and_is_sent(stub: Stub, people: People) -> None:
-    """A KubeEdge cloudcore ends with it. The condition changes when the model comes."""
+    """A KubeEdge cloudcore ends with it. The condition changes when the model comes; from then on a value that it
+    forbids is refused.
+    """
 
     def valid() -> tuple[str, str]:
         conditions = people.status("thermo").get("conditions") or [{}]
@@ -181,13 +183,15 @@ def test_a_device_without_a_model_says_so_and_is_sent(stub: Stub, people: People
         people.apply(device(of=""))
         assert steps(unasked(edge, 2)) == {("update", "membership"), ("insert", "default/device/thermo")}
         wait_until(lambda: valid() == ("False", "NoModelReference"), "the condition")
-        people.apply(device())
+        people.apply(device(desired="warm"))
         wait_until(lambda: valid() == ("False", "ModelNotFound"), "the condition")
         people.apply(model())
-        wait_until(lambda: valid() == ("True", "FitsModel"), "the condition")
-        people.apply(device(desired="warm"))
         wait_until(lambda: valid() == ("False", "InvalidProperties"), "the condition")
-        assert "no FLOAT" in people.status("thermo")["conditions"][0]["message"]
+        assert "not float" in people.status("thermo")["conditions"][0]["message"]
+        people.apply(device())
+        wait_until(lambda: valid() == ("True", "FitsModel"), "the condition")
+        with pytest.raises(AssertionError, match=r"spec.properties\[1\].desired.value: .*the value is not float"):
+            people.apply(device(desired="warm"))
 
 
 def test_a_person_sees_devices_and_what_is_reported(

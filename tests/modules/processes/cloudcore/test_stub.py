@@ -17,7 +17,7 @@ from modules.processes.cloudcore.errors import ControlError
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import configmap, node, pod
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub, acknowledged
-from tests.modules.traces import needs_traces, recordings, steps_of
+from tests.modules.traces import recordings, steps_of
 
 
 @pytest.fixture
@@ -89,7 +89,6 @@ def test_a_big_object_passes(stub: Stub) -> None:
         assert len(answer.content_as(dict)["data"]["big"]) == 1_000_000
 
 
-@needs_traces
 @pytest.mark.parametrize(
     "path", [*recordings("today"), *recordings("2019")], ids=lambda path: f"{path.parent.name}/{path.stem}"
 )

@@ -11,7 +11,7 @@ from modules.tools.trace_tools.events import events_of
 from modules.tools.trace_tools.explanation import explanation_of, lines, seconds
 from modules.tools.trace_tools.object_history import ObjectHistory, history_of
 from modules.tools.trace_tools.target import Target, TargetError
-from tests.interop.traces import TRACES, needs_traces
+from tests.interop.traces import RECORDINGS
 from tests.modules.tools.trace_tools.made import (
     BEGAN,
     Node,
@@ -331,7 +331,6 @@ def test_lengths_of_time() -> None:
     assert {value: seconds(value) for value in cases} == cases
 
 
-@needs_traces
 @pytest.mark.parametrize(
     ("file", "name", "state", "why"),
     [
@@ -347,7 +346,7 @@ def test_captures_of_a_real_kubeedge(file: str, name: str, state: State, why: st
     """Frames alone suffice to say how the pod stands, and what it asked for belongs to its story."""
 
     def reread() -> list[Record]:
-        with read(TRACES / f"{file}.jsonl") as trace:
+        with read(RECORDINGS / f"{file}.jsonl") as trace:
             return list(trace)
 
     found = history(reread(), Target("pod", "default", name))

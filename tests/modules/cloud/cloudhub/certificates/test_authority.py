@@ -19,7 +19,7 @@ from modules.cloud.cloudhub.certificates.authority import Authority, names_in
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.errors import AuthorityError, RequestRefusedError
 from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, csr, new_key
-from tests.modules.traces import needs_traces, recordings
+from tests.modules.traces import recordings
 
 AUTHORITY = Authority.create(NOW)
 NAMES = ("localhost", "127.0.0.1")
@@ -61,7 +61,6 @@ def node_certificate(node: str = "lab-edge") -> x509.Certificate:
     return x509.load_der_x509_certificate(AUTHORITY.sign_node(csr(node), node, NOW, YEAR))
 
 
-@needs_traces
 def test_every_field_of_the_three_certificates_is_as_recorded() -> None:
     """Subject, issuer, life, usages and names are those of KubeEdge's cloudcore; serial 1024 for the CA."""
     real = recorded()

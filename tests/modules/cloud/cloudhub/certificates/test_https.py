@@ -14,7 +14,6 @@ from beehive.clock import RealClock
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
-from modules.cloud.cloudhub.certificates.client_connections import MAX_CONNECTIONS, ClientConnections
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment
 from modules.cloud.cloudhub.certificates.https import HttpsServer
@@ -221,41 +220,6 @@ def test_headers_have_a_bound(server: Server, lines: list[bytes]) -> None:
     ):
         secure.sendall(b"GET /ca.crt HTTP/1.1\r\nHost: c\r\n" + b"\r\n".join(lines) + b"\r\n\r\n")
         assert secure.recv(100).startswith(b"HTTP/1.1 431 ")
-
-
-def test_who_has_said_what_he_wants_is_not_sent_away() -> None:
-    """Also where there is no room for another."""
-    times = iter(range(1000))
-    guests = ClientConnections(lambda: float(next(times)) / 1000)
-    with ExitStack() as stack:
-        pairs = [[stack.enter_context(end) for end in socket.socketpair()] for _ in range(MAX_CONNECTIONS + 2)]
-        first = [guests.accept(f"10.0.0.{number}", pairs[number][0]) for number in range(MAX_CONNECTIONS)]
-        for guest in first[:-1]:
-            assert guest is not None
-            guests.answered(guest)
-        assert guests.accept("10.0.1.1", pairs[MAX_CONNECTIONS][0]) is not None
-        assert [guest is not None and guest.is_ended for guest in first] == [False] * (MAX_CONNECTIONS - 1) + [True]
-        last = guests.accept("10.0.1.2", pairs[MAX_CONNECTIONS + 1][0])
-        assert last is not None, "the one before has said nothing either"
-        guests.answered(last)
-        assert guests.accept("10.0.1.3", pairs[0][0]) is None
-        for guest in first:
-            assert guest is not None
-            guests.remove(guest)
-        assert len(guests) == 2
-
-
-def test_a_guest_that_was_ended_before_its_tls_began_is_ended_then() -> None:
-    """The socket that was ended is not the one that TLS is spoken over."""
-    guests = ClientConnections(lambda: 0.0)
-    with ExitStack() as stack:
-        pair, secure = ([stack.enter_context(end) for end in socket.socketpair()] for _ in range(2))
-        guest = guests.accept("10.0.0.1", pair[0])
-        assert guest is not None
-        guest.end()
-        guests.replace_socket(guest, secure[0])
-        secure[1].settimeout(DEADLINE)
-        assert secure[1].recv(1) == b""
 
 
 def test_the_server_does_not_speak_tls_1_1(server: Server) -> None:

@@ -1,0 +1,62 @@
+"""The values that a DeviceModel allows."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.apimachinery.device_properties import MAX_VALUE, ModelProperty, desired_fault, rules_fault, value_fault
+
+TARGET = ModelProperty("target", "FLOAT", "ReadWrite", "5", "80", "degree")
+LEVEL = ModelProperty("level", "INT", "ReadWrite", "0", "")
+DOOR = ModelProperty("door", "BOOLEAN", "ReadWrite")
+TEXT = ModelProperty("text", "STRING")
+BLOB = ModelProperty("blob", "BYTES")
+SENSOR = ModelProperty("sensor", "INT", "ReadOnly")
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "fault"),
+    [
+        (TARGET, "5", ""), (TARGET, "80.0", ""), (TARGET, "", ""), (LEVEL, "9223372036854775807", ""),
+        (DOOR, "true", ""), (TEXT, "x" * MAX_VALUE, ""), (BLOB, "aGk=", ""),
+        (TARGET, "600", "the value 600 is out of range (target is FLOAT 5 to 80 degree in the device's model)"),
+        (TARGET, "4.999", "out of range"), (TARGET, "1e3", "out of range"), (LEVEL, "-1", "out of range"),
+        (TARGET, "nan", "not float"), (TARGET, "inf", "not float"), (TARGET, "hot", "not float"),
+        (LEVEL, "1.5", "not int"), (LEVEL, "9223372036854775808", "not int"), (LEVEL, "٣", "not int"),
+        (DOOR, "True", "true or false"), (BLOB, "a", "not base64"), (TEXT, "x" * (MAX_VALUE + 1), "65536 are allowed"),
+        (SENSOR, "5", "ReadOnly"), (None, "5", "no property p"),
+    ],
+)  # fmt: skip
+def test_a_desired_value_is_allowed_or_the_fault_says_why_not(
+    model: ModelProperty | None, text: str, fault: str
+) -> None:
+    found = desired_fault(model, "p", text)
+    assert fault in found and bool(found) == bool(fault)
+
+
+def test_a_read_only_property_may_be_reported() -> None:
+    assert value_fault(SENSOR, "5") == ""
+
+
+@given(value=st.integers(-(2**70), 2**70), low=st.integers(-(2**70), 2**70) | st.none(), high=st.integers() | st.none())
+def test_limits_are_exact_for_whole_numbers_of_any_size(value: int, low: int | None, high: int | None) -> None:
+    model = ModelProperty("p", "INT", "", "" if low is None else str(low), "" if high is None else str(high))
+    fits = -(2**63) <= value < 2**63
+    readable = [limit is None or abs(limit) < 10**18 for limit in (low, high)]
+    if not all(readable):
+        return
+    allowed = fits and (low is None or value >= low) and (high is None or value <= high)
+    assert (desired_fault(model, "p", str(value)) == "") == allowed
+
+
+@pytest.mark.parametrize(
+    ("model", "fault"),
+    [
+        (TARGET, ""), (LEVEL, ""), (ModelProperty("p", "STRING", "", "a", "b"), ""),
+        (ModelProperty("p", "INT", "", "low"), "low is no number"),
+        (ModelProperty("p", "INT", "", "9", "1"), "the minimum 9 lies above the maximum 1"),
+    ],
+)  # fmt: skip
+def test_limits_that_cannot_be_checked_are_a_fault_of_the_model(model: ModelProperty, fault: str) -> None:
+    found = rules_fault(model)
+    assert fault in found and bool(found) == bool(fault)
