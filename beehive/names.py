@@ -84,6 +84,8 @@ class ResourceType(StrEnum):
     CONNECTION = "connection"
     SHUTDOWN = "shutdown"
     """Not KubeEdge's, and never on the wire: whether the machine is about to shut down."""
+    REGISTRATION = "registration"
+    """Not KubeEdge's, and never on the wire: the cloud has confirmed the Node object."""
     DISK = "disk"
     """Not KubeEdge's, and never on the wire: the database found the disk full."""
     CA_CERTIFICATE = "ca.crt"
@@ -164,6 +166,8 @@ CONNECTION_RESOURCE = "node/connection"
 
 DISK_RESOURCE = "node/disk"
 """Resource of metamanager's event that its database found the disk full, so that edged checks the disk at once."""
+REGISTRATION_RESOURCE = "node/registration"
+"""Resource of edged's event that the cloud has confirmed the Node object, once for each connection."""
 SHUTDOWN_RESOURCE = "node/shutdown"
 """Resource of the event whether the machine is about to shut down; its content is `true` or `false`."""
 

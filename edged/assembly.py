@@ -2,8 +2,8 @@
 
 import logging
 
-from beehive import Module, ModuleName, Operation, ResourceType
-from beehive.names import SHUTDOWN_RESOURCE
+from beehive import Group, Module, ModuleName, Operation, ResourceType
+from beehive.names import REGISTRATION_RESOURCE, SHUTDOWN_RESOURCE
 from edged.assembly_parts import (
     Dependencies,
     PodControl,
@@ -113,7 +113,15 @@ class Assembly:
             self.static_pods.sync_mirrors,
             self._events.node,
             self.volume_manager.drivers,
+            confirmed=self._announce_registration,
         )
+
+    def _announce_registration(self) -> None:
+        """Tell edgestream that the cloud has the Node object."""
+        module = self._base.module
+        if module.hive.members(Group.EDGESTREAM):
+            registered = module.message(REGISTRATION_RESOURCE, Operation.CONNECTED, None)
+            module.broadcast(Group.EDGESTREAM, registered)
 
     def _make_pod_control(self) -> PodControl:
         base, events, records = self._base, self._events.pods, self._records

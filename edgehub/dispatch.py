@@ -68,6 +68,7 @@ _OWN_TYPES = frozenset(
         ResourceType.CONNECTION,
         ResourceType.SHUTDOWN,
         ResourceType.DISK,
+        ResourceType.REGISTRATION,
         ResourceType.STORE,
         ResourceType.EVENT,
         ResourceType.DEVICE_TWIN,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
-import subprocess
+import tempfile
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,10 +15,11 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from beehive.files.removal import remove_tree
 from beehive.library_logging import COSTLY
-from tests.end_to_end.processes import mounts_below
-from tests.support import profiles
-from tests.support.leftovers import remove_host_port_rules
+from tests.docs import REPOSITORY
+from tests.support import directories, profiles, remains
+from tests.support.leftovers import remove_host_port_rules, unmount_under
 from tests.support.spread import spread
 
 profiles.register()
@@ -48,20 +50,54 @@ def directories_are_spread(tmp_path_factory: pytest.TempPathFactory) -> None:
 def nothing_stays_mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Unmount volumes below pytest's directory: a stopped node leaves its pods' volumes mounted, as a kubelet does."""
     yield
-    for point in sorted(mounts_below(tmp_path_factory.getbasetemp()), reverse=True):
-        subprocess.run(["umount", "--lazy", point], check=False)
+    unmount_under(tmp_path_factory.getbasetemp())
+
+
+class WholeRun:
+    """The run in the process that starts the others: gives it a directory, and fails it if it leaves something."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        directories.begin_run()
+        self._before = remains.machine(REPOSITORY)
+        self._left: list[str] = []
+        self._directory = directories.new_directory("t-", directories.temporary_parent(), mode=0o711)
+        if config.option.basetemp is None:
+            config.option.basetemp = str(self._directory / "p")
+        temporary = self._directory / "tmp"
+        temporary.mkdir()
+        temporary.chmod(0o1777)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Remove what tests of all processes share, when they have ended, and look for what is left."""
+        remove_host_port_rules()
+        if exitstatus == pytest.ExitCode.OK:
+            remove_tree(self._directory)
+        found = [each for each in remains.remains(directories.mark()) if str(self._directory) not in each]
+        self._left = remains.changes(self._before, remains.machine(REPOSITORY)) + found
+        if self._left:
+            session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say what is left."""
+        if self._left:
+            terminalreporter.section("left on the machine", red=True)
+            terminalreporter.write_line("\n".join(self._left))
+        if self._directory.exists():
+            terminalreporter.write_line(f"the files of this run are in {self._directory}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin the run before pytest chooses its own directory for temporary files."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(WholeRun(config), "whole-run")
 
 
 def pytest_sessionstart() -> None:
     """The profile is known by now: `--hypothesis-profile` has been read."""
     profiles.fix_examples()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Remove what tests of all processes share, when they have ended."""
-    if not hasattr(session.config, "workerinput"):
-        remove_host_port_rules()
 
 
 @pytest.hookimpl(trylast=True)

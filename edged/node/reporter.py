@@ -60,6 +60,7 @@ class NodeReporter:
         registered: called whenever the cloud has acknowledged the node.
         events: records changes of the node.
         marks: labels and annotations of other parts; none unless given.
+        confirmed: called once for each connection, when the cloud has confirmed the Node object.
     """
 
     def __init__(
@@ -71,6 +72,8 @@ class NodeReporter:
         registered: Callable[[], None],
         events: NodeEvents,
         marks: NodeMetadata | None = None,
+        *,
+        confirmed: Callable[[], None] = lambda: None,
     ) -> None:
         self._events = events
         self._meta = meta
@@ -79,6 +82,9 @@ class NodeReporter:
         self._local = node
         self._marks = marks or NoNodeMetadata()
         self._registered = registered
+        self._confirmed = confirmed
+        self._is_confirmed = False
+        """Whether the cloud has confirmed the Node object since it was connected last."""
         self._node: Node | None = None
         self._is_registered = False
         self._anew = True
@@ -88,6 +94,8 @@ class NodeReporter:
         self._sent_at = float("-inf")
         self._missed_at = float("-inf")
         self._allowance = TokenBucket(clock, CORRECTIONS, CORRECTION_PERIOD)
+        self._cloud_port = 0
+        """The kubelet's port that the cloud has set last for the node's stream tunnel; 0 without one."""
         self._registering = False
         self._register_again = False
         self._connected_since = False
@@ -146,6 +154,7 @@ class NodeReporter:
     def connected(self) -> None:
         """Report the node now that the cloud is connected, and ask for its present object."""
         self._connected_since = self._registering
+        self._is_confirmed = False
         self.sync_node_status()
         if self._requested is None:
             self.request_node(lambda: None)
@@ -204,6 +213,8 @@ class NodeReporter:
             self._register()
 
     def _set_node(self, node: Node | None, *, registered: bool) -> None:
+        if node is not None and self._settings.has_stream_tunnel:
+            self._cloud_port = node.status.daemon_endpoints.kubelet_endpoint.port
         self._node, self._is_registered = node, registered
         self._publish_node()
 
@@ -224,7 +235,7 @@ class NodeReporter:
             return
         settings = self._settings
         node = node_object(
-            report,
+            replace(report, port=self._cloud_port or report.port),
             settings.node_labels,
             self._now(),
             taints=settings.node_taints,
@@ -265,7 +276,15 @@ class NodeReporter:
         if self._connected_since:  # the answer may be older than the connection, and the object gone
             self._connected_since = False
             self.request_node(lambda: None)
+        else:
+            self._confirm()
         self._registered()
+
+    def _confirm(self) -> None:
+        """Note that the cloud has the Node object, over the present connection."""
+        if not self._is_confirmed:
+            self._is_confirmed = True
+            self._confirmed()
 
     def _asked(self, answer: bytes | CallError) -> None:
         waited, self._requested = self._requested or [], None
@@ -274,6 +293,8 @@ class NodeReporter:
             self._lost()
         elif node is not None:
             self.handle_node_update(node)
+            if self._is_registered:
+                self._confirm()
         if self._waiting:
             self._ask()
         for then in waited:
@@ -319,6 +340,7 @@ class NodeReporter:
         node = wanted if told is None or not told.metadata.uid else told
         if is_newer(node, self._node):
             self._set_node(node, registered=self._is_registered)
+        self._confirm()
         self._patch_status()
 
     def _wanted(self, node: Node, report: NodeReport) -> Node:
@@ -329,7 +351,16 @@ class NodeReporter:
             labels={**node.metadata.labels, **ours},
             annotations=self._marks.annotations({**node.metadata.annotations, **ANNOTATIONS}),
         )
-        return replace(node, metadata=metadata, status=node_status(report, node.status, self._now(), anew=self._anew))
+        status = node_status(report, node.status, self._now(), own_port=self._owns_port(node))
+        return replace(node, metadata=metadata, status=status)
+
+    def _owns_port(self, node: Node) -> bool:
+        """Return whether the kubelet's port in a Node is the node's to write. A status that is sent while the tunnel is
+        being opened must not replace the port that the cloud writes then.
+        """
+        if self._settings.has_stream_tunnel:
+            return False
+        return self._anew or not node.status.daemon_endpoints.kubelet_endpoint.port
 
     def _own_part(self, report: NodeReport) -> Any:
         """Return the node's own part of the object, which only changes with the node."""

@@ -112,7 +112,7 @@ def node_object(
     )
 
 
-def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, anew: bool = True) -> NodeStatus:
+def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, own_port: bool = True) -> NodeStatus:
     """Return the present status of a node that the cloud shows as `old`.
 
     Fields that the node does not decide are as in `old`: conditions of others, resources that were patched in, attached
@@ -122,8 +122,8 @@ def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, anew: 
         report: facts of the node.
         old: the status in the cloud.
         now: the wall clock, for heartbeats and transitions.
-        anew: whether the port is the node's own. KubeEdge's cloudstream replaces the port that the node has registered
-            by the port of its tunnel, which then stays.
+        own_port: whether the kubelet's port is that of the report. A cloud that serves the node's tunnel puts its
+            own in its place, which then stays.
     """
     machine = report.machine
     capacity = _formatted(
@@ -143,7 +143,7 @@ def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, anew: 
             *(NodeAddress(type="InternalIP", address=address) for address in machine.addresses),
             NodeAddress(type="Hostname", address=report.node_name),
         ),
-        daemon_endpoints=endpoints if anew or not old.daemon_endpoints.kubelet_endpoint.port else old.daemon_endpoints,
+        daemon_endpoints=endpoints if own_port else old.daemon_endpoints,
         node_info=NodeSystemInfo(
             machine_id=machine.machine_id,
             system_uuid=machine.system_uuid,

@@ -188,7 +188,6 @@ def purge(root: Path, clock: Clock, settings: OciSettings) -> None:
         for sandbox in engine.registry.sandboxes():
             engine.sandboxes.remove(sandbox.id)
         engine.namespaces.remove()
-        engine.mapped.remove()
         engine.program.remove()
         engine.boot.remove()
     finally:

@@ -7,6 +7,7 @@ user of the machine. So its root file system is mounted a second time, below a d
 import errno
 import hashlib
 import os
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -29,15 +30,18 @@ class MappedRoots:
 
     def __init__(self, state: Path) -> None:
         self.directory = _TOP / hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:16]
-        """Has a directory for each container with a second mount."""
+        """Has a directory for each container with a second mount; is gone while there is none."""
+        self._lock = threading.Lock()
+        """Held while `directory` is made or removed."""
 
     def bind(self, container_id: str, rootfs: Path, group: int) -> Path:
         """Mount a root file system once more, for members of a group of the machine; return where. Raises OSError."""
         gate = self.directory / container_id
         target = gate / _ROOTFS
-        target.mkdir(parents=True, exist_ok=True)
-        for directory in (_TOP, self.directory):
-            directory.chmod(_PASSABLE)
+        with self._lock:
+            target.mkdir(parents=True, exist_ok=True)
+            for directory in (_TOP, self.directory):
+                directory.chmod(_PASSABLE)
         os.chown(gate, 0, group)
         gate.chmod(_GROUP_PASSES)
         _unmount(target)
@@ -52,6 +56,7 @@ class MappedRoots:
         _unmount(target)
         target.rmdir()
         target.parent.rmdir()
+        self._remove_if_empty()
 
     def keep_only(self, known: set[str]) -> None:
         """Undo `bind` of containers that do not exist any more. Raises OSError."""
@@ -59,10 +64,10 @@ class MappedRoots:
         if self.directory.is_dir():
             for left in {each.name for each in self.directory.iterdir()} - known:
                 self.unbind(left)
+        self._remove_if_empty()
 
-    def remove(self) -> None:
-        """Remove the directory, when no container is left."""
-        with suppress(OSError):  # there was none, or something resists, which was logged
+    def _remove_if_empty(self) -> None:
+        with self._lock, suppress(OSError):  # it has other containers, there was none, or something resists
             self.directory.rmdir()
 
 

@@ -77,6 +77,10 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     resync_period: float = 60.0
     """Seconds after which a healthy pod is synced again, longer by up to a half (KubeEdge 2019)."""
 
+    has_stream_tunnel: bool = False
+    """Whether the node dials a stream tunnel (`modules.edgeStream.enable`). The kubelet's port in the Node's status is
+    then the cloud's to write: it is the port at which the cloud takes streams for the node."""
+
     status_period: float = 10.0
     """Seconds after which statuses that the cloud has not acknowledged are sent again, and the node is inspected
     (`nodeStatusUpdateFrequency`)."""

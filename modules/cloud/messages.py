@@ -75,6 +75,13 @@ class Cloudcores(msgspec.Struct, frozen=True):
         return {node: holder for node, holder in self.nodes.items() if holder != self.own and holder in self.alive}
 
 
+KUBELET_PORTS: Final = "kubeletports"
+"""Operation: edgecontroller tells cloudstream the kubelet's ports in the statuses of Nodes that are new, or have
+another port than before: numbers by node, 0 for a status without a port.
+"""
+
+KUBELET_PORTS_RESOURCE: Final = "cloudstream/kubeletports"
+
 DRAIN: Final = "drain"
 """Operation: the process asks cloudhub to end all connections (`Drain`)."""
 

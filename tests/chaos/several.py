@@ -5,13 +5,11 @@ pods are written and report their statuses.
 from __future__ import annotations
 
 import random
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
-from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -25,6 +23,7 @@ from tests.chaos.agents import VERSION, Agent
 from tests.chaos.cloudcores import Cloudcore, Cloudcores, OneCluster
 from tests.chaos.shared_servers import SharedServer, api_server, database_server
 from tests.end_to_end.processes import REPOSITORY, wait_until
+from tests.support.directories import short_directory
 from tests.support.postgresql import PrivatePostgresql
 
 _TIMEOUT: Final = 120.0
@@ -242,7 +241,7 @@ def bed(nodes: int, draw: random.Random, shared: Shared = Shared.POSTGRESQL) -> 
         shared: what the cloudcores share.
     """
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="s-", dir="/tmp")))  # short
+        directory = stack.enter_context(short_directory("s-"))
         options: list[str] = []
         servers: list[SharedServer] = []
         cluster: OneCluster | None = None

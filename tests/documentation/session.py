@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
@@ -22,6 +21,7 @@ from typing import Final
 
 from tests.documentation.blocks import REPOSITORY, Block
 from tests.end_to_end.processes import mounts_below, processes_of, wait_until
+from tests.support.directories import new_directory
 
 _ORDINARY: Final = "1000"
 _NETWORK: Final = ("unshare", "--user", "--map-root-user", "--net")
@@ -53,7 +53,7 @@ def reason_missing() -> str | None:
 
 def run(name: str, blocks: Iterable[Block]) -> str:
     """Run the blocks; return what they printed, with a line before each. The assertion error has the same."""
-    directory = Path(tempfile.mkdtemp(prefix="doc-", dir="/tmp"))  # short: a socket's path has 107 bytes
+    directory = new_directory("doc-")
     try:
         return _run(name, blocks, directory)
     finally:

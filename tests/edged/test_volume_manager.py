@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import grpc
@@ -14,6 +12,7 @@ from edged.api import Nanoseconds, format_time
 from edged.volumes.csi.drivers import NODE_ID_ANNOTATION
 from tests.edged.conftest import Bench, pod
 from tests.support.csi_driver import NAME, CsiDriver
+from tests.support.directories import short_directory
 
 UNIQUE = f"kubernetes.io/csi/{NAME}^disk-1"
 
@@ -21,8 +20,8 @@ UNIQUE = f"kubernetes.io/csi/{NAME}^disk-1"
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     """In a short directory: a socket's path has 107 bytes."""
-    with TemporaryDirectory(prefix="sto-", dir="/tmp") as made:
-        bench = Bench(Path(made))
+    with short_directory("sto-") as made:
+        bench = Bench(made)
         yield bench
         bench.stop()
 

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from contextlib import suppress
@@ -34,6 +33,7 @@ from tests.end_to_end.processes import (
     wait_until,
 )
 from tests.end_to_end.runtimes import RuntimeUnderTest
+from tests.support.directories import new_directory
 from tests.support.leftovers import remove_cgroups, unmount_under
 from tests.support.ports import free_port
 from tests.support.spread import spread
@@ -266,7 +266,7 @@ class Machine:
     """Both together. A context manager; at its end nothing of it may be left, and that is asserted."""
 
     def __init__(self, runtime: RuntimeUnderTest) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="e2e-", dir="/tmp"))  # short: a socket's path has 107 bytes
+        self.directory = new_directory("e2e-")
         spread(self.directory)
         self.runtime = runtime
         self.clock = RealClock()

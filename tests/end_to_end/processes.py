@@ -111,5 +111,6 @@ def processes_of(directory: Path) -> list[int]:
 
 def mounts_below(directory: Path) -> list[str]:
     """Mount points of this mount namespace below a directory."""
-    points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    points = (line.split()[4].replace("\\040", " ") for line in mounts)
     return [point for point in points if Path(point).is_relative_to(directory)]

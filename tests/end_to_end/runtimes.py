@@ -6,7 +6,6 @@ import fcntl
 import json
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,6 +28,7 @@ from modules.processes.edgecore.config.names import DOCKER_ENDPOINT, OCI_ENDPOIN
 from tests.end_to_end.processes import PATIENCE, wait_until
 from tests.support.containerd import PrivateContainerd, reserve_network
 from tests.support.containerd_config import cni_conflist
+from tests.support.directories import new_directory
 from tests.support.dockerd import PrivateDockerd
 from tests.support.images import busybox_image, docker_archive
 from tests.support.leftovers import kill_recorded
@@ -101,7 +101,7 @@ class OciUnderTest:
     endpoint = OCI_ENDPOINT
 
     def __init__(self) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="on-", dir="/tmp"))
+        self.directory = new_directory("on-")
         self._network = reserve_network(self.directory.name)
         networks = self.directory / "net.d"
         networks.mkdir()

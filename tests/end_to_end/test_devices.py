@@ -4,7 +4,6 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from tests.end_to_end.processes import Process, wait_until
 from tests.modules.edge.eventbus.broker import Application, Broker, needs_mosquitto
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.devices import People, device, model
+from tests.support.directories import short_directory
 from tests.support.ports import free_port
 
 pytestmark = needs_mosquitto
@@ -96,8 +96,8 @@ def test_a_report_outlives_a_killed_node(tmp_path: Path, broker: Broker) -> None
 @pytest.fixture
 def short_path() -> Iterator[Path]:
     """A directory for sockets, whose names may not be long."""
-    with TemporaryDirectory(prefix="mqtt-", dir="/tmp") as name:
-        yield Path(name)
+    with short_directory("mqtt-") as name:
+        yield name
 
 
 def test_a_node_with_a_broker_of_its_own(tmp_path: Path, short_path: Path) -> None:

@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -26,6 +25,7 @@ from tests.end_to_end.pods import IMAGE, is_ready, pod, restarts_of, status_of
 from tests.end_to_end.processes import PATIENCE, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 from tests.metamanager import kubeedge_file
+from tests.support.directories import short_directory
 from tests.support.ports import free_port
 
 
@@ -42,7 +42,7 @@ def runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
     if request.param == "containerd":
         yield request.getfixturevalue("containerd")
         return
-    with TemporaryDirectory(prefix="em-", dir="/tmp") as name, RemoteNode(Path(name)) as node:
+    with short_directory("em-") as directory, RemoteNode(directory) as node:
         yield ServedEmbedded(node)
 
 

@@ -4,7 +4,6 @@ import atexit
 import json
 import shutil
 import socket
-import tempfile
 import threading
 from collections.abc import Sequence
 from functools import cache
@@ -43,6 +42,7 @@ from tests.edged.oci.spec.samples import FILES, UNIFIED
 from tests.fuzz.mutate import misshape, mutate, pieces
 from tests.fuzz.oci_spec import TEXTS, disturbed, make_request, requests
 from tests.fuzz.target import Target, must
+from tests.support.directories import new_directory
 
 _ID: Final = "a" * 64
 _TIME: Final = "2026-11-20T01:54:50.123456789Z"
@@ -71,7 +71,7 @@ class _Engine:
 
 @cache
 def _scratch() -> Path:
-    directory = Path(tempfile.mkdtemp(prefix="fuzz-docker-", dir="/tmp"))
+    directory = new_directory("fuzz-docker-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory
 

@@ -6,7 +6,6 @@ other pod runs, and after its deletion nothing of it is left.
 
 import json
 import logging
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from edged.probes.testing import ServerKey
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, OpenEdged, pod
 from tests.fuzz.target import Target, ViolationError, must
+from tests.support.directories import memory_parent, short_directory
 
 _UID: Final = "uid-hostile"
 _MOST_CALLS: Final = 20_000
@@ -264,8 +264,8 @@ def _check(data: bytes, _: Random) -> None:
     except (ValueError, KeyError, TypeError):
         return
     hostile["metadata"] |= {"name": "hostile", "namespace": "default", "uid": _UID}
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory, _watched() as failures:
-        _live(Bench(Path(directory)), hostile, grown=len(data) % 3 == 0)
+    with short_directory("fuzz-", memory_parent()) as directory, _watched() as failures:
+        _live(Bench(directory), hostile, grown=len(data) % 3 == 0)
         for record in failures.found:
             raise ViolationError(_place(record)) from record.exc_info[1] if record.exc_info else None
 

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import tempfile
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from functools import cache
@@ -40,6 +39,7 @@ from tests.fuzz.cloud import PLAIN_TOKEN, spelt
 from tests.fuzz.target import Target, ViolationError, must
 from tests.fuzz.wire import recorded_frames
 from tests.interop.traces import recordings
+from tests.support.directories import memory_parent, short_directory
 
 _NOW: Final = 1795139667.0
 _FIXTURE: Final = Path(__file__).parents[1] / "replay" / "fixtures" / "no_grace.trace"
@@ -126,13 +126,13 @@ def _check_text(data: bytes, _: Random) -> None:
 
 def _check_log(data: bytes, random: Random) -> None:
     """Check that reading a log returns only its content, and that its last lines are the last of all."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        path = Path(directory) / "0.log"
+    with short_directory("fuzz-", memory_parent()) as directory:
+        path = directory / "0.log"
         packed = random.random() < 0.2
         half = random.randint(0, len(data))
         path.write_bytes(data[half:])
         older = gzip.compress(data[:half], 1) if packed and random.random() < 0.5 else data[:half]
-        (Path(directory) / f"0.log.20261120-054216{'.gz' if packed else ''}").write_bytes(older)
+        (directory / f"0.log.20261120-054216{'.gz' if packed else ''}").write_bytes(older)
         whole = _log(path, LogOptions())
         must(len(whole) <= len(data) * (1100 if packed else 1) + 2, "nothing is made up")
         wanted = random.randint(1, 5)
@@ -155,8 +155,8 @@ def _logs() -> Sequence[bytes]:
 
 
 def _check_trace(data: bytes, _: Random) -> None:
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        path = Path(directory) / "x.trace"
+    with short_directory("fuzz-", memory_parent()) as directory:
+        path = directory / "x.trace"
         path.write_bytes(data)
         try:
             with read(path) as reader:

@@ -7,7 +7,6 @@ refused as documented, or the specification is JSON without a way out of the con
 import atexit
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -32,6 +31,7 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.spec.samples import FILES, ID, PATHS, UNIFIED, SampleImage
 from tests.fuzz.mutate import mutate
 from tests.fuzz.target import Target, must
+from tests.support.directories import new_directory, temporary_parent
 
 TEXTS: Final = (
     "", "/", "/dev", "/dev/", "/dev/null", "/proc", "/sys/fs", "../..", "/a/../..", "/etc/hosts", "/v", "//v/./w", "v",
@@ -46,7 +46,7 @@ _NUMBERS: Final = (0, 1, -1, 2, 1000, 2**31 - 1, 2**32 - 1, 2**32, 2**63 - 1, -(
 @cache
 def _rootfs() -> Path:
     """An image for the whole run."""
-    top = Path(tempfile.mkdtemp(prefix="fuzz-oci-"))
+    top = new_directory("fuzz-oci-", temporary_parent())
     atexit.register(shutil.rmtree, top, ignore_errors=True)
     (top / "etc").mkdir()
     (top / "etc/passwd").write_text("root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n")

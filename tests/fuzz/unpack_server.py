@@ -9,7 +9,6 @@ import os
 import stat
 import struct
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from edged.oci.images.worker.limits import MIB, UnpackLimits
 from edged.oci.images.worker.publication import Publication
 from edged.oci.images.worker.store_layout import StoreLayout
 from edged.oci.images.worker.unpack import LayerSource, Unpacked, unpack
+from tests.support.directories import memory_parent, short_directory
 
 LIMITS: Final = UnpackLimits(size=4 * MIB, entries=300, reserve=MIB)
 _LONGEST_PATH: Final = 4096
@@ -28,7 +28,6 @@ _DIGEST: Final = f"sha256:{'0' * 64}"
 _LOWER, _UPPER = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
 """Chain ids of a layer below, and of the unpacked one."""
 _REFUSED: Final = "refused"
-_MEMORY: Final = Path("/dev/shm")
 
 Made = TypeVar("Made")
 
@@ -160,5 +159,5 @@ def _serve(top: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="fuzz-layers-", dir=_MEMORY if _MEMORY.is_dir() else None) as name:
-        _serve(Path(name))
+    with short_directory("fuzz-layers-", memory_parent()) as path:
+        _serve(path)

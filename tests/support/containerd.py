@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from edged.cri import CriClient, CriError, SandboxId
 from tests.support.containerd_config import CniNetwork, cni_conflist, containerd_config
+from tests.support.directories import new_directory
 from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive, pause_image
 from tests.support.leftovers import kill_shims, remove_cgroups, unmount_under
 
@@ -56,7 +56,7 @@ class PrivateContainerd:
         """With `cni`, pods get addresses on a bridge of their own; without, only host-network pods run. With
         `host_ports`, ports of the machine lead to them, by iptables.
         """
-        self.directory = Path(tempfile.mkdtemp(prefix="ec-", dir="/tmp"))  # short: a socket's path has 107 bytes
+        self.directory = new_directory("ec-")
         self.socket = self.directory / "c.sock"
         self.endpoint = f"unix://{self.socket}"
         self.cgroup_parent = f"/{self.directory.name}"

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from beehive.clock import RealClock
 from edged.dockershim.client import DockerClient
 from edged.dockershim.errors import DockerUnreachableError
+from tests.support.directories import new_directory
 from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive
 from tests.support.leftovers import kill_programs, kill_shims, remove_cgroups, unmount_under
 
@@ -56,8 +56,7 @@ class PrivateDockerd:
         self._options = ["--live-restore"] if live_restore else []
         self._options += _NO_NETWORK if netns is None else []
         self._prefix = [] if netns is None else ["nsenter", f"--net={netns}"]
-        self.directory = Path(tempfile.mkdtemp(prefix="dk-", dir="/tmp"))  # short: a socket's path has 107 bytes
-        self.directory.chmod(0o755)
+        self.directory = new_directory("dk-", mode=0o755)
         self.socket = self.directory / "d.sock"
         self.cgroup_parent = f"/{self.directory.name}"
         self.client = DockerClient(self.socket, RealClock())

@@ -6,13 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from beehive.clock import RealClock
 from edged.embedded.engine import purge
 from edged.embedded.runtime import EmbeddedRuntime
+from tests.support.directories import new_directory
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,7 +25,7 @@ class EmbeddedProcess:
     """Use as a context manager. On leaving, all its containers are killed and its directory is removed."""
 
     def __init__(self) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="em-", dir="/tmp"))
+        self.directory = new_directory("em-")
         self.socket = self.directory / "e.sock"
         self.endpoint = f"unix://{self.socket}"
         self._root = self.directory / "root"

@@ -4,12 +4,13 @@ import os
 import pwd
 import shutil
 import subprocess
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
 import pytest
+
+from tests.support.directories import new_directory
 
 _USER = "postgres"
 """PostgreSQL refuses to run as root; Debian's package makes this user."""
@@ -41,7 +42,7 @@ class PrivatePostgresql:
         assert programs is not None, missing()
         self._programs = programs
         self._as = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"] if os.geteuid() == 0 else []
-        self._directory = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # short: a socket's path has 107 bytes
+        self._directory = new_directory("pg-")
 
     @property
     def url(self) -> str:

@@ -3,9 +3,10 @@
 import errno
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, NoReturn
 
+from beehive.files.programs import is_not_found
 from edged.embedded.shim import kernel
 from edged.embedded.shim.protocol import START_ERROR_EXIT_CODE, TEXT_LIMIT, Pid, ProcessSpec, UserSpec
 
@@ -123,13 +124,13 @@ def _execute(spec: ProcessSpec) -> NoReturn:
     try:
         os.execvpe(command, spec["argv"], spec["env"])  # noqa: S606 (an argument list, no shell)
     except OSError as error:
-        raise LaunchError(describe_exec_error(error, command, spec["env"].get("PATH", ""))) from error
+        raise LaunchError(describe_exec_error(error, command, spec["env"])) from error
 
 
-def describe_exec_error(error: OSError, command: str, search_path: str) -> str:
+def describe_exec_error(error: OSError, command: str, environment: Mapping[str, str]) -> str:
     """Return why `command` could not be executed; commands come from the machine, not from an image."""
-    if error.errno == errno.ENOENT and "/" not in command:
-        return f'command "{command}" was not found on this machine in PATH={search_path}'
+    if is_not_found(error, command, os.get_exec_path(environment)):
+        return f'command "{command}" was not found on this machine in PATH={environment.get("PATH", "")}'
     hint = {
         errno.ENOENT: "no such file on this machine, or the interpreter that its first line names is missing",
         errno.EACCES: "it is not executable for the container's user",

@@ -1,26 +1,19 @@
 """The module cloudStream."""
 
-import logging
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, Protocol
+from functools import partial
+from typing import Any, ClassVar, Protocol
 
 from beehive.errors import BeehiveError
+from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
 from edged.server.http import HttpServer
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.client.calls import STRATEGIC, ApiCall, ApiResult
+from modules.cloud.cloudstream.node_ports import NodePorts
 from modules.cloud.cloudstream.stream_service import StreamListener
 from modules.cloud.cloudstream.tunnels import Tunnels
-
-_log = logging.getLogger(__name__)
-
-RETRY_SECONDS: Final = 20.0
-"""Between two attempts to write a node's port, as in KubeEdge."""
-_ATTEMPTS: Final = 6
-_REPLY_SECONDS: Final = 30.0
+from modules.cloud.messages import KUBELET_PORTS
 
 
 class Server(Protocol):
@@ -63,6 +56,8 @@ class CloudStream(Module):
         self._listener = listener
         self._server: Server | None = None
         self._streams: HttpServer | None = None
+        self._ports: NodePorts | None = None
+        """With a stream server."""
 
     def on_start(self) -> None:
         """Begins to listen.
@@ -71,16 +66,17 @@ class CloudStream(Module):
             ListenError: the address of the tunnels cannot be listened on.
             ServerError: that of the streams cannot.
         """
-        self._tunnels.opened = self._node_opened if self._listener is not None else None
         self._server = server = self._make_server(self._tunnels.port)
         self._tunnels.port = server.address[1]
-        server.start()
         if self._listener is not None:
             try:
                 self._streams = self._listener.start(self.hive, self.clock)
             except BeehiveError:
                 self._close()
                 raise
+            self._ports = NodePorts(self, self._tunnels, self._listener.advertised_port)
+            self._tunnels.opened = self._node_opened
+        server.start()
 
     def on_stop(self) -> None:
         """Closes all tunnels and streams."""
@@ -93,28 +89,15 @@ class CloudStream(Module):
 
     def _node_opened(self, node: str) -> None:
         """Write the node's port; on the server's thread."""
-        self.call_soon(lambda: self._write_port(node, _ATTEMPTS))
+        if self._ports is not None:
+            self.call_soon(partial(self._ports.opened, node))
 
-    def _write_port(self, node: str, attempts: int) -> None:
-        """Write the node's port once; again later when that fails, while the node has a tunnel here."""
-        if self._listener is None or not self._tunnels.has(node):
-            return
-        body = {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": self._listener.advertised_port}}}}
-        call = ApiCall(
-            verb="patch", api_version="v1", plural="nodes", name=node, subresource="status", patch_type=STRATEGIC,
-            body=body,
-        )  # fmt: skip
-
-        def answered(answer: Message | BeehiveError) -> None:
-            why = _failure(answer)
-            if why and attempts > 1:
-                self.after(RETRY_SECONDS, lambda: self._write_port(node, attempts - 1))
-            if why:
-                _log.warning("node %s: the port of its streams cannot be written: %s", node, why)
-
-        self.request(
-            ModuleName.EDGECONTROLLER, self.message(commands.RESOURCE, Verb.CALL, call), _REPLY_SECONDS, answered
-        )
+    @handles(None, KUBELET_PORTS, source=ModuleName.EDGECONTROLLER)
+    def on_kubelet_ports(self, message: Message) -> None:
+        """Write the port of a node once more, whose status has another one now."""
+        for node, port in message.content_as(dict[str, int]).items():
+            if self._ports is not None:
+                self._ports.seen(node, port)
 
     def _close(self) -> None:
         self._tunnels.opened = None
@@ -124,11 +107,3 @@ class CloudStream(Module):
         streams, self._streams = self._streams, None
         if streams is not None:
             streams.stop()
-
-
-def _failure(answer: Message | BeehiveError) -> str:
-    """Return why the port is not written, "" if it is."""
-    if not isinstance(answer, Message):
-        return str(answer)
-    refusal = answer.content_as(ApiResult).refusal
-    return "" if refusal is None else f"{refusal.get('code')} {refusal.get('message')}"

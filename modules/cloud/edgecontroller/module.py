@@ -23,6 +23,7 @@ from modules.cloud.apiserver.database.listener import poll_for_changes
 from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.failures import Failures
 from modules.cloud.apiserver.kinds import kind_named
+from modules.cloud.apiserver.object_sync import Holder
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
@@ -38,6 +39,7 @@ from modules.cloud.edgecontroller.downstream_controller import DownstreamControl
 from modules.cloud.edgecontroller.duties import Duties
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
 from modules.cloud.edgecontroller.kept_bodies import LOOK_PERIOD, KeptBodies
+from modules.cloud.edgecontroller.kubelet_ports import KubeletPorts
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.missed_connections import MissedConnections
 from modules.cloud.edgecontroller.node_connections import NodeConnections
@@ -103,6 +105,7 @@ class EdgeController(Module):
         self._graph = NodeGraph(mirror)
         object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
+        self._kubelet_ports = KubeletPorts(self, self._transactions)
         sender = CloudHubSender(self, self._transactions, mirror)
         may_send = partial(may_read, graph=self._graph)
         self._downstream = DownstreamController(mirror, object_syncs, sender.send_down, may_send, self._mirrors)
@@ -195,19 +198,23 @@ class EdgeController(Module):
         """Claims a connected node for this cloudcore, and sends it unacknowledged objects. A failure closes its
         connection, and the node connects again.
         """
-        node = message.route.resource.partition("/")[2]
+        node, event = message.route.resource.partition("/")[2], message.content_as(ConnectEvent)
 
         def refuse(_: Message, __: ApiError) -> None:
             self._connections.close(node)
             self._kept.connected(node)
 
         def connected() -> None:
-            self._connections.connected(message.content_as(ConnectEvent))
+            self._connections.connected(event)
+            self._kept.connected(node)
+
+        def superseded() -> None:
+            self._connections.refuse(event)
             self._kept.connected(node)
 
         def claim() -> None:
             self._kept.connecting(node)
-            self._api.claim(node, lambda: self._handle(message, connected, refuse))
+            self._api.claim(event, lambda: self._handle(message, connected, refuse), superseded)
 
         self._handle(message, claim, refuse)
 
@@ -329,6 +336,7 @@ class EdgeController(Module):
         """Commits the transaction, and passes its changes on."""
         self._transactions.commit()
         tell_of_changes(self, self._api.take_noted())
+        self._kubelet_ports.tell()
 
     def _wait(self) -> None:
         if not self._api.is_ready:
@@ -373,16 +381,17 @@ class EdgeController(Module):
         self.on_batch_end()
 
     def _changed(self, event: ObjectEvent) -> None:
-        """Sends a change to the nodes that need it, and to devicecontroller."""
+        """Sends a change to the nodes that need it, and tells the modules of the cloud that need it."""
         self._api.changed(event)
+        self._kubelet_ports.note(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
         self._kept.handle_event(event)
         if event.key.kind == _NODE and event.type is not EventType.MODIFIED:
             self._connections.node_changed(event)
 
-    def _claimed(self, claims: Sequence[tuple[str, str]]) -> None:
-        self._kept.claimed(claims)
+    def _claimed(self, claims: Sequence[tuple[str, Holder]]) -> None:
+        self._kept.claimed((node, holder.cloudcore) for node, holder in claims)
         self._connections.claimed_elsewhere(claims)
 
     def _rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-from beehive import Actor, Group, Message, Module, ModuleName, handles
+from beehive import Actor, Group, Message, Module, ModuleName, Operation, ResourceType, Timer, handles
 from beehive.backoff import Backoff
 from beehive.errors import BeehiveError
+from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
 from modules.edge.edgestream.counters import StreamCounters
 from modules.edge.edgestream.session import TunnelSession
 from modules.edge.edgestream.tunnel import DialNode, MakeLink
@@ -45,21 +46,32 @@ class StreamsRunner(Actor):
 
 
 class EdgeStream(Module):
-    """Dials the cloud, and dials again when the tunnel ends.
+    """Dials the cloud when the node is registered there, and dials again when the tunnel ends.
 
-    It takes no messages: requests from the tunnel go to the node's own server.
+    A cloud that serves the tunnel writes its own port into the Node's status. KubeEdge's reads nothing from a tunnel
+    until it has found the Node, and then takes a tunnel for the live one that has ended meanwhile. So a tunnel is
+    dialled after edged has said that the cloud has the Node object; a tunnel that is open stays when edgehub's
+    connection ends. Requests from the tunnel go to the node's own server.
 
     Args:
         make_link: makes a link for each attempt.
         dial_node: connects to the node's own server.
         counters: outlive a restart of the module.
+        has_edged: whether edged is part of this process; if not, the tunnel is dialled when edgehub is connected.
     """
 
     name = ModuleName.EDGESTREAM
     group = Group.EDGESTREAM
 
-    def __init__(self, make_link: MakeLink, dial_node: DialNode, counters: StreamCounters) -> None:
+    def __init__(
+        self, make_link: MakeLink, dial_node: DialNode, counters: StreamCounters, *, has_edged: bool = True
+    ) -> None:
         super().__init__()
+        self._has_edged = has_edged
+        self._may_dial = False
+        """Whether the cloud is connected and has the Node object."""
+        self._next: Timer | None = None
+        """Of the next dial."""
         self._make_link = make_link
         self._dial_node = dial_node
         self._counters = counters
@@ -68,11 +80,12 @@ class EdgeStream(Module):
         self._up_since: float | None = None
 
     def on_start(self) -> None:
-        """Dial."""
+        """Start the actors that serve a tunnel; a restarted module dials, for nobody repeats that it may."""
         self._counters.open.clear()
         self._streams = self.start_actor(StreamsRunner)
         self._tunnel = self.start_actor(TunnelRunner, self._tell_end)
-        self._dial()
+        if self.slot.restarts:
+            self._allow()
 
     def on_stop(self) -> None:
         """Close the tunnel."""
@@ -88,12 +101,40 @@ class EdgeStream(Module):
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 
+    @handles(ResourceType.CONNECTION, Operation.CONNECT)
+    def on_connection(self, message: Message) -> None:
+        """Dial no more tunnels while edgehub is not connected: the Node may be gone when it is again."""
+        content = message.content_bytes()
+        if content == CLOUD_DISCONNECTED.encode():
+            self._may_dial = False
+        elif content == CLOUD_CONNECTED.encode() and not self._has_edged:
+            self._allow()
+
+    @handles(ResourceType.REGISTRATION, source=ModuleName.EDGED)
+    def on_registration(self, message: Message) -> None:
+        """Dial, now that the cloud has the Node object."""
+        _log.debug("%s", message.route.resource)
+        self._allow()
+
     @handles()
     def ignore(self, message: Message) -> None:
-        """Ignore messages: no module sends any to this one."""
+        """Ignore other messages."""
         _log.debug("not for edgestream: %s %s", message.route.operation, message.route.resource[:200])
 
+    def _allow(self) -> None:
+        self._may_dial = True
+        if self._session is None:
+            self._dial()
+
+    def _dial_again(self) -> None:
+        self._next = None
+        if self._may_dial:
+            self._dial()
+
     def _dial(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
         session = TunnelSession(self._make_link(), self._dial_node, self.clock, self._counters, self._tell_opened)
         self._session = session
         self._tunnel.tell(session)
@@ -121,8 +162,9 @@ class EdgeStream(Module):
         if up >= STEADY:
             self._backoff.reset()
         delay = self._backoff.next(self.clock.random)
-        _log.warning("no stream tunnel to the cloud: %s; next try in %.1f s", session.complaint or error, delay)
-        self.after(delay, self._dial)
+        then = f"in {delay:.1f} s" if self._may_dial else "when the node is registered"
+        _log.warning("no stream tunnel to the cloud: %s; next try %s", session.complaint or error, then)
+        self._next = self.after(delay, self._dial_again)
 
     def _close(self) -> None:
         self._counters.connected = False

@@ -42,6 +42,7 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         relist_period=edged.pleg_relist_period,
         relist_period_with_events=edged.pleg_relist_period_with_events,
         resync_period=kubelet.sync_frequency,
+        has_stream_tunnel=config.modules.edge_stream.enable,
         status_period=kubelet.node_status_update_frequency,
         node_report_period=kubelet.node_status_report_frequency,
         lease_duration=kubelet.node_lease_duration_seconds,

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from beehive.files.programs import is_not_found
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.errors import KubectlError, StatusError, UnreachableError, UsageError
 from modules.tools.kubectl.output import print_result
@@ -127,10 +128,13 @@ def _edited(file: Path, text: str, problem: str) -> str:
     file.write_text("\n".join([*lines, text]))
     editor = os.environ.get("KUBE_EDITOR") or os.environ.get("EDITOR") or os.environ.get("VISUAL") or "vi"
     try:
-        done = subprocess.run([*shlex.split(editor), str(file)], check=False)
+        command = [*shlex.split(editor), str(file)]
+        done = subprocess.run(command, check=False)
         found = file.read_text()
     except (OSError, ValueError) as error:
-        raise KubectlError(f"cannot run the editor {editor!r}: {error} (EDITOR names it)") from error
+        is_absent = isinstance(error, OSError) and is_not_found(error, command[0], os.get_exec_path())
+        why = "no directory of PATH has it" if is_absent else error
+        raise KubectlError(f"cannot run the editor {editor!r}: {why} (EDITOR names it)") from error
     if done.returncode != 0:
         raise KubectlError(f"the editor {editor!r} ended with status {done.returncode}")
     return "\n".join(line for line in found.split("\n") if not line.startswith("#"))

@@ -12,6 +12,7 @@ import pytest
 
 from beehive.files.removal import remove_tree
 from tests.beehive.files.trees import make_deep, open_below
+from tests.support.directories import short_directory
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting and becoming another user need root")
 
@@ -149,6 +150,7 @@ import os, sys
 from pathlib import Path
 from beehive.files.removal import remove_tree
 from tests.beehive.files.trees import make_deep
+from tests.support.directories import short_directory
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 top = Path(sys.argv[1]) / "top"
 make_deep(top, 40)
@@ -163,11 +165,11 @@ assert not top.exists()
 
 
 @needs_root
-def test_directories_that_nobody_may_read_go_without_root(tmp_path: Path) -> None:
+def test_directories_that_nobody_may_read_go_without_root() -> None:
     """As an agent without root does with what its containers have closed."""
-    for directory in (tmp_path, *tmp_path.parents[:3]):
-        directory.chmod(0o755)
-    (tmp_path / "own").mkdir(mode=0o777)
-    (tmp_path / "own").chmod(0o777)
-    subprocess.run([sys.executable, "-c", _AS_NOBODY, tmp_path / "own"], check=True, cwd=Path(__file__).parents[3])
-    assert list((tmp_path / "own").iterdir()) == []
+    with short_directory("removal-", mode=0o755) as directory:
+        own = directory / "own"
+        own.mkdir()
+        own.chmod(0o777)
+        subprocess.run([sys.executable, "-c", _AS_NOBODY, own], check=True, cwd=Path(__file__).parents[3])
+        assert list(own.iterdir()) == []

@@ -14,6 +14,7 @@ from edged.cgroups.opening import open_cgroups
 from edged.cgroups.resource_config import NodeCapacity, ResourceConfig
 from edged.cgroups.tree import CgroupFiles
 from edged.settings.cgroups import CgroupDriver, CgroupSettings
+from tests.support.directories import mark
 from tests.support.leftovers import remove_cgroups
 
 POD = CgroupPath("/kubepods/burstable/podx")
@@ -86,7 +87,7 @@ def test_a_limit_that_cannot_be_set_does_not_prevent_the_others(tmp_path: Path) 
 def real() -> Iterator[tuple[CgroupFiles, CgroupPath]]:
     """This machine's cgroups, and the path of one that is removed at the end."""
     hierarchies = with_unified_controllers(read_hierarchies(Path("/proc/self/mountinfo").read_text()))
-    top = CgroupPath(f"/edgecore-test-{os.getpid()}")
+    top = CgroupPath(f"/edgecore-test-{mark()}-{os.getpid()}")
     tree = CgroupFiles(hierarchies)
     try:
         tree.make(top)

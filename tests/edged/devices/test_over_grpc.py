@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import grpc
@@ -25,6 +24,7 @@ from edged.pods.config.device_options import DeviceNode
 from protos.podresources.v1 import api_pb2 as resources
 from tests.edged.conftest import pod
 from tests.support.device_plugin import RESOURCE, DevicePluginDouble, ask_pod_resources
+from tests.support.directories import short_directory
 
 DEADLINE = 60.0
 
@@ -77,8 +77,8 @@ class Node:
 @pytest.fixture
 def root() -> Iterator[Path]:
     """Short: a socket's path has 107 bytes."""
-    with TemporaryDirectory(prefix="dev-", dir="/tmp") as made:
-        yield Path(made)
+    with short_directory("dev-") as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ Run as a program it serves until its standard input is closed, so that tests can
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, Node
 from tests.edged.embedded.server_process import RemoteNode
 from tests.edged.oci.node import _die_at
+from tests.support.directories import short_directory
 from tests.support.dockerd import PrivateDockerd
 from tests.support.leftovers import remove_cgroups
 
@@ -92,13 +92,11 @@ class RemoteDockerNode(_DockerNode, RemoteNode):
 @contextmanager
 def node_directory(dockerd: PrivateDockerd) -> Iterator[Path]:
     """A directory for a node; at the end Docker may have no container of it, and nothing of it may be mounted."""
-    with tempfile.TemporaryDirectory(prefix="dn-", dir="/tmp") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
+    with short_directory("dn-", mode=0o755) as directory:
         yield directory
         listed = dockerd.client.get("/containers/json", list[ListedContainer], "list containers", {"all": "1"})
         assert [each.id for each in listed] == []
-        assert name not in Path("/proc/self/mountinfo").read_text()
+        assert str(directory) not in Path("/proc/self/mountinfo").read_text()
     remove_cgroups(f"/{directory.name}")
 
 

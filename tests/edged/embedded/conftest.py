@@ -1,23 +1,21 @@
 """Nodes with a running embedded runtime, and the proof that nothing of them is left."""
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.edged.embedded.node import LocalNode, processes_of
+from tests.support.directories import short_directory
 
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """A directory with a short path (sockets) that every user may pass through."""
-    with tempfile.TemporaryDirectory(prefix="em-", dir="/tmp") as name:
-        path = Path(name)
-        path.chmod(0o755)
+    with short_directory("em-", mode=0o755) as path:
         yield path
         assert processes_of(path) == []
-        assert name not in Path("/proc/self/mountinfo").read_text()
+        assert str(path) not in Path("/proc/self/mountinfo").read_text()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ FRESH = node_status(REPORT, NodeStatus(), NOW)
 
 def seen(status: NodeStatus = FRESH, report: NodeReport = REPORT) -> NodeStatus:
     """The status now, when the cloud shows it so."""
-    return node_status(report, status, LATER, anew=False)
+    return node_status(report, status, LATER, own_port=False)
 
 
 def changed(kind: str, **fields: str) -> NodeStatus:

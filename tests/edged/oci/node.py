@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -26,6 +25,7 @@ from edged.oci.runtime import OciRuntime
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, Node, processes_of
 from tests.edged.embedded.server_process import RemoteNode
+from tests.support.directories import short_directory
 from tests.support.images import BUSYBOX, busybox_image, docker_archive
 
 
@@ -117,9 +117,7 @@ def node_directory() -> Iterator[Path]:
     """A directory with the archive of busybox; at the end nothing of it may be mounted, run, or have control groups."""
     if reason := reason_missing():
         pytest.skip(reason)
-    with tempfile.TemporaryDirectory(prefix="oci-", dir="/tmp") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
+    with short_directory("oci-", mode=0o755) as directory:
         (directory / "archives").mkdir()
         shutil.move(docker_archive(busybox_image(), directory), directory / "archives" / "busybox.tar")
         try:
@@ -129,7 +127,7 @@ def node_directory() -> Iterator[Path]:
             for group in sorted(left, reverse=True):
                 group.rmdir()
         assert processes_of(directory) == []
-        assert name not in Path("/proc/self/mountinfo").read_text()
+        assert str(directory) not in Path("/proc/self/mountinfo").read_text()
         assert all(group.name == directory.name for group in left), "control groups of containers are left"
 
 

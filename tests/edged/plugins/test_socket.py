@@ -4,7 +4,6 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,6 +12,7 @@ from edged.plugins.socket import PluginSocket
 from edged.server.proxy import relay
 from protos.csi.v1 import api_pb2 as csi
 from tests.support.csi_driver import CsiDriver
+from tests.support.directories import short_directory
 
 SECONDS = 60.0
 
@@ -20,8 +20,8 @@ SECONDS = 60.0
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """Short: a socket's path has 107 bytes."""
-    with TemporaryDirectory(prefix="plug-", dir="/tmp") as made:
-        yield Path(made)
+    with short_directory("plug-") as made:
+        yield made
 
 
 def test_a_plugin_that_is_slow_to_answer_a_connection_is_waited_for(directory: Path) -> None:

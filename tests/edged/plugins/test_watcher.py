@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import grpc
 import pytest
@@ -15,6 +14,7 @@ from edged.plugins.errors import PluginError
 from edged.plugins.watcher import Plugin, PluginWatcher, sockets_in
 from tests.beehive.files.trees import make_deep
 from tests.support.csi_driver import CsiDriver
+from tests.support.directories import short_directory
 
 
 class Handler:
@@ -36,8 +36,8 @@ class Handler:
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """Short: a socket's path has 107 bytes."""
-    with TemporaryDirectory(prefix="plug-", dir="/tmp") as made:
-        yield Path(made)
+    with short_directory("plug-") as made:
+        yield made
 
 
 class Watched:
@@ -116,8 +116,7 @@ def test_a_plugin_that_fails_does_not_prevent_others(directory: Path) -> None:
 
 def test_what_counts_as_a_plugins_socket(tmp_path: Path) -> None:
     """Sockets, also in directories below; no files, no hidden ones, nothing behind a link."""
-    with TemporaryDirectory(prefix="plug-", dir="/tmp") as made:
-        top = Path(made)
+    with short_directory("plug-") as top:
         (top / "below").mkdir()
         (top / ".hidden").mkdir()
         (top / "file").touch()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.files.programs import is_not_found
 from beehive.printable import clipped
 from modules.cloud.client.credentials.errors import no_credentials
 from modules.cloud.client.kubeconfig.errors import KubeconfigError
@@ -129,10 +130,7 @@ class ExecPlugin:
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment, start_new_session=True
                 )
             except (OSError, ValueError) as error:
-                why = (error.strerror or "it cannot be run") if isinstance(error, OSError) else "it cannot be run"
-                raise no_credentials(
-                    self._where, f"{why.lower()}: install it, or fix its path{self._hint()}"
-                ) from error
+                raise no_credentials(self._where, f"{self._not_started(error)}{self._hint()}") from error
             return self._process
 
     def _output(self, process: "subprocess.Popen[bytes]") -> bytes:
@@ -173,6 +171,14 @@ class ExecPlugin:
         if not (status.token or status.client_certificate_data):
             raise no_credentials(self._where, f"it prints neither a token nor a certificate{self._hint()}")
         return status
+
+    def _not_started(self, error: OSError | ValueError) -> str:
+        if isinstance(error, OSError) and is_not_found(error, self._entry.command, os.get_exec_path(self._environment)):
+            return "no directory of PATH has it: install it, or write its path"
+        if isinstance(error, PermissionError):
+            return "permission denied: let this user execute it"
+        why = (error.strerror if isinstance(error, OSError) else None) or "it cannot be run"
+        return f"{why.lower()}: install it, or fix its path"
 
     def _hint(self) -> str:
         return f"; {clipped(self._entry.install_hint.strip(), 1000)}" if self._entry.install_hint else ""

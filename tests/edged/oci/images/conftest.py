@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from beehive.clock import RealClock
 from edged.oci.images import ImageStore
+from tests.support.directories import short_directory
 from tests.support.leftovers import unmount_under
 
 
@@ -19,10 +19,9 @@ def scratch() -> Iterator[Path]:
     """A directory on a real disk, without mounts at the end."""
     if os.geteuid() != 0:
         pytest.skip("layers have owners and devices: only root can unpack them")
-    with tempfile.TemporaryDirectory(prefix="oi-", dir="/var/tmp") as name:
-        path = Path(name)
+    with short_directory("oi-", Path("/var/tmp")) as path:
         yield path
-        left = name in Path("/proc/self/mountinfo").read_text()
+        left = str(path) in Path("/proc/self/mountinfo").read_text()
         unmount_under(path)
         assert not left
 

@@ -6,7 +6,6 @@ import itertools
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from edged.oci.images import ImageStore, RootFilesystems
 from tests.edged.oci.images.layered import Layers, layers
 from tests.edged.oci.images.tars import device, directory, docker_archive, fifo, file, hardlink, symlink, tar, xattrs
 from tests.support.containerd import PrivateContainerd, reason_missing
+from tests.support.directories import short_directory
 from tests.support.images import busybox_image
 from tests.support.images import docker_archive as archive_of
 
@@ -144,9 +144,9 @@ def above() -> Iterator[Path]:
     """A directory for all examples: each takes a store of its own in it."""
     if os.geteuid() != 0:
         pytest.skip("layers have owners and devices: only root can unpack them")
-    with tempfile.TemporaryDirectory(prefix="oi-", dir="/var/tmp") as name:
-        yield Path(name)
-        assert name not in Path("/proc/self/mountinfo").read_text()
+    with short_directory("oi-", Path("/var/tmp")) as path:
+        yield path
+        assert str(path) not in Path("/proc/self/mountinfo").read_text()
 
 
 def _compare(containerd: PrivateContainerd, above: Path, made: Layers) -> None:

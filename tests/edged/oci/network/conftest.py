@@ -8,13 +8,13 @@ import pytest
 
 from beehive.clock import RealClock
 from edged.oci.network import PodNamespaces
-from tests.edged.oci.network.machine import short_directory
+from tests.edged.oci.network.machine import network_directory
 
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """An empty directory."""
-    with short_directory() as path:
+    with network_directory() as path:
         yield path
 
 

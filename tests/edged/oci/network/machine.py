@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
+
+from tests.support.directories import short_directory
 
 PLUGINS: Final = Path("/usr/lib/cni")
 
@@ -23,11 +24,11 @@ needs_plugins = pytest.mark.skipif(
 
 
 @contextmanager
-def short_directory() -> Iterator[Path]:
+def network_directory() -> Iterator[Path]:
     """A directory of its own, in which no mount is left."""
-    with tempfile.TemporaryDirectory(prefix="net-", dir="/tmp") as name:
-        yield Path(name)
-        assert name not in Path("/proc/self/mountinfo").read_text()
+    with short_directory("net-") as path:
+        yield path
+        assert str(path) not in Path("/proc/self/mountinfo").read_text()
 
 
 def script(directory: Path, name: str, text: str) -> Path:

@@ -27,6 +27,7 @@ from edged.oci.network import (
 from edged.oci.network.capabilities import EGRESS, INGRESS
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.network.machine import PLUGINS, needs_plugins, script
+from tests.support.directories import mark
 from tests.support.ports import free_port
 
 pytestmark = needs_plugins
@@ -41,7 +42,7 @@ class RealMachine:
         self.directory, self.namespaces, self.clock = directory, namespaces, clock
         number = os.getpid() % 200
         self.cidrs = [f"10.{87 + number % 10}.{number}.0/24", f"fd00:87:{number:x}::/64"]
-        self.default = DefaultNetwork(clock, self.cidrs, f"ect{os.getpid()}", directory / "leases")
+        self.default = DefaultNetwork(clock, self.cidrs, f"ect{mark()}{os.getpid()}", directory / "leases")
         self.network = PodNetwork(directory / "net.d", [PLUGINS], clock, default=self.default)
 
     def up(
@@ -97,7 +98,7 @@ def machine(directory: Path, namespaces: PodNamespaces, clock: RealClock) -> Ite
             made.network.detach(sandbox_id, made.home(sandbox_id), made.netns(sandbox_id))
         made.default.remove()
         assert made.cidrs[0] not in rules()
-        assert not Path(f"/sys/class/net/ect{os.getpid()}").exists()
+        assert not Path(f"/sys/class/net/ect{mark()}{os.getpid()}").exists()
 
 
 def rules() -> str:
@@ -113,7 +114,7 @@ def limits() -> set[str]:
 
 def limits_of_bridge() -> list[str]:
     """The interfaces at this test's bridge that have a limit."""
-    members = Path(f"/sys/class/net/ect{os.getpid()}/brif")
+    members = Path(f"/sys/class/net/ect{mark()}{os.getpid()}/brif")
     found = []
     for each in members.iterdir():
         shown = ["tc", "qdisc", "show", "dev", each.name]
@@ -215,7 +216,7 @@ def test_the_plugins_own_error_is_told(machine: RealMachine) -> None:
     """A range that is used up, as host-local says it; nothing is left of the attempt."""
     (machine.directory / "net.d").mkdir()
     small = {
-        "type": "bridge", "bridge": f"ect{os.getpid()}",
+        "type": "bridge", "bridge": f"ect{mark()}{os.getpid()}",
         "ipam": {"type": "host-local", "dataDir": str(machine.directory / "leases"), "subnet": "10.99.250.0/30"},
     }  # fmt: skip
     content = {"cniVersion": "0.3.1", "name": "edgecore", **small}

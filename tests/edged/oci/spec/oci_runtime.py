@@ -15,6 +15,7 @@ from edged.oci.spec import container_spec as translate
 from edged.oci.spec.model import ImageVolume, OciSpec
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.spec.samples import IMAGE, SampleImage
+from tests.support.directories import mark
 
 _BUSYBOX: Final = Path("/bin/busybox")
 _APPLETS: Final = ("cat", "chmod", "dd", "grep", "hostname", "id", "ls", "mkdir", "mount", "sh", "sleep", "touch")
@@ -47,7 +48,7 @@ class Bench:
         self.machine = Machine.read()
         self.rootfs = top / "rootfs"
         self.files = SandboxFiles(top / "hostname", top / "hosts", top / "resolv.conf", top / "shm")
-        self._parent = f"/edgecore-test-{os.getpid()}"
+        self._parent = f"/edgecore-test-{mark()}-{os.getpid()}"
         self._runtime = runtime
         self._top = top
         self._number = 0

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import grpc
@@ -18,13 +17,14 @@ from edged.volumes.csi.controller import KUBEEDGE_DRIVER, carry_out, driver_of
 from edged.volumes.csi.drivers import NODE_ID_ANNOTATION, CsiDrivers, with_node_ids
 from edged.volumes.csi.model import CsiVolume, NodeCapability
 from tests.support.csi_driver import NAME, CsiDriver
+from tests.support.directories import short_directory
 
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """Short: a socket's path has 107 bytes."""
-    with TemporaryDirectory(prefix="csi-", dir="/tmp") as made:
-        yield Path(made)
+    with short_directory("csi-") as made:
+        yield made
 
 
 @pytest.fixture

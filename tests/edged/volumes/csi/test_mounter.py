@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import grpc
@@ -34,6 +33,7 @@ from tests.edged.pods.builders import a_pod
 from tests.edged.volumes.crash import Crash, crash_after
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.support.csi_driver import NAME, CsiDriver
+from tests.support.directories import short_directory
 
 VOLUME = CsiVolume("pv1", NAME, "disk-1", access_modes=("ReadWriteOnce",), attributes={"tier": "fast"})
 FREE = CSIDriver(spec=CSIDriverSpec(attach_required=False))
@@ -96,8 +96,8 @@ def pod(uid: str) -> Pod:
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """Short: a socket's path has 107 bytes."""
-    with TemporaryDirectory(prefix="csi-", dir="/tmp") as made:
-        yield Path(made)
+    with short_directory("csi-") as made:
+        yield made
 
 
 @pytest.fixture

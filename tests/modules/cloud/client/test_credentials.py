@@ -229,7 +229,17 @@ def test_a_plugin_without_credentials(plugin: Plugin, status: dict[str, Any]) ->
 def test_a_plugin_that_is_not_installed() -> None:
     """The kubeconfig's hint is in the error."""
     entry = ExecEntry(command="no-such-plugin", api_version=V1, install_hint="Run setup.")
-    with pytest.raises(KubeCredentialsError, match=r"no such file.*install it.*Run setup\."):
+    with pytest.raises(KubeCredentialsError, match=r"no directory of PATH has it: install it.*Run setup\."):
+        source_of(ManualClock(), exec=entry).fetch()
+    entry = ExecEntry(command="/no/such/plugin", api_version=V1)
+    with pytest.raises(KubeCredentialsError, match=r"no such file.*install it, or fix its path"):
+        source_of(ManualClock(), exec=entry).fetch()
+
+
+def test_a_plugin_that_may_not_be_executed(tmp_path: Path) -> None:
+    (tmp_path / "plugin").touch(mode=0o600)
+    entry = ExecEntry(command=str(tmp_path / "plugin"), api_version=V1)
+    with pytest.raises(KubeCredentialsError, match="permission denied: let this user execute it"):
         source_of(ManualClock(), exec=entry).fetch()
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from beehive import Hive, Threads
+from beehive import Clock, Hive, Message, ModuleName, Operation, Threads
+from beehive.names import REGISTRATION_RESOURCE
 from edged.server.http import MAX_STREAMS, HttpServer
 from edged.server.listening import listen_unix
 from edged.server.request import Request
@@ -39,6 +40,13 @@ def connect_frame(
         other = {"method": "POST", "header": UPGRADE} | other
     url = {"Scheme": "http", "Host": "127.0.0.1:10350", "Path": path, "RawQuery": query}
     return Frame(number, kind, json.dumps({"MessID": number, "url": url, **other}).encode())
+
+
+def registered(clock: Clock) -> Message:
+    """edged's event that the cloud has the Node object."""
+    return Message.new(
+        clock, source=ModuleName.EDGED, resource=REGISTRATION_RESOURCE, operation=Operation.CONNECTED, content=None
+    )
 
 
 class CloudEnd:
@@ -167,6 +175,7 @@ class Bed:
             self.counters,
         )
         self.hive.start()
+        self.hive.send(ModuleName.EDGESTREAM, registered(self.hive.clock))
         return self
 
     def __exit__(

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from beehive import ModuleName, Operation, Source
 from beehive.exposition import CollectorRegistry
+from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from edged.server.responses import text
 from edgehub.framing import Opcode
@@ -20,7 +22,7 @@ from modules.edge.edgestream.module import EdgeStream
 from modules.streams.frames import MAX_DATA, Frame, FrameType
 from tests.edgehub.clouds import TIMEOUT
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.edgestream.beds import EXEC, LOGS, Bed, CloudEnd, connect_frame
+from tests.modules.edge.edgestream.beds import EXEC, LOGS, Bed, CloudEnd, connect_frame, registered
 
 DATA, REMOVE = FrameType.DATA, FrameType.REMOVE
 
@@ -254,6 +256,7 @@ def test_back_off() -> None:
         counters = StreamCounters()
         bee.add(EdgeStream, cloud.make_link, socket.socket, counters)
         bee.start()
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
         bee.run_for(600)
     waits = [after - before for before, after in zip(cloud.dialled, cloud.dialled[1:], strict=False)]
     assert waits[0] <= 1
@@ -270,8 +273,52 @@ def test_stop_while_dialling() -> None:
         cloud.hanging = True
         bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
         bee.start()
-        bee.send("edgestream", bee.message("x", "insert"))
+        bee.send(ModuleName.EDGESTREAM, bee.message("x", "insert"))
+        assert cloud.dialled == []
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
     assert len(cloud.dialled) == 1
+
+
+def test_a_tunnel_is_dialled_while_the_cloud_has_the_node() -> None:
+    """Not before edged says so, nor after edgehub's connection ends until edged says so again; an open tunnel stays."""
+    with Harness() as bee:
+        cloud = MemoryCloud(bee.simulation)
+        cloud.hanging = True
+        bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
+        bee.start()
+        connection(bee, CLOUD_CONNECTED)
+        assert cloud.dialled == []
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
+        connection(bee, CLOUD_DISCONNECTED)
+        connection(bee, CLOUD_CONNECTED)
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
+        assert len(cloud.dialled) == 1, "the tunnel is open"
+        connection(bee, CLOUD_DISCONNECTED)
+        cloud.cut()
+        connection(bee, CLOUD_CONNECTED)
+        assert len(cloud.dialled) == 1
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
+        assert len(cloud.dialled) == 2, "at once, without the rest of a back-off"
+        bee.run_for(60)
+        assert len(cloud.dialled) == 2
+
+
+def test_without_edged_the_tunnel_is_dialled_when_the_cloud_is_connected() -> None:
+    with Harness() as bee:
+        cloud = MemoryCloud(bee.simulation)
+        cloud.hanging = True
+        bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters(), has_edged=False)
+        bee.start()
+        assert cloud.dialled == []
+        connection(bee, CLOUD_CONNECTED)
+        assert len(cloud.dialled) == 1
+
+
+def connection(bee: Harness, content: str) -> None:
+    """edgehub's event about its connection; a minute passes."""
+    message = bee.message(CONNECTION_RESOURCE, Operation.CONNECT, content, source=Source.EDGEHUB)
+    bee.send(ModuleName.EDGESTREAM, message)
+    bee.run_for(60)
 
 
 def test_counters_for_prometheus(bed: Bed, cloud: CloudEnd) -> None:

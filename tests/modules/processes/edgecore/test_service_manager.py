@@ -17,6 +17,7 @@ from beehive.slot import Readiness, State
 from edged.server.snapshots import Snapshots
 from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.service_manager import IDLE_PERIOD, ServiceManager, Watch
+from tests.support.directories import mark
 from tests.support.notify_socket import NotifySocket
 
 WATCHDOG = {"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}
@@ -97,7 +98,7 @@ def test_nobody_listens(environment: dict[str, str]) -> None:
 
 def test_an_abstract_socket() -> None:
     """Its name begins with a zero byte, for which `@` stands."""
-    name = f"edgecore-test-{os.getpid()}"
+    name = f"edgecore-test-{mark()}-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as far:
         far.bind("\0" + name)
         ServiceManager({"NOTIFY_SOCKET": "@" + name}).ready()

@@ -13,7 +13,7 @@ from beehive.clock import RealClock
 from edged.oci.network import PodNamespaces
 from modules.processes.edgecore.config import EdgeCoreConfig, loads
 from modules.processes.edgecore.doctor import pod_network
-from tests.edged.oci.network.machine import needs_plugins, short_directory
+from tests.edged.oci.network.machine import needs_plugins, network_directory
 from tests.edged.oci.network.own_machine import BRIDGE, OwnMachine, own_machine
 
 CONFIG = """
@@ -72,7 +72,7 @@ def test_a_spoilt_configuration_is_named(tmp_path: Path) -> None:
 def machine() -> Iterator[OwnMachine]:
     """A machine of the test's own."""
     clock = RealClock()
-    with short_directory() as directory:
+    with network_directory() as directory:
         namespaces = PodNamespaces(directory / "ns")
         try:
             with own_machine(directory, namespaces, clock) as made:

@@ -1,0 +1,47 @@
+"""Tells cloudstream which port of a kubelet the Nodes have."""
+
+from beehive.module import Module
+from beehive.names import Group
+from modules.cloud.apiserver.kinds import JsonObject, kind_named
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.cloud.apiserver.transactions import Transactions
+from modules.cloud.messages import KUBELET_PORTS, KUBELET_PORTS_RESOURCE
+
+_NODE = kind_named("Node").name
+
+
+class KubeletPorts:
+    """The kubelet's ports in the statuses of Nodes that are new, or have another port than before.
+
+    Args:
+        module: edgecontroller.
+        transactions: of edgecontroller.
+    """
+
+    def __init__(self, module: Module, transactions: Transactions) -> None:
+        self._module = module
+        self._transactions = transactions
+        self._noted: dict[str, int] = {}
+        """The ports that cloudstream has not been told yet, by node."""
+
+    def note(self, event: ObjectEvent) -> None:
+        """Take note of a change, in its transaction."""
+        if event.key.kind != _NODE or event.type is EventType.DELETED:
+            return
+        port = _port_in(event.new)
+        if event.old is None or port != _port_in(event.old):
+            self._transactions.after_commit(lambda: self._noted.update({event.key.name: port}))
+
+    def tell(self) -> None:
+        """Tell cloudstream, if it is part of this process, the ports that were committed since the last call."""
+        noted, self._noted = self._noted, {}
+        if noted and self._module.hive.members(Group.CLOUDSTREAM):
+            message = self._module.message(KUBELET_PORTS_RESOURCE, KUBELET_PORTS, noted)
+            self._module.broadcast(Group.CLOUDSTREAM, message)
+
+
+def _port_in(node: JsonObject) -> int:
+    """Return the kubelet's port in a Node's status; 0 if there is none."""
+    endpoints = (node.get("status") or {}).get("daemonEndpoints") or {}
+    port = (endpoints.get("kubeletEndpoint") or {}).get("Port")
+    return port if isinstance(port, int) else 0

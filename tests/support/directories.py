@@ -1,0 +1,76 @@
+"""Directories of one run of the tests, whose paths are short enough for sockets in them: those have 107 bytes.
+
+Their names have the run's mark. So have the cgroups, bridges and rules that tests name after them, and the environment
+of each process of the run: `tests/support/remains.py` finds by it what a run has left on the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from beehive.files.removal import remove_tree
+
+VARIABLE: Final = "EDGECORE_TESTS"
+"""Environment variable with the run's mark: processes that tests start inherit it."""
+SHORT: Final = Path("/tmp")
+MEMORY: Final = Path("/dev/shm")
+_LONGEST_PARENT: Final = 24
+"""Bytes of the directory for temporary files, so that a socket three directories below a test's own can be made."""
+_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
+_TRIES: Final = 1000
+
+
+def begin_run() -> None:
+    """Give this process and those that it will start a mark of their own."""
+    os.environ[VARIABLE] = _random()
+
+
+def mark() -> str:
+    """Return the run's mark: four letters or digits."""
+    if VARIABLE not in os.environ:
+        begin_run()
+    return os.environ[VARIABLE]
+
+
+def temporary_parent() -> Path:
+    """Return the directory for temporary files, or /tmp if its path is too long."""
+    parent = Path(tempfile.gettempdir())
+    return parent if len(os.fsencode(parent)) <= _LONGEST_PARENT else SHORT
+
+
+def memory_parent() -> Path:
+    """Return the directory for files in memory, or for temporary files on a machine without it."""
+    return MEMORY if os.access(MEMORY, os.W_OK) else temporary_parent()
+
+
+def new_directory(prefix: str, parent: Path = SHORT, mode: int = 0o700) -> Path:
+    """Make a directory with the run's mark in its name, eight characters after the prefix, whatever the umask."""
+    for _ in range(_TRIES):
+        path = parent / f"{prefix}{mark()}{_random()}"
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        path.chmod(mode)
+        return path
+    raise FileExistsError(f"{parent} has no free name that begins with {prefix}")
+
+
+@contextmanager
+def short_directory(prefix: str, parent: Path = SHORT, mode: int = 0o700) -> Iterator[Path]:
+    """A directory as of `new_directory`, which is removed in the end with all that is in it."""
+    path = new_directory(prefix, parent, mode)
+    try:
+        yield path
+    finally:
+        remove_tree(path)
+
+
+def _random() -> str:
+    return "".join(secrets.choice(_CHARACTERS) for _ in range(4))

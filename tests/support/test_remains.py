@@ -1,0 +1,92 @@
+"""What a run leaves on the machine is found; what others do there meanwhile is not."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import remains
+from tests.support.directories import SHORT, VARIABLE, new_directory, short_directory
+from tests.support.remains import Machine, changes
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The mark of another run, whose remains this test makes."""
+    made = secrets.token_hex(6)
+    monkeypatch.setenv(VARIABLE, made)
+    return made
+
+
+@pytest.fixture(params=["environment", "arguments"])
+def left_process(request: pytest.FixtureRequest, mark: str) -> Iterator[int]:
+    """A process of that run that goes on."""
+    command = ["sh", "-c", "read x", f"/tmp/e2e-{mark}"] if request.param == "arguments" else ["cat"]
+    environment = {VARIABLE: mark} if request.param == "environment" else {}
+    environment["PATH"] = os.environ["PATH"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:
+        yield process.pid
+        process.kill()
+
+
+def test_a_process_is_left(mark: str, left_process: int) -> None:
+    assert [each.split(":")[0] for each in remains.remains(mark)] == [f"process {left_process}"]
+    assert not remains.is_of_run(left_process, "0000")
+
+
+def test_the_process_that_looks_is_not_left(mark: str) -> None:
+    """It has the mark, and so have those that have started it."""
+    assert remains.remains(mark) == []
+
+
+def test_a_directory_is_left(mark: str) -> None:
+    with short_directory("remains-"):
+        (found,) = remains.remains(mark)
+    assert found.startswith(f"file {SHORT}/remains-{mark}")
+    assert remains.remains(mark) == []
+
+
+def test_a_directory_has_the_mode_that_was_asked_for() -> None:
+    before = os.umask(0o077)
+    try:
+        directory = new_directory("remains-", mode=0o755)
+    finally:
+        os.umask(before)
+    assert directory.stat().st_mode & 0o7777 == 0o755
+    directory.rmdir()
+
+
+_OTHER = "29 1 0:5 / /tmp/e2e-zzzz0000/volume rw - tmpfs tmpfs rw\n"
+
+
+def test_a_mount_is_left(mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_text(f"{_OTHER}30 1 0:6 / /tmp/e2e-{mark}0000/volume rw - tmpfs tmpfs rw\n")
+    monkeypatch.setattr(remains, "_MOUNTS", table)
+    assert remains.remains(mark) == [f"mount /tmp/e2e-{mark}0000/volume"]
+
+
+def test_an_interface_and_a_control_group_are_left(mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("net/eth0", f"net/ec-{mark}", "cgroup/pids/oci-0000", f"cgroup/pids/oci-{mark}/pod"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(remains, "_INTERFACES", tmp_path / "net")
+    monkeypatch.setattr(remains, "_CGROUPS", tmp_path / "cgroup")
+    assert remains.remains(mark) == [
+        f"network interface ec-{mark}",
+        f"control group {tmp_path}/cgroup/pids/oci-{mark}",
+    ]
+
+
+def test_changed_modes_and_the_programs_own_directories_are_seen() -> None:
+    before = Machine({"/tmp": (0o41777, 0, 0), "/home/me": (0o40700, 7, 7)}, frozenset({"/etc/cni"}))
+    after = Machine({"/tmp": (0o40755, 0, 0), "/home/me": (0o40700, 7, 7)}, frozenset({"/etc/cni", "/var/lib/edged"}))
+    assert changes(before, before) == []
+    assert changes(before, after) == [
+        "directory /tmp: mode 1777, user 0, group 0 became 755, 0, 0",
+        "directory /var/lib/edged was made",
+    ]
