@@ -8,7 +8,7 @@ UV := uv==0.13.9
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: slow chaos docs pictures fuzz mutants planted simulate help install run test check format bench constraints
+.PHONY: slow chaos docs pictures fuzz mutants planted simulate help install run test check format bench constraints release
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make pictures   the pictures in docs/pictures, from a node with the pods of the demo and a browser without a window"
+	@echo "make release    wheel, sdist, constraints with hashes and SHA256SUMS of the commit that is checked out, in dist/"
 	@echo "make constraints  constraints*.txt anew from setup.cfg (ARGS=--upgrade: the newest versions that it allows)"
 	@echo "make format     ruff's formatter and its safe fixes"
 
@@ -78,6 +79,9 @@ check: install
 docs: .venv/site
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict $(ARGS)
 	@echo "open site/index.html"
+
+release: install
+	$(BIN)/python -m tests.packaging.release dist
 
 # One version of each that suits every Python from 3.11 on. Without ARGS=--upgrade a version changes only if setup.cfg asks for it
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate \

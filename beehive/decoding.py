@@ -14,6 +14,9 @@ import msgspec
 
 T = TypeVar("T")
 
+_PREFIX: Final = 1024 * 1024
+"""Bytes in which a text of nothing but values has more of them than anybody allows."""
+
 Hook = Callable[[type, Any], Any]
 """Makes a value of a type that msgspec does not know."""
 
@@ -64,3 +67,22 @@ def convert(value: Any, kind: Any, dec_hook: Hook | None = None, strict: bool = 
     """
     json_decoder(kind)
     return msgspec.convert(value, kind, dec_hook=dec_hook, strict=strict)
+
+
+def has_more_values(text: bytes, most: int) -> bool:
+    """Return whether a JSON text has more than so many values, without decoding it, which would cost too much; a part
+    of the text's length is the only cost. The count may be too high by the number of lists and objects.
+    """
+    if len(text) > 2 * _PREFIX and has_more_values(text[:_PREFIX], most):
+        return True
+    if _brackets(text) <= most:
+        return False
+    plain = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') > 4 * most:  # two for a text; a member's key is one, too
+        return True
+    return _brackets(b"".join(plain.split(b'"')[::2])) > most
+
+
+def _brackets(text: bytes) -> int:
+    """Return an upper bound of the values; nearly exact for JSON without its texts."""
+    return len(text) - len(text.translate(None, b",[{"))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -30,6 +31,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}", re.ASCII)
 _VALUE: Final = re.compile(r"[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?|")
 _MOST: Final = 200
 """Largest number of headers that are passed on."""
+_MOST_READ: Final = 10 * _MOST
 
 
 class ForwardedRequest(msgspec.Struct, frozen=True):
@@ -76,5 +78,6 @@ def to_wire(fields: Fields) -> dict[str, list[str]]:
 
 
 def from_wire(header: dict[str, list[str]] | None) -> Fields:
-    """Return headers of Go's form in order."""
-    return tuple((name, value) for name, values in (header or {}).items() for value in values)
+    """Return headers of Go's form in order; no more than a peer may send in earnest."""
+    fields = ((name, value) for name, values in (header or {}).items() for value in values)
+    return tuple(islice(fields, _MOST_READ))

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beehive.decoding import convert, decode_json, json_decoder
+from beehive.decoding import convert, decode_json, has_more_values, json_decoder
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("beehive", "edged", "edgehub", "metamanager", "modules", "tests")
@@ -83,3 +83,29 @@ def direct_uses(path: Path) -> list[str]:
 def test_all_typed_decoding_goes_through_the_module() -> None:
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path != UNDER_LOCK]
     assert [place for path in files for place in direct_uses(path)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (b"[" + b"1," * 99 + b"1]", 100),
+        (b"[" + b'"",' * 99 + b'""]', 100),
+        (b'["' + b"a," * 1000 + b'"]', 1),
+        (b'["' + b'\\",' * 1000 + b'"]', 1),
+        (b"[" + b'"\\\\",' * 99 + b'""]', 100),
+        (b"{" + b'"a":"b",' * 99 + b'"":0}', 100),
+        (b"[" + b"[]," * 99 + b"[]]", 100),
+        (b"[" * 100 + b"]" * 100, 100),
+    ],
+    ids=["numbers", "texts", "commas", "quotes", "backslashes", "members", "lists", "deep"],
+)
+def test_values_are_counted_without_decoding(text: bytes, values: int) -> None:
+    """Texts count once, whatever is in them; no more than twice what there is is counted."""
+    assert has_more_values(text, values - 1) or values == 1
+    assert not has_more_values(text, 2 * values + 1)
+
+
+def test_values_are_counted_at_the_beginning_of_a_long_text() -> None:
+    text = b"[" + b"[]," * 1_000_000 + b"0]"
+    assert has_more_values(text, 200_000)
+    assert not has_more_values(b'["' + b"a" * 4_000_000 + b'"]', 1)

@@ -1,9 +1,10 @@
 """Limits of one request and one object, so that no node occupies the only controller for long."""
 
-import re
 from typing import Final
 
 import msgspec
+
+from beehive.decoding import has_more_values
 
 REQUEST_BYTES: Final = 3 * 1024 * 1024
 """Maximum of a request's body (the API server's MaxRequestBodyBytes)."""
@@ -19,17 +20,6 @@ say little; a node's status with all its images has two thousand.
 """
 
 
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-
-
 def is_too_large(data: bytes | msgspec.Raw) -> bool:
     """Return whether JSON exceeds the limits of a request, without decoding it, which would cost too much."""
-    if len(data) > REQUEST_BYTES:
-        return True
-    text = bytes(data)
-    return _values_in(text) > VALUES and _values_in(_STRING.sub(b"", text)) > VALUES
-
-
-def _values_in(text: bytes) -> int:
-    """Return an upper bound of the values; nearly exact for JSON without its strings."""
-    return text.count(b",") + text.count(b"[") + text.count(b"{")
+    return len(data) > REQUEST_BYTES or has_more_values(bytes(data), VALUES)

@@ -172,6 +172,10 @@ class WebsocketConnection:
         """The node's name, once it has been admitted."""
         self.is_open = False
         """Whether the upgrade has been granted, now or earlier."""
+        self.has_begun = False
+        """Whether bytes of the peer have come."""
+        self.seconds = 0.0
+        """Seconds of the server's thread that the peer's bytes have taken lately."""
         self.read_at = now
         """Monotonic seconds of the last bytes of the peer."""
         self.watched = 0
@@ -258,6 +262,7 @@ class WebsocketConnection:
         if not sealed:
             raise ConnectionError(self._reason())
         self.read_at = now
+        self.has_begun = True
         if self._is_cut:
             return
         try:

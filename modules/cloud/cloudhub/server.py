@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from beehive.codec import decode
+from beehive.decoding import has_more_values
 from beehive.errors import FrameError
 from beehive.ports import told_why
 from modules.cloud.cloudhub.connection import UpgradeCallbacks, WebsocketConnection, WebsocketLink
@@ -20,6 +21,7 @@ from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.cloudhub.incoming_frames import IncomingFrames
 from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
+from modules.cloud.cloudhub.opening_connections import OpeningConnections, most_opening
 from modules.cloud.cloudhub.wire import PlainWire
 from modules.cloud.tls_stream import TlsStream
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from websockets.http11 import Request
 
     from beehive.clock import Clock
+    from beehive.message import Message
 
 Deliver = Callable[[LinkEvent], None]
 
@@ -36,9 +39,20 @@ _log = logging.getLogger(__name__)
 _OVERDUE_PERIOD = 0.5
 """Seconds between two checks for overdue connections."""
 _BACKLOG = 1024
+_MOST_VALUES = 200_000
+"""JSON values in a message of a node; each may take a hundred bytes and a microsecond when it is decoded. Requests of
+the Kubernetes API have a lower limit of their own, uploads of applications have this one.
+"""
 _TLS = "TLS"
 _ENDING_SECONDS = 2.0
 """Time in which nodes that were told of the end close their connections."""
+_ACCEPTED = 64
+"""Connections that are accepted between two polls of the sockets: those before them may have sent something."""
+_ROUND_SECONDS = 0.05
+"""Seconds between two polls of the sockets after which only connections that cost little are read: 16 KiB of a node may
+be 16 MiB without compression.
+"""
+_LITTLE_SECONDS = 0.005
 _FULL_PERIOD = 0.005
 """Seconds between two checks whether the controllers' inboxes have room again."""
 
@@ -113,6 +127,7 @@ class WebsocketServer:
         """Connections of each node: a new one exists beside the old until cloudhub closes that."""
         self._incoming = IncomingFrames(self._deliver_frame, is_full)
         self._callbacks = UpgradeCallbacks(self._refusal, self._opened, self._tls_failed)
+        self._opening = OpeningConnections(f"{self.option} {host}:{bound_port}", clock.monotonic, most_opening())
         self._unopened: list[WebsocketConnection] = []
         """Connections that are not read before the inboxes have room: each opened one is news for the controllers."""
         self._signalled: deque[WebsocketLink] = deque()
@@ -192,15 +207,31 @@ class WebsocketServer:
         wait = _OVERDUE_PERIOD
         if self._incoming or self._unopened:
             wait = _FULL_PERIOD if is_full else 0.0
+        ready: list[tuple[WebsocketConnection, int]] = []
         for key, happened in self._selector.select(wait):
             if key.fileobj is self._woken:
                 self._clear_waker()
             elif key.fileobj is self._listening:
                 self._accept()
             else:
-                self._serve(key.data, happened)
+                ready.append((key.data, happened))
+        self._serve_ready(ready)
         self._serve_signalled()
         self._incoming.dispatch(self._update)
+
+    def _serve_ready(self, ready: list[tuple[WebsocketConnection, int]]) -> None:
+        """Serves connections, those first that have cost least. Costly ones are left for the next poll once the others
+        have waited long enough; one is served each time.
+        """
+        ready.sort(key=lambda each: each[0].seconds)
+        begin = before = self._clock.monotonic()
+        for number, (connection, happened) in enumerate(ready):
+            if number and connection.seconds > _LITTLE_SECONDS and before - begin > _ROUND_SECONDS:
+                return
+            self._serve(connection, happened)
+            now = self._clock.monotonic()
+            connection.seconds += now - before
+            before = now
 
     def _close_listening(self) -> None:
         if self._listening in self._registered:
@@ -235,14 +266,14 @@ class WebsocketServer:
         self._is_woken = False
 
     def _accept(self) -> None:
-        while True:
+        for _ in range(_ACCEPTED):
             try:
                 accepted, address = self._listening.accept()
             except BlockingIOError:
                 return
             except OSError as error:
                 _log.warning("a connection could not be accepted: %s", error)
-                if error.errno in (errno.EMFILE, errno.ENFILE):
+                if error.errno in (errno.EMFILE, errno.ENFILE) and not self._end_opening(self._opening.spare()):
                     self._selector.unregister(self._listening)  # until the next check for overdue connections
                 return
             wire = PlainWire() if self._context is None else TlsStream(self._context)
@@ -252,7 +283,18 @@ class WebsocketServer:
                 max_frame_bytes=self._settings.max_frame_bytes, now=self._clock.monotonic(),
             )  # fmt: skip
             self._connections[link] = connection
+            self._opening.add(connection)
             self._watch(connection, selectors.EVENT_READ)
+            self._end_opening(self._opening.surplus())
+
+    def _end_opening(self, connection: WebsocketConnection | None) -> bool:
+        """Ends a connection in favour of another; returns whether there was one."""
+        if connection is None:
+            return False
+        if connection in self._unopened:
+            self._unopened.remove(connection)
+        self._drop(connection, "there are too many")
+        return True
 
     def _serve(self, connection: WebsocketConnection, happened: int) -> None:
         if connection.link not in self._connections:
@@ -281,6 +323,7 @@ class WebsocketServer:
                     self._incoming.keep(connection, frame, now)
             if happened & selectors.EVENT_WRITE:
                 connection.write(now)
+            self._opening.update(connection)
         except OSError as error:
             self._drop(connection, str(error))
             return
@@ -335,7 +378,7 @@ class WebsocketServer:
     def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
         """Decodes a message and delivers it to cloudhub."""
         try:
-            message = decode(frame)
+            message = _decoded(frame)
         except FrameError as error:
             self.rejected[error.reason] += 1
             _log.warning("node %s: a frame of %d bytes was rejected: %s", connection.node, len(frame), error)
@@ -349,6 +392,7 @@ class WebsocketServer:
 
     def _drop(self, connection: WebsocketConnection, reason: str) -> None:
         self._incoming.end(connection)
+        self._opening.remove(connection)
         del self._connections[connection.link]
         self._watch(connection, 0)
         connection.close()
@@ -363,8 +407,10 @@ class WebsocketServer:
             self._deliver(LinkClosed(node, connection.link))
 
     def _drop_overdue(self, now: float) -> None:
-        for connection in [one for one in self._connections.values() if one.is_overdue(now, self._write_timeout)]:
-            self._drop(connection, "it was too slow")
+        for connection in list(self._connections.values()):
+            connection.seconds /= 2
+            if connection.is_overdue(now, self._write_timeout):
+                self._drop(connection, "it was too slow")
         if self._accepts and self._listening not in self._registered:
             self._selector.register(self._listening, selectors.EVENT_READ)
 
@@ -374,3 +420,11 @@ class WebsocketServer:
         self._selector.close()
         for own in (self._listening, self._waker, self._woken):
             own.close()
+
+
+def _decoded(frame: bytes) -> "Message":
+    """Return the message in a node's frame. Raise FrameError when it is none, or has too many values."""
+    message = decode(frame)
+    if has_more_values(bytes(message.content_raw()), _MOST_VALUES):
+        raise FrameError("too large", f"its content has more than {_MOST_VALUES} values", "send less at a time")
+    return message

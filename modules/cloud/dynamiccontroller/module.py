@@ -78,7 +78,7 @@ class DynamicController(Module):
     def _take_watches(self, message: Message, node: str) -> None:
         """Replaces the watches of a node by those in its message, and answers with the failed ones."""
         try:
-            watches = message.content_as(dict[str, Application])
+            watches = {} if is_too_large(message.content_raw()) else message.content_as(dict[str, Application])
         except ContentError as error:
             _log.warning("the watches of node %s cannot be read: %s", node, error)
             watches = {}

@@ -362,6 +362,31 @@ def test_who_connects_and_says_nothing_is_dropped(cloud: Cloud, monkeypatch: pyt
         assert silent.recv(1) == b""
 
 
+def test_connections_that_say_nothing_keep_no_node_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modules.cloud.cloudhub.server.most_opening", lambda: 8)
+    cloud = Cloud()
+    try:
+        assert cloud.server is not None
+        address = cloud.server.address
+        with ExitStack() as stack:
+            silent = [stack.enter_context(socket.create_connection(address, timeout=DEADLINE)) for _ in range(64)]
+            with cloud.node():
+                cloud.wait_for_event("connected")
+                stack.enter_context(socket.create_connection(address, timeout=DEADLINE))
+            assert silent[0].recv(1) == b""
+    finally:
+        cloud.stop()
+
+
+def test_a_content_of_too_many_values_is_refused(cloud: Cloud) -> None:
+    """Each value takes much more than its bytes, in whichever module decodes it."""
+    with cloud.node() as node:
+        node.send(
+            b'{"header":{"msg_id":"1"},"route":{"resource":"a"},"content":[' + b"[]," * 300_000 + b"0]}", text=True
+        )
+        wait_until(lambda: cloud.counters.rejected_frames["too large"] == 1, "the refusal")
+
+
 def test_what_is_sent_to_nodes_is_sent_at_once_while_nothing_is_read(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
