@@ -8,12 +8,13 @@ UV := uv==0.13.9
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: slow chaos docs pictures fuzz mutants planted simulate help install run test check format bench constraints
+.PHONY: slow chaos docs pictures fuzz mutants planted simulate help install run test check format bench constraints release quick
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run        cloudcore, edgecore and a few pods on this machine, with a live table (ARGS=--once: until all are up)"
 	@echo "make test       all tests but those of make slow; those of what this machine lacks are skipped with the reason"
+	@echo "make quick      within a minute, ruff and the unit tests of what the working tree (or else the last commit) has changed"
 	@echo "make slow       tests that take long: all end-to-end tests on all runtimes, and more"
 	@echo "make check      ruff, mypy, import layers, generated files"
 	@echo "make docs       the documentation as a site, in site/"
@@ -25,6 +26,7 @@ help:
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make pictures   the pictures in docs/pictures, from a node with the pods of the demo and a browser without a window"
+	@echo "make release    wheel, sdist, constraints with hashes and SHA256SUMS of the commit that is checked out, in dist/"
 	@echo "make constraints  constraints*.txt anew from setup.cfg (ARGS=--upgrade: the newest versions that it allows)"
 	@echo "make format     ruff's formatter and its safe fixes"
 
@@ -61,6 +63,9 @@ test: export PYTHONHASHSEED := 0
 test: install
 	$(PYTEST) -m "not slow" --randomly-seed=1 $(ARGS)
 
+quick: install
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m tests.support.quick $(ARGS)
+
 slow: install
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=slow $(ARGS)
 
@@ -78,6 +83,9 @@ check: install
 docs: .venv/site
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict $(ARGS)
 	@echo "open site/index.html"
+
+release: install
+	$(BIN)/python -m tests.packaging.release dist
 
 # One version of each that suits every Python from 3.11 on. Without ARGS=--upgrade a version changes only if setup.cfg asks for it
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate \

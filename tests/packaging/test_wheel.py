@@ -1,19 +1,26 @@
-"""The wheel, built from the tracked files and installed in an environment of its own, has all that the checkout has."""
+"""The wheel, built as `make release` does and installed in an environment of its own, has all that the checkout has."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
 import sysconfig
+import tarfile
+import time
 import venv
 import zipfile
-from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from modules.processes.edgecore.source_version import built_version, checked_out
+from modules.processes.edgecore.version import VERSION
 from tests.end_to_end.processes import PATIENCE, REPOSITORY
+from tests.packaging.release import CONSTRAINTS, build
 
 PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modules")
 RECORDED: Final = REPOSITORY / "tests" / "replay" / "fixtures" / "init.trace"
@@ -33,18 +40,32 @@ def tracked(*paths: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Build the wheel in a copy of the tracked files, so that the checkout does not change."""
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone of one commit, which has the tracked files as they are on the disk."""
     copy = tmp_path_factory.mktemp("source")
-    for name in tracked(*PACKAGES, "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    others = ("setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md")
+    for name in tracked(*PACKAGES, *others, *CONSTRAINTS):
         target = copy / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((REPOSITORY / name).read_bytes())
-    built = tmp_path_factory.mktemp("wheel")
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    output_of(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", built, ".", cwd=copy)
-    (one,) = built.glob("*.whl")
-    yield one
+    for arguments in (["init", "--quiet"], ["add", "--force", "."], ["commit", "--quiet", "--message", "all"]):
+        output_of("git", "-c", "user.name=t", "-c", "user.email=t@example", *arguments, cwd=copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def release(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that `make release` makes from it."""
+    where = tmp_path_factory.mktemp("dist")
+    build(clone, where)
+    return where
+
+
+@pytest.fixture(scope="module")
+def wheel(release: Path) -> Path:
+    """The wheel of the release."""
+    (one,) = release.glob("*.whl")
+    return one
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +104,58 @@ def test_a_trace_becomes_a_page(programs: Path, tmp_path: Path) -> None:
     """The page's parts are data files, which the wheel lacked."""
     output_of(programs / "edgecore", "trace", "view", RECORDED, "-o", tmp_path / "page.html", cwd=tmp_path)
     assert "<script>" in (tmp_path / "page.html").read_text()
+
+
+def test_the_version_names_the_commit(programs: Path, clone: Path, wheel: Path, tmp_path: Path) -> None:
+    """As the name of the file does."""
+    source = checked_out(clone)
+    version = built_version(VERSION, source)
+    assert wheel.name == f"edgecore-{version}-py3-none-any.whl"
+    told = json.loads(output_of(programs / "edgecore", "version", "-o", "json", cwd=tmp_path))
+    assert source is not None
+    assert (told["version"], told["build"]) == (
+        version,
+        {"from": "distribution", "commit": source.hash, "commitTime": source.rfc3339, "modified": False},
+    )
+    assert f"build: commit {source.hash} of " in output_of(programs / "cloudcore", "version", cwd=tmp_path)
+
+
+def test_the_files_of_a_release_and_their_sums(release: Path) -> None:
+    """`sha256sum --check SHA256SUMS` says so, too."""
+    lines = (release / "SHA256SUMS").read_text().splitlines()
+    sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    assert sums == {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in release.iterdir()
+        if file.name != "SHA256SUMS"
+    }
+    kinds = ("edgecore-*.whl", "edgecore-*.tar.gz", *CONSTRAINTS)
+    assert [sum(fnmatch(name, kind) for name in sums) for kind in kinds] == [1, 1, 1, 1]
+
+
+@pytest.mark.slow
+def test_the_same_bytes_elsewhere_and_later(
+    release: Path, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In another directory, in another second, time zone and language, and from the sdist without git."""
+    time.sleep(2)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    output_of("git", "clone", "--quiet", clone, tmp_path / "another place", cwd=tmp_path)
+    again = build(tmp_path / "another place", tmp_path / "dist")
+    assert {file.name: file.read_bytes() for file in again} == {
+        file.name: file.read_bytes() for file in release.iterdir()
+    }
+
+    (archive,) = release.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    output_of(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, ".", cwd=unpacked)
+    (ours,), (first,) = tmp_path.glob("*.whl"), release.glob("*.whl")
+    assert ours.name == first.name
+    with zipfile.ZipFile(ours) as of_sdist, zipfile.ZipFile(first) as of_clone:
+        assert {name: of_sdist.read(name) for name in of_sdist.namelist()} == {
+            name: of_clone.read(name) for name in of_clone.namelist()
+        }

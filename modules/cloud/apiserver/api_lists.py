@@ -1,6 +1,6 @@
 """Lists of objects: selectors, and parts of long lists."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -9,11 +9,11 @@ import msgspec
 from modules.apimachinery.continue_tokens import read_continue, write_continue
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.go_json import number_error
-from modules.apimachinery.selectors import parse_selector
+from modules.apimachinery.selectors import Selector, parse_selector
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.custom_resources.calls import resource_in
 from modules.cloud.apiserver.errors import BadRequestError, InvalidError
-from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
 from modules.cloud.apiserver.past_states import ForgottenError
 
 PART_BYTES: Final = 8 * 1024 * 1024
@@ -77,10 +77,12 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
         raise _ExpiredError(_present(token)) if token else ApiStatusError(410, _TOO_OLD) from None
     metadata: dict[str, Any] = {"resourceVersion": str(place.version)}
     items = list(_part(found, limit) if limit else found)
-    if limit and (following := next(found, None)) is not None:
-        metadata["continue"] = _token(place.version, namespace, *_key(items[-1]))
+    if limit and next(found, None) is not None:
+        last = _key(items[-1])
+        metadata["continue"] = _token(place.version, namespace, *last)
         if not (options.get("labelSelector") or options.get("fieldSelector")):
-            metadata["remainingItemCount"] = len([following, *found])
+            count = cluster.storage.count_after(kind, namespace or None, last, place.version)
+            metadata["remainingItemCount"] = count
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
 
 
@@ -143,8 +145,19 @@ def _selected_after(
 ) -> Iterator[JsonObject]:
     labels, fields = (str(options.get(name) or "") for name in ("labelSelector", "fieldSelector"))
     selector = parse_selector(resource_in(cluster.storage.kinds, kind), labels, fields)
-    shown = cluster.shown(kind, namespace or None, (place.namespace, place.name), place.version)
+    among = _among(cluster, kind, namespace, selector)
+    shown = cluster.shown(kind, namespace or None, (place.namespace, place.name), place.version, among)
     return filter(selector.selects, shown)
+
+
+def _among(cluster: Cluster, kind: Kind, namespace: str, selector: Selector) -> Set[ObjectKey] | None:
+    """Return the keys of the present objects that an index has for a selector; None for all objects."""
+    for term in selector.fields:
+        if term.equal and kind.name == "Pod" and term.field == "spec.nodeName":
+            return cluster.storage.pods_of(term.value)
+        if term.equal and term.field == "metadata.name" and (namespace or not kind.namespaced):
+            return {ObjectKey(kind.key_name, namespace, term.value)}
+    return None
 
 
 def _key(obj: JsonObject) -> tuple[str, str]:

@@ -252,7 +252,7 @@ class ApiServer(Module):
             self._graph.roll_back(event)
 
 
-def _ignore(_claims: Sequence[tuple[str, str]]) -> None:
+def _ignore(_claims: object) -> None:
     """Take claims of nodes, which are no objects."""
 
 

@@ -37,6 +37,8 @@ class TwinRequest(NamedTuple):
     """In lower case; None if the message has none."""
     expected_version: Version | None = None
     actual_version: Version | None = None
+    observed: str | None = None
+    """The desired value that a mapper has received (DMI's `observedDesired`)."""
 
 
 class TwinsRequest(NamedTuple):
@@ -195,6 +197,7 @@ def _twin(name: str, value: Any, *, plain: bool) -> TwinRequest:
         _type(value),
         _version(value, "expected_version"),
         _version(value, "actual_version"),
+        _side(name, value, "observed", plain=plain),
     )
 
 

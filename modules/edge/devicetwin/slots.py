@@ -45,6 +45,8 @@ class _Slot:
     def __init__(self, saved: Device | None) -> None:
         self.saved = self.saving = self.current = saved
         self.is_saving = False
+        self.saves_again = False
+        """Whether a confirmation came while it was being saved, and is to be stored as well."""
         self.under_way: list[_Waiting] = []
         self.waiting: list[_Waiting] = []
 
@@ -122,12 +124,16 @@ class Slots:
         self._unsaved.add(device_id)
 
     def flush(self) -> None:
-        """Store the confirmations that are not stored yet."""
-        for device_id in sorted(self._unsaved):
+        """Store the confirmations that are not stored yet; those of a device that is being saved, when that has
+        ended.
+        """
+        unsaved, self._unsaved = sorted(self._unsaved), set()
+        for device_id in unsaved:
             slot = self._slots.get(device_id)
-            if slot is not None and not slot.is_saving and slot.current is not None:
+            if slot is not None and slot.is_saving:
+                slot.saves_again = True
+            elif slot is not None and slot.current is not None:
                 self._begin(device_id, slot)
-        self._unsaved.clear()
 
     def _take(self, device_id: str, device: Device | None, waiting: _Waiting) -> None:
         slot = self._slots.get(device_id)
@@ -145,7 +151,7 @@ class Slots:
             self._begin(device_id, slot)
 
     def _begin(self, device_id: str, slot: _Slot) -> None:
-        slot.is_saving = True
+        slot.is_saving, slot.saves_again = True, False
         slot.saving = slot.current
         slot.under_way, slot.waiting = slot.waiting, []
         self._unsaved.discard(device_id)
@@ -158,6 +164,7 @@ class Slots:
         slot.is_saving = False
         if not stored:
             self._take_back(slot)
+            self._unsaved.add(device_id)
             self._forget(device_id, slot)
             return
         before, slot.saved = slot.saved, slot.saving
@@ -165,7 +172,7 @@ class Slots:
         for waiting in said:
             self._say(waiting)
         self._committed(before, slot.saved)
-        if slot.waiting and not slot.is_saving:
+        if (slot.waiting or (slot.saves_again and slot.current is not None)) and not slot.is_saving:
             self._begin(device_id, slot)
         self._forget(device_id, slot)
 

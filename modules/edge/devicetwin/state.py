@@ -36,6 +36,8 @@ class Side(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     told: bool = False
     """Whether the cloud has confirmed this side before. A KubeEdge cloud confirms the first report of a property but
     loses it (issue 7014), so the first report is sent twice."""
+    seen: bool = False
+    """Whether the device has confirmed an expected value of the cloud; the cloud is told then (`observedDesired`)."""
     by: str = ""
     """The writer of an expected value on this node (`APPLICATION`, `OWNER`); empty for the cloud."""
 

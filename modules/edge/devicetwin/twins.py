@@ -58,7 +58,7 @@ def update(stored: Twin | None, asked: TwinRequest | None, model: ModelProperty 
         past=twin.past if actual is twin.actual or asked.actual is None else extended(twin.past, asked.actual, at.now),
         optional=twin.optional and asked.optional is not False,
     )
-    changed = _with_expected(changed, expected, at)
+    changed = _with_expected(changed, _confirmed(expected, asked, at), at)
     return stored if stored is not None and changed == stored else changed
 
 
@@ -109,7 +109,7 @@ def desire(stored: Twin | None, desired: str | None, model: ModelProperty | None
     kind = _type(twin, model, (desired,))
     if desired:
         check_type(kind, desired)
-    expected = replace(old, value=desired or "", timestamp=_time(old, at), cloud=old.cloud + 1, due=0, told=True, by="")
+    expected = Side(desired or "", _time(old, at), old.cloud + 1, old.edge, told=old.told)
     return _with_expected(replace(twin, desired=desired, type=kind), expected, at)
 
 
@@ -126,7 +126,7 @@ def withdraw(stored: Twin, fault: Callable[[str], str], at: At) -> Twin:
     old = stored.expected
     if old is None or not old.value or not stored.is_live or not fault(old.value):
         return stored if desired == stored.desired else replace(stored, desired=desired)
-    expected = replace(old, value="", timestamp=_time(old, at), edge=old.edge + 1, due=at.number, by="")
+    expected = replace(old, value="", timestamp=_time(old, at), edge=old.edge + 1, due=at.number, seen=True, by="")
     return _with_expected(replace(stored, desired=desired), expected, at)
 
 
@@ -135,7 +135,7 @@ def give_back(stored: Twin, at: At) -> Twin:
     value, old = stored.desired or "", stored.expected
     if old is None or (old.value or "") == value:
         return stored
-    expected = replace(old, value=value, timestamp=_time(old, at), edge=old.edge + 1, due=at.number, by="")
+    expected = replace(old, value=value, timestamp=_time(old, at), edge=old.edge + 1, due=at.number, seen=True, by="")
     return _with_expected(stored, expected, at)
 
 
@@ -158,6 +158,18 @@ def _type(twin: Twin, model: ModelProperty | None, values: Iterable[str | None])
     if model is not None and any(value and type_fault(twin.type, value) for value in values):
         return twin_type(model)
     return twin.type
+
+
+def _confirmed(side: Side | None, asked: TwinRequest, at: At) -> Side | None:
+    """Return an expected value of the cloud after the device has confirmed it, by a mapper's `observedDesired` or by
+    the reported value itself; the cloud is told once for each desired value.
+    """
+    if side is None or side.seen or side.by or side.value is None:
+        return side
+    is_reached = bool(side.value) and asked.actual == side.value
+    if asked.observed != side.value and not is_reached:
+        return side
+    return replace(side, timestamp=_time(side, at), due=at.number, seen=True)
 
 
 def _begun(stored: Twin | None, asked: TwinRequest, model: ModelProperty | None) -> Twin:

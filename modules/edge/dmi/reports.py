@@ -30,8 +30,8 @@ def twins_update(request: dmi.ReportDeviceStatusRequest, now: int, *, echo: bool
     Args:
         request: the report.
         now: milliseconds since the Unix epoch.
-        echo: whether the desired value in the report becomes the expected one, as in KubeEdge. Otherwise the cloud's
-            value stays: a mapper that has not received the newest one yet would undo the change.
+        echo: whether the desired value in the report becomes the expected one, as in KubeEdge. Otherwise it confirms
+            the expected one, if they are equal: a mapper that has not received the newest one yet undoes no change.
 
     Raises:
         MapperCallRefused: the report is empty.
@@ -44,8 +44,8 @@ def twins_update(request: dmi.ReportDeviceStatusRequest, now: int, *, echo: bool
             kind = one.reported.metadata.get("type", "").lower()
             if kind in _TYPES:
                 said["metadata"] = {"type": kind}
-        if echo and one.HasField("observedDesired"):
-            said["expected"] = {"value": one.observedDesired.value}
+        if one.HasField("observedDesired"):
+            said["expected" if echo else "observed"] = {"value": one.observedDesired.value}
         if said:
             twins[one.propertyName] = said
     if not request.reportedDevice.twins:

@@ -1,13 +1,22 @@
 """Versions of edgecore and of its interfaces.
 
 Constants instead of `importlib.metadata`, because reading the metadata of the installed distribution imports the email
-parser (a tenth of a second and 3 MB). `setup.cfg` reads `VERSION` from here without running anything else.
+parser (a tenth of a second and 3 MB). `setup.py` writes version and commit into the copy
+of this file in a wheel or an sdist.
 """
 
 from typing import Final
 
-VERSION: Final = "0.1.0"
-"""Version of this distribution, written here only."""
+VERSION: Final = "0.3.0.dev0"
+"""Version of this distribution, written here only: a release (`0.2.0`), or what leads to one (`0.3.0.dev0`). In a wheel
+the last number of the latter grows with every commit (`0.3.0.dev5210+g46384b1b`).
+"""
+
+COMMIT: Final = ""
+"""Commit from which the wheel or sdist was built; empty in a clone."""
+
+COMMIT_TIME: Final = ""
+"""Time of this commit, as of RFC 3339 in UTC; empty in a clone."""
 
 KUBEEDGE_COMMIT: Final = "16cd8548"
 """KubeEdge commit (August 2026) whose messages, wire format and configuration this edgecore follows."""

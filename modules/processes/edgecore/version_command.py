@@ -6,7 +6,14 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.version import CONFIG_API_VERSION, CRI_VERSIONS, KUBEEDGE_COMMIT, VERSION
+from modules.processes.edgecore.version import (
+    COMMIT,
+    COMMIT_TIME,
+    CONFIG_API_VERSION,
+    CRI_VERSIONS,
+    KUBEEDGE_COMMIT,
+    VERSION,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -35,6 +42,7 @@ def print_versions(chosen: argparse.Namespace) -> int:
         return ExitCode.OK
     sys.stdout.write(
         f"{chosen.program} {VERSION}\n"
+        f"build: {_build_line(found['build'])}\n"
         f"KubeEdge: messages and wire of commit {KUBEEDGE_COMMIT} (August 2026)\n"
         f"configuration: {CONFIG_API_VERSION}\n"
         f"container runtime interface: {', '.join(CRI_VERSIONS)}\n"
@@ -48,8 +56,28 @@ def versions(program: str) -> dict[str, Any]:
     return {
         "program": program,
         "version": VERSION,
+        "build": _build(),
         "kubeEdgeCommit": KUBEEDGE_COMMIT,
         "configuration": CONFIG_API_VERSION,
         "containerRuntimeInterface": list(CRI_VERSIONS),
         "python": ".".join(str(part) for part in sys.version_info[:3]),
     }
+
+
+def _build() -> dict[str, Any]:
+    """Return where the program comes from: a distribution with its commit, or a clone with the one checked out."""
+    if COMMIT:
+        return {"from": "distribution", "commit": COMMIT, "commitTime": COMMIT_TIME, "modified": ".dirty" in VERSION}
+    from modules.processes.edgecore.source_version import checked_out  # noqa: PLC0415 - only a clone asks git
+
+    source = checked_out()
+    if source is None:
+        return {"from": "sources", "commit": "", "commitTime": "", "modified": False}
+    return {"from": "clone", "commit": source.hash, "commitTime": source.rfc3339, "modified": source.is_modified}
+
+
+def _build_line(build: dict[str, Any]) -> str:
+    if not build["commit"]:
+        return "from sources without git, whose commit is not known"
+    where = "from a clone of commit" if build["from"] == "clone" else "commit"
+    return f"{where} {build['commit']} of {build['commitTime']}{', with changes' if build['modified'] else ''}"

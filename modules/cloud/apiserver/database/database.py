@@ -20,7 +20,7 @@ from modules.cloud.apiserver.database.rows import RowWriter, forget_deletions
 from modules.cloud.apiserver.database.tables import epochs, node_states, object_syncs, objects, sessions
 from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
-from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
+from modules.cloud.apiserver.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.apiserver.storage import ObjectEvent
 
 _FORGET_AFTER = 10_000
@@ -44,7 +44,7 @@ class RemoteChanges(NamedTuple):
     version: int
     complete: bool = False
     """The list holds all objects; any other is deleted."""
-    sessions: Sequence[tuple[str, str]] = ()
+    sessions: Sequence[tuple[str, Holder]] = ()
     """Nodes, and the cloudcores to which they have connected."""
 
 
@@ -267,11 +267,18 @@ class Database:
         """
         return dict(map(tuple, self._rows(select(sessions.c.node, sessions.c.cloudcore))))
 
-    def claim(self, node: str, connection: str, version: int) -> None:
-        """Claims a node for this cloudcore, which it has connected to; `version` is a new resourceVersion."""
+    def claim(self, node: str, connection: str, version: int, connected_at: int = 0) -> None:
+        """Claims a node for this cloudcore, which it has connected to.
+
+        Args:
+            node: the node.
+            connection: its connection.
+            version: a new resourceVersion.
+            connected_at: when it connected, in seconds since 1970; 0 if that is not known.
+        """
         self.connected[node] = connection
         self.unclaimed.add(node)
-        self._writes.sessions[node] = version
+        self._writes.sessions[node] = version, connected_at
 
     def commit(self, version: int) -> None:
         """Ends the transaction and makes its changes durable.

@@ -192,7 +192,7 @@ def _manifest(tar: tarfile.TarFile, first: tarfile.TarInfo | None, source: Path)
 
 
 def _check(manifest: BackupManifest, source: Path, program: str, wanted: Callable[[str], bool]) -> None:
-    if manifest.format > FORMAT or _numbers(manifest.program_version) > _numbers(VERSION):
+    if manifest.format > FORMAT or _release(manifest.program_version) > _release(VERSION):
         raise _refused(source, f"it is of {manifest.program} {manifest.program_version[:40]}, newer than {VERSION}")
     if manifest.program != program:
         raise _refused(source, f"it is of {manifest.program[:40]}, not of {program}")
@@ -234,8 +234,9 @@ def _copy(content: IO[bytes], target: Path, size: int) -> str:
     return digest.hexdigest()
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) if part.isascii() and part.isdigit() else 0 for part in version[:40].split(".")[:4])
+def _release(version: str) -> tuple[int, ...]:
+    """Return the three numbers of a release; builds that lead to it (`.dev5`) have the same."""
+    return tuple(int(part) if part.isascii() and part.isdigit() else 0 for part in version[:40].split(".")[:3])
 
 
 def _refused(source: Path, why: str) -> BackupError:

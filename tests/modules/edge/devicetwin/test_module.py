@@ -238,6 +238,46 @@ def test_the_model_is_used_whenever_it_comes(node: Node) -> None:
     assert "code" not in result
 
 
+def test_the_cloud_learns_which_desired_value_a_mapper_has(node: Node) -> None:
+    """In the form of a KubeEdge edge, and twice, as the first message about a property: its cloud loses that one."""
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD))
+    _send(node, "ns/device/thermo", _device(threshold="42"))
+    node.link(up=True)
+    node.answer()
+    assert not _uploads(node), "the cloud knows what it desires"
+    observed = {"threshold": {"actual": {"value": "7"}, "observed": {"value": "42"}, "metadata": {"type": "int"}}}
+    _report(node, {"event_id": "", "timestamp": 1, "twin": observed})
+    (told,) = _uploads(node)
+    now = node.bee.clock.now_ms()
+    expected = told["threshold"]["expected"]
+    assert expected["value"] == "42" and expected["metadata"]["timestamp"] >= now
+    versions = {"actual_version", "expected_version"}
+    assert set(told["threshold"]) == {"actual", "expected", "optional", "metadata", *versions}
+    node.answer()
+    assert [one["threshold"]["expected"]["value"] for one in _uploads(node)] == ["42", "42"]
+    node.answer()
+    _report(node, {"event_id": "", "timestamp": 1, "twin": observed})
+    assert len(_uploads(node)) == 2
+
+
+def test_the_cloud_is_told_no_value_that_is_not_committed(node: Node) -> None:
+    """An answer of the cloud comes while the next value waits for its commit, which fails."""
+    _send(node, "ns/device/thermo", _device())
+    node.link(up=True)
+    node.answer()
+    _report(node, _actual("21"))
+    (first,) = [one for one in node.uploads if one.route.resource == VALUES]
+    node.disk_is_full = True
+    topic = resource_of(UPDATE)
+    report = node.bee.message(topic, "response", json.dumps(_actual("22")), source="bus", group="user")
+    node.bee.hive.send("twin", report)
+    node.bee.hive.send("twin", first.reply(node.bee.clock, "OK", source="devicecontroller"))
+    node.bee.settle()
+    codes = [said.get("code") for at, said in node.published if at.endswith("/twin/update/result")]
+    assert codes == [None, 500]
+    assert {one["temperature"]["actual"]["value"] for one in _uploads(node)} == {"21"}
+
+
 THRESHOLD = {"name": "threshold", "type": "INT", "accessMode": "ReadWrite", "minimum": "0", "maximum": "100"}
 
 

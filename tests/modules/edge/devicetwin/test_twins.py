@@ -146,7 +146,7 @@ def test_values_of_the_cloud_without_metadata_or_version_do_no_harm() -> None:
 def test_a_desired_value_becomes_the_expected_one() -> None:
     twin = twins.desire(None, "30.5", ModelProperty("t", "FLOAT", "ReadWrite"), AT)
     past = '1000 ["30.5","cloud"]\n'
-    assert twin == Twin(Side("30.5", 1000, cloud=1, told=True), type="float", desired="30.5", past_expected=past)
+    assert twin == Twin(Side("30.5", 1000, cloud=1), type="float", desired="30.5", past_expected=past)
 
 
 def test_a_value_set_at_the_edge_stays_until_the_cloud_changes_its_own() -> None:
@@ -154,7 +154,30 @@ def test_a_value_set_at_the_edge_stays_until_the_cloud_changes_its_own() -> None
     local = twins.update(twin, TwinRequest(expected="35"), None, At(2000, 2))
     assert twins.desire(local, "30", None, At(3000, 3)) is local
     after = twins.desire(local, "31", None, At(4000, 4))
-    assert after is not None and after.expected == Side("31", 4000, cloud=2, edge=1, told=True)
+    assert after is not None and after.expected == Side("31", 4000, cloud=2, edge=1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_told"),
+    [
+        (TwinRequest(actual="29", observed="30"), True),
+        (TwinRequest(actual="30"), True),
+        (TwinRequest(actual="29", observed="25"), False),
+        (TwinRequest(actual="29"), False),
+    ],
+    ids=["mapper", "reached", "former", "silent"],
+)
+def test_the_cloud_is_told_once_that_a_device_has_its_desired_value(asked: TwinRequest, is_told: bool) -> None:
+    """A mapper that repeats an earlier value has not received the new one yet, and undoes nothing."""
+    twin = twins.desire(None, "30", None, AT)
+    after = twins.update(twin, asked, None, At(2000, 2))
+    assert after is not None and after.expected is not None
+    assert (after.expected.value, after.expected.due) == ("30", 2 if is_told else 0)
+    assert after.expected.timestamp == (2000 if is_told else 1000)
+    again = twins.update(after, TwinRequest(actual="28", observed="30"), None, At(3000, 3))
+    assert again is not None and again.expected is not None
+    assert again.expected.due == (2 if is_told else 3)
+    assert twins.desire(again, "31", None, At(4000, 4)) != again
 
 
 def test_a_desired_value_that_is_taken_back_is_expected_no_more() -> None:

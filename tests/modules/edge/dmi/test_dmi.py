@@ -447,7 +447,7 @@ def test_a_device_that_falls_silent_is_unknown_until_it_reports(
 
 
 def test_a_report_of_kubeedges_form_sets_the_expected_value_only_when_asked_to(tmp_path: Path) -> None:
-    """A mapper that has not heard of a change yet must not take it back."""
+    """A mapper that has not heard of a change yet must not take it back; one that has confirms it."""
     expected = {}
     for like_kubeedge in (False, True):
         directory = tmp_path / str(like_kubeedge)
@@ -461,6 +461,9 @@ def test_a_report_of_kubeedges_form_sets_the_expected_value_only_when_asked_to(t
             mapper.report("thermo", {"switch": "false"}, desired="false")
             side = node.device("thermo").twins["switch"].expected
             expected[like_kubeedge] = side.value if side is not None else None
+            mapper.report("thermo", {"switch": "false"}, desired="true")
+            side = node.device("thermo").twins["switch"].expected
+            assert side is not None and (side.value, bool(side.due)) == ("true", True), "the cloud is told"
         finally:
             node.stop()
     assert expected == {False: "true", True: "false"}

@@ -10,10 +10,10 @@ from modules.cloud.apiserver.kinds import KINDS
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.processes.cloudcore.control_client import Apply
-from modules.processes.edgecore.version import VERSION
 from modules.tools.site.commands import parser_of
 from tests.modules.processes.cloudcore.deployment import DEPLOY, ONE, REPLICAS, device_definitions, manifests, of_kind
 from tests.modules.processes.cloudcore.stubs import CLOCK, Stub
+from tests.packaging.changes import released
 
 _OF_LIST: Final = re.compile(r"list\[(.*)\]")
 _OF_MAP: Final = re.compile(r"dict\(str, (.*)\)")
@@ -139,10 +139,10 @@ def test_the_pod_has_no_privileges(file: str) -> None:
     assert of_pod["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
-def test_the_image_has_the_version(file: str) -> None:
-    """`setup.cfg` reads the version of edgecore; the manifests and the Dockerfile name it."""
-    assert container(file)["image"] == f"cloudcore:{VERSION}"
-    assert f"--tag cloudcore:{VERSION} " in (DEPLOY / "Dockerfile").read_text()
+def test_the_image_has_the_version_of_the_last_release(file: str) -> None:
+    """The manifests and the Dockerfile name it."""
+    assert container(file)["image"] == f"cloudcore:{released()[0]}"
+    assert f"--tag cloudcore:{released()[0]} " in (DEPLOY / "Dockerfile").read_text()
 
 
 def test_the_replicas_have_all_that_one_has_and_no_volume_of_one() -> None:

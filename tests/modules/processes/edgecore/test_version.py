@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from modules.processes.edgecore.source_version import checked_out
 from modules.processes.edgecore.version import CRI_VERSIONS, VERSION
 
 PROGRAMS = ("edgecore", "cloudcore")
@@ -23,7 +24,9 @@ def said(program: str, *arguments: str) -> str:
 def test_both_forms(program: str) -> None:
     """The option prints a line, the command more, and as JSON for programs."""
     assert said(program, "--version") == f"{program} {VERSION}\n"
-    assert said(program, "version").startswith(f"{program} {VERSION}\nKubeEdge: ")
+    assert said(program, "version").startswith(f"{program} {VERSION}\nbuild: ")
     found = json.loads(said(program, "version", "-o", "json"))
     assert (found["program"], found["version"]) == (program, VERSION)
     assert found["containerRuntimeInterface"] == list(CRI_VERSIONS)
+    source = checked_out()
+    assert found["build"]["commit"] == ("" if source is None else source.hash)

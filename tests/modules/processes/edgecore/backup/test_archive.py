@@ -115,11 +115,20 @@ def test_no_backup_at_all(content: bytes, tmp_path: Path, into: Path) -> None:
         read_archive(file, into, "edgecore", wanted)
 
 
+@pytest.mark.parametrize("build", [".dev1+g46384b1b", ".post3+g46384b1b.dirty", ""])
+def test_of_another_build_of_the_release(build: str, tmp_path: Path, into: Path) -> None:
+    """The number of the build says nothing about the form of a backup."""
+    release = ".".join(VERSION.split(".")[:3])
+    file = written(tmp_path / "b.tgz", msgspec.structs.replace(HEAD, program_version=release + build))
+    assert read_archive(file, into, "edgecore", wanted).program_version == release + build
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"format": FORMAT + 1}, "newer than"),
         ({"program_version": "99.0"}, "newer than"),
+        ({"program_version": "99.0.0.dev5210+g46384b1b"}, "newer than"),
         ({"program": "cloudcore"}, "it is of cloudcore, not of edgecore"),
     ],
 )

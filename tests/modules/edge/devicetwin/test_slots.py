@@ -1,0 +1,75 @@
+"""Devices in memory, and a store whose commits end when the test says."""
+
+from typing import Any
+
+from modules.edge.devicetwin.slots import Done, Slots
+from modules.edge.devicetwin.state import Device, Side, Twin, confirmed
+
+
+class SlowStore:
+    """Commits that wait for `end`."""
+
+    def __init__(self) -> None:
+        self.saved: dict[str, Device] = {}
+        self._under_way: list[tuple[Device, Done]] = []
+
+    def save(self, device: Device, then: Done) -> None:
+        """Begin a commit."""
+        self._under_way.append((device, then))
+
+    def remove(self, device_id: str, then: Done) -> None:
+        """Not used here."""
+        raise NotImplementedError(device_id, then)
+
+    def end(self, *, stored: bool = True) -> bool:
+        """End the oldest commit; return whether there was one."""
+        if not self._under_way:
+            return False
+        device, then = self._under_way.pop(0)
+        if stored:
+            self.saved[device.id] = device
+        then(stored)
+        return True
+
+
+def _device(number: int) -> Device:
+    actual = Side(str(number), due=number, told=True)
+    return Device("ns/thermo", number=number, twins={"t": Twin(actual=actual)})
+
+
+def _slots(store: SlowStore) -> Slots:
+    def nothing(*_: Any) -> None:
+        pass
+
+    return Slots(store, nothing, nothing)
+
+
+def _due(store: SlowStore) -> int:
+    side = store.saved["ns/thermo"].twins["t"].actual
+    return side.due if side is not None else 0
+
+
+def test_a_confirmation_that_comes_while_its_device_is_saved_is_stored_too() -> None:
+    """Otherwise the value is sent once more after a restart."""
+    store = SlowStore()
+    slots = _slots(store)
+    slots.change(_device(1))
+    slots.amend("ns/thermo", lambda device: confirmed(device, 1))
+    slots.flush()
+    while store.end():
+        pass
+    assert _due(store) == 0
+
+
+def test_a_confirmation_whose_commit_fails_is_stored_by_the_next_flush() -> None:
+    store = SlowStore()
+    slots = _slots(store)
+    slots.change(_device(1))
+    store.end()
+    slots.amend("ns/thermo", lambda device: confirmed(device, 1))
+    slots.flush()
+    store.end(stored=False)
+    assert _due(store) == 1
+    slots.flush()
+    store.end()
+    assert _due(store) == 0
