@@ -58,14 +58,11 @@ def test_a_part_of_a_list_has_fewer_objects_when_they_are_large(monkeypatch: pyt
     cluster = Cluster(Simulation().clock)
     for name in "abcde":
         cluster.storage.create(configmap(name, a="x" * 600))
-    options: dict[str, object] = {"limit": 500}
-    parts = []
-    while True:
-        part = _listed(cluster, **options)
+    parts, token = [], ""
+    while token or not parts:
+        part = _listed(cluster, limit=500, **{"continue": token})
         parts.append(_names(part["items"]))
-        if "continue" not in part["metadata"]:
-            break
-        options["continue"] = part["metadata"]["continue"]
+        token = part["metadata"].get("continue", "")
     assert parts == [["a", "b"], ["c", "d"], ["e"]]
     assert _names(_listed(cluster)["items"]) == [*"abcde"]
 
