@@ -66,7 +66,7 @@ class WholeRun:
         self._before = remains.machine(REPOSITORY)
         self._left: list[str] = []
         self._is_over = False
-        self._directory = directories.new_directory("t-", directories.temporary_parent(), mode=0o711)
+        self._directory, self._lock = directories.run_directory(directories.temporary_parent())
         if config.option.basetemp is None:
             config.option.basetemp = str(self._directory / "p")
         temporary = self._directory / "tmp"
