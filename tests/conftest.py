@@ -130,6 +130,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 TOGETHER: Final = (
     "tests/documentation/test_site.py",
     "tests/edged/dockershim/",
+    "tests/edged/embedded/test_mounts.py",
     "tests/edged/oci/images/test_like_containerd.py",
     "tests/end_to_end/crowd/",
     "tests/modules/cloud/apiserver/test_database.py",
