@@ -58,7 +58,8 @@ def test_a_part_of_a_list_has_fewer_objects_when_they_are_large(monkeypatch: pyt
     cluster = Cluster(Simulation().clock)
     for name in "abcde":
         cluster.storage.create(configmap(name, a="x" * 600))
-    parts, token = [], ""
+    parts: list[list[str]] = []
+    token = ""
     while token or not parts:
         part = _listed(cluster, limit=500, **{"continue": token})
         parts.append(_names(part["items"]))
