@@ -8,12 +8,14 @@ import msgspec
 
 from beehive import BeehiveError, Message, Module, ModuleName, ResourceType, handles
 from beehive.runtime import Future
+from edged.events.model import EventType
+from edged.events.node_events import NodeEventRecorder
+from edged.events.reasons import Reason
 from metamanager.client import AsyncMetaClient, CallError
 from modules.edge.dmi.catalogue import Catalogue, Key
 from modules.edge.dmi.counters import DmiCounters
 from modules.edge.dmi.errors import MapperCallRefused, RefusalStatus
 from modules.edge.dmi.loading import CatalogueLoader
-from modules.edge.dmi.mapper_events import MapperEvents
 from modules.edge.dmi.mappers import MAX_MAPPERS, MapperRow, decode_mapper, encode_mapper, registered
 from modules.edge.dmi.quotas import Quotas
 from modules.edge.dmi.reporter import Reporter
@@ -84,7 +86,7 @@ class Dmi(Module):
         )
         self._sessions: dict[str, MapperSession] = {}
         """The mapper of each protocol."""
-        self._events = MapperEvents(self, settings.node, self._meta)
+        self._events = NodeEventRecorder(self, settings.node, self._meta)
         self._server: DmiServer | None = None
         self._problem = ""
         """The reason why the server could not be started; empty if it runs."""
@@ -180,12 +182,22 @@ class Dmi(Module):
         devices = list(self._catalogue.devices(session.row.protocol))
         was_lost, session.is_lost = session.is_lost, session.lost_for(now) >= LOST_SECONDS
         if session.is_lost != was_lost:
-            self._events.mapper_changed(session.row, is_lost=session.is_lost, devices=len(devices))
+            self._record_mapper(session, len(devices))
         for device, patience in devices if not self._settings.like_kubeedge else ():
             if session.is_lost and self._watchdog.lost(device, now):
                 self._reporter.set_state(device, UNKNOWN)
             elif was_lost and not session.is_lost and not patience:
                 self._heard(device, "")  # no report will tell that it is back
+
+    def _record_mapper(self, session: MapperSession, devices: int) -> None:
+        """Record that a mapper has ended, or is back."""
+        name, path = session.row.name, session.row.socket
+        if session.is_lost:
+            why = f"mapper {name} does not listen on {path}: the state of its devices ({devices}) is unknown"
+            _log.warning("%s", why)
+            self._events.record(EventType.WARNING, Reason.MAPPER_NOT_READY, why)
+        else:
+            self._events.record(EventType.NORMAL, Reason.MAPPER_READY, f"mapper {name} listens on {path} again")
 
     def _heard(self, device: str, state: str) -> None:
         if self._watchdog.heard(device, self.clock.monotonic(), state):
