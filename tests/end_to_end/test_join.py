@@ -64,8 +64,8 @@ def test_a_configured_token_is_enough(stopped_machine: Machine, monkeypatch: pyt
     What makes the key is not loaded into the agent, and the token is not in its log."""
     machine = stopped_machine
     machine.cloud.start()
-    token = machine.cloud.client.token(3600.0)
-    assert machine.edge.join(machine.cloud, token).returncode == ExitCode.OK
+    token = machine.cloud.client.token(3600.0, node=NODE, replace=True)
+    assert machine.edge.join(machine.cloud, machine.cloud.client.token(3600.0)).returncode == ExitCode.OK
     for file in (machine.edge.root / "certs").iterdir():
         file.unlink()
     text = machine.edge.file.read_text()

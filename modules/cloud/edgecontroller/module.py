@@ -49,6 +49,7 @@ from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.resending import Resending
 from modules.cloud.edgecontroller.upstream import handler_of, handles_requests
 from modules.cloud.edgecontroller.upstream_controller import UpstreamController
+from modules.cloud.identities.messages import NAME as IDENTITIES
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     CLOUDCORES,
@@ -240,6 +241,7 @@ class EdgeController(Module):
     @handles(None, Verb.CALL, source=ModuleName.DEVICECONTROLLER)
     @handles(None, Verb.CALL, source=ModuleName.ROUTER)
     @handles(None, Verb.CALL, source=ModuleName.CLOUDSTREAM)
+    @handles(None, Verb.CALL, source=IDENTITIES)
     @handles(None, Verb.CALL, source=commands.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
         """Makes an API call of a module of the cloud: of an administrator without authorization, of a node that calls
