@@ -265,11 +265,15 @@ def test_a_stream_needs_a_tunnel_and_room(tunnels: Tunnels) -> None:
     with pytest.raises(NoTunnelError, match=r"modules.edgeStream.server: HOST:10004"):
         tunnels.open("n1", FrameType.LOGS, LOG)
     node = Node(tunnels)
-    streams = [node.open() for _ in range(MOST_STREAMS)]
+    streams = []
+    for _ in range(MOST_STREAMS):
+        streams.append(node.open())
+        node.sent()
     with pytest.raises(TooManyStreamsError):
         node.open()
     for each in streams:
         each.close()
+        node.sent()
     node.open().close()
     assert tunnels.streams() == 0
 
