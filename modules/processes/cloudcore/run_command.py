@@ -93,7 +93,7 @@ def _add_tls(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
         default=_TLS.certificate_seconds,
-        help="of a node's certificate (default 365 days)",
+        help="of a node's certificate, which it renews in time (default 30 days)",
     )
 
 
