@@ -62,6 +62,15 @@ class NodeKey:
             raise AuthorityError("the certificate is signed by another CA than the cloud's", by, "see the cloud's log")
 
 
+def is_key(pem: bytes) -> bool:
+    """Return whether a text has a private key that is not encrypted (PEM)."""
+    try:
+        load_pem_private_key(pem, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return True
+
+
 def _loaded(pem: bytes) -> ec.EllipticCurvePrivateKey | None:
     try:
         key = load_pem_private_key(pem, None)
