@@ -285,8 +285,9 @@ class SyncLoop:
                 self._killer.reject_pod(record, rejection)
         if echo and record.pod.status == before:
             self._status_generator.publish()
-            return
-        self._status_generator.regenerate(record)
+        else:
+            self._status_generator.regenerate(record)
+        self._status_manager.correct_pod_status(uid)
         if not echo:
             self._workers.update_pod(record)
 

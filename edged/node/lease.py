@@ -77,6 +77,8 @@ class LeaseController:
                 self._make()
             else:
                 self._answered(answer)
+                if self._lease is not None:  # that of the node's former life, which may have expired
+                    self.renew()
 
         self._meta.get(*self._address(), then=asked)
 

@@ -1,11 +1,10 @@
-"""Removes leftovers of a killed edgecore that have no record: mounts of containers, processes of sandboxes."""
+"""Removes leftovers of a killed edgecore that have no record: mounts of containers, and plug-ins that still run."""
 
 import logging
 import re
 from pathlib import Path
 
 from edged.embedded.shim import kernel
-from edged.oci.network import INIT_VARIABLE, end_lost_init
 from edged.oci.orphans import await_orphans, processes_with
 
 _log = logging.getLogger(__name__)
@@ -33,16 +32,12 @@ def unmount_unknown(containers: Path, known: set[str], mountinfo: Path = Path("/
 
 
 def settle_network_processes(namespaces: Path) -> None:
-    """Wait for CNI plug-ins that are attaching sandboxes, and end first processes of pods that are not pinned.
+    """Wait for CNI plug-ins that are attaching sandboxes.
 
     Args:
         namespaces: the directory of all sandboxes' namespaces.
     """
-    for orphan, name, value in list(processes_with((_PLUGIN_VARIABLE, INIT_VARIABLE), f"{namespaces}/")):
-        if name == INIT_VARIABLE:
-            end_lost_init(orphan.pid, Path(value))
-        else:
-            await_orphans([orphan])
+    await_orphans(list(processes_with(_PLUGIN_VARIABLE, f"{namespaces}/")))
 
 
 def mount_points(mountinfo: str) -> list[Path]:

@@ -48,17 +48,12 @@ def commands_with(root: str, container: str = "") -> list[Orphan]:
     ]
 
 
-def processes_with(variables: Iterable[str], beginning: str) -> Iterator[tuple[Orphan, str, str]]:
-    """Yield the processes that have one of some environment variables with a value that begins like this.
-
-    Each with the variable's name and value.
-    """
-    prefixes = tuple(os.fsencode(f"{name}={beginning}") for name in variables)
+def processes_with(variable: str, beginning: str) -> Iterator[Orphan]:
+    """Yield the processes that have an environment variable with a value that begins like this."""
+    prefix = os.fsencode(f"{variable}={beginning}")
     for pid, arguments in _processes():
-        for each in _environment(pid):
-            if each.startswith(prefixes):
-                name, _, value = os.fsdecode(each).partition("=")
-                yield Orphan(pid, arguments), name, value
+        if any(each.startswith(prefix) for each in _environment(pid)):
+            yield Orphan(pid, arguments)
 
 
 def await_orphans(orphans: Iterable[Orphan], seconds: float = _SECONDS) -> None:

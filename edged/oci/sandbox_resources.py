@@ -3,7 +3,9 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
+from beehive.printable import printable
 from edged.embedded.errors import RequestRefusedError
 from edged.embedded.model import Sandbox
 from edged.embedded.records import SandboxId
@@ -13,6 +15,11 @@ from edged.oci.users import user_mapping
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
+
+_UNCONFINED: Final = (
+    "an earlier edgecore has started the first process of pod %s (shareProcessNamespace) with the machine's files and "
+    "rights; delete the pod, so that its successor is isolated"
+)
 
 
 class SandboxResources:
@@ -69,7 +76,12 @@ class SandboxResources:
         for lost in self._namespaces.sandboxes() - alive:
             self._namespaces.unpin(lost)
         self._network.collect(alive)
+        unconfined = self._namespaces.unconfined()
         ready = [sandbox for sandbox in sandboxes if not sandbox.record.stopped]
+        for each in ready:
+            if each.id in unconfined:
+                metadata = each.config.metadata
+                _log.warning(_UNCONFINED, printable(f"{metadata.namespace}/{metadata.name}"))
         self._network.look_after({each.id: AttachedSandbox(each.directory, self._netns(each.id)) for each in ready})
 
     def _netns(self, sandbox_id: SandboxId) -> Callable[[], Path | None]:

@@ -1,6 +1,7 @@
 """StatusManager: sends the statuses of pods to the cloud."""
 
 import logging
+from typing import Final
 
 import msgspec
 
@@ -8,6 +9,7 @@ from beehive import ModuleContext, ResourceType
 from beehive.decoding import decode_json
 from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
 from edged.api.versions import version_number
+from edged.node.token_bucket import TokenBucket
 from edged.pods.model import PodRef, PodUid
 from edged.pods.pod_status.patch import diff_pod_status
 from edged.pods.pod_status.phase import Phase
@@ -16,6 +18,12 @@ from edged.status.held import HeldStatuses
 from metamanager.client import AsyncMetaClient, CallError, NoAnswerError, NotFoundError, RejectedError
 
 _log = logging.getLogger(__name__)
+
+CORRECTIONS: Final = 3
+"""Changes by others of a pod's status that are corrected at once: two writers that do not agree must not fill the
+link. The others are corrected in the status period."""
+CORRECTION_PERIOD: Final = 30.0
+"""Seconds after which one more is corrected at once."""
 
 _CALM = frozenset({"ContainerCreating", "PodInitializing", ""})
 
@@ -41,6 +49,8 @@ class _Entry(msgspec.Struct):
     """The cloud has accepted the deletion of the pod, and takes no status any more."""
     mirror: str | None = None
     """The uid of the mirror pod of a static pod; empty while it has none. None for other pods."""
+    corrections: TokenBucket | None = None
+    """Limits the corrections that are sent at once; None before the first one."""
     unknown: bool = False
     """The cloud has answered that it has no such pod. Nothing is sent until it sends the pod, or is connected anew."""
 
@@ -66,6 +76,7 @@ class StatusManager:
 
     def __init__(self, meta: AsyncMetaClient, context: ModuleContext) -> None:
         self._meta = meta
+        self._clock = context.clock
         self._entries: dict[PodUid, _Entry] = {}
         self._held = HeldStatuses(context, self._send_held)
 
@@ -96,6 +107,7 @@ class StatusManager:
             self._send(entry)
         elif _is_news(entry, mirror):
             self._update_known(entry, mirror)
+            self._correct(entry)
 
     def forget_mirror(self, uid: PodUid) -> None:
         """Note that a static pod has no mirror pod any more."""
@@ -113,6 +125,14 @@ class StatusManager:
             self._send(entry)
         else:
             self._held.hold(uid)
+
+    def correct_pod_status(self, uid: PodUid) -> None:
+        """Send the status of a pod again if the one that the cloud has sent with the pod differs: while the node was
+        away, a cluster's controller has written that the pod is not ready.
+        """
+        entry = self._entries.get(uid)
+        if entry is not None and entry.mirror is None:
+            self._correct(entry)
 
     def has_status(self, uid: PodUid) -> bool:
         """Return whether this node has set a status of a pod. Until then later statuses of the cloud are accepted."""
@@ -158,6 +178,14 @@ class StatusManager:
             _catch_up(entry, version, pod.status)
         elif entry.newer is None or version >= entry.newer[0]:
             entry.newer = (version, pod.status)
+
+    def _correct(self, entry: _Entry) -> None:
+        if entry.wanted is None or entry.busy or entry.ref.uid in self._held or not _patch_of(entry, entry.wanted):
+            return
+        if entry.corrections is None:
+            entry.corrections = TokenBucket(self._clock, CORRECTIONS, CORRECTION_PERIOD)
+        if entry.corrections.try_accept():
+            self._send(entry)
 
     def _send_held(self, uid: PodUid) -> None:
         self._send(self._entries[uid])
@@ -234,7 +262,7 @@ def _patch_of(entry: _Entry, wanted: PodStatus) -> str | None:
 
 def _catch_up(entry: _Entry, version: int, status: PodStatus) -> None:
     """Take a status that the cloud has sent, if it is not older than the known one. At the version of a patch's answer
-    it may contain changes that others made while the patch was under way; the next status period corrects that.
+    it may contain changes that others made while the patch was under way.
     """
     if version > entry.version or version == entry.version != 0:
         entry.has, entry.version, entry.unknown, entry.of_store = status, version, False, False

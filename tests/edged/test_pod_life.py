@@ -5,6 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 import grpc
+import pytest
 
 from edged.api import to_value
 from edged.cri.errors import CriError
@@ -131,6 +132,45 @@ def test_a_readiness_gate_is_opened_and_closed_by_others(bench: Bench) -> None:
         assert condition_of(bench, "Ready")["status"] == said
         assert condition_of(bench, gate)["status"] == said
     assert bench.runtime.calls["start_container"] == 1
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_pod_that_stayed_is_ready_again_as_soon_as_the_cloud_has_sent_it(bench: Bench, *, restarted: bool) -> None:
+    """While the node was away the controller manager of a cluster has written that its pods are not ready. What others
+    decide, a readiness gate, stays as it is.
+    """
+    gate = "example.com/served"
+    gated = pod(readinessGates=[{"conditionType": gate}])
+    opened = {"type": gate, "status": "True"}
+    bench.start()
+    bench.tell("insert", {**gated, "status": {"conditions": [opened]}})
+    bench.run(2)
+    [web] = bench.snapshots.pods
+    ready = to_value(web.status)
+    assert conditions_in(ready) | {"Ready": "True", gate: "True"} == conditions_in(ready)
+    stored = {**gated, "metadata": {**gated["metadata"], "resourceVersion": "2"}, "status": ready}
+    bench.tell("update", stored)
+    bench.meta.objects["default/pod/web"] = stored
+    bench.connection("cloud_disconnected")
+    if restarted:
+        bench.poison()
+    bench.run(30)
+    bench.connection("cloud_connected")
+    bench.run(3)
+    written = [{**one, "status": "False"} if one["type"] == "Ready" else one for one in ready["conditions"]]
+    away = {**stored, "metadata": {**gated["metadata"], "resourceVersion": "2000"}}
+    before = len(bench.meta.statuses("web"))
+    bench.tell("update", {**away, "status": {**ready, "conditions": written}})
+    bench.run(0.1)
+    [sent] = bench.meta.statuses("web")[before:]
+    assert conditions_in(sent)["Ready"] == "True"
+    assert gate not in conditions_in(sent)
+    assert "$patch" not in str(sent["conditions"])
+
+
+def conditions_in(status: dict[str, Any]) -> dict[str, str]:
+    """The conditions that a patch names, with their values."""
+    return {one["type"]: one.get("status", "") for one in status["conditions"] if "type" in one}
 
 
 def test_a_status_says_of_which_generation_of_the_pod_it_is(bench: Bench) -> None:

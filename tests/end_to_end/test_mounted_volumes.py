@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edged.volumes import KernelMounts
 from modules.cloud.apiserver.kinds import JsonObject
+from tests.edged.volumes.mounting import needs_mounts
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, state_of
 from tests.end_to_end.processes import mounts_below, wait_until
@@ -21,6 +22,7 @@ def delete_and_look(machine: Machine, made: JsonObject) -> None:
     assert mounts_below(directory) == []
 
 
+@needs_mounts
 def test_memory_and_paths_within_volumes(machine: Machine, tmp_path: Path) -> None:
     """An emptyDir of medium Memory is a tmpfs of its size, shared by the containers, and there again after edgecore was
     killed. A hostPath is what its type says, made or waited for. A subPath shows a directory or a file of a volume
@@ -93,6 +95,7 @@ def hosts(*names: str) -> JsonObject:
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}
 
 
+@needs_mounts
 def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_path: Path) -> None:
     """A local volume, and a driver's, are written by one pod and read by the next; the driver's is staged once for two
     pods, and one that is a pod's alone is not. A pod whose volume is for other nodes, or whose driver is not there,

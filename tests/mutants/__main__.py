@@ -1,8 +1,10 @@
 """`make mutants ARGS='--sample 200 --seed 1 --only edged/pods'`: which mutants do the tests not notice?"""
 
 import argparse
+import os
 import random
 import sys
+import tempfile
 import time
 from collections import Counter
 
@@ -17,8 +19,17 @@ _SHOWN = 160
 
 
 def main() -> int:
-    """Return 0 when `survivors.toml` lists every survivor, otherwise 1."""
+    """Return 0 when `survivors.toml` lists every survivor, otherwise 1.
+
+    The files of failed tests, which pytest keeps for people, go with a directory of this process.
+    """
     chosen = _arguments()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        os.environ["TMPDIR"] = tempfile.tempdir = directory
+        return _judge(chosen)
+
+
+def _judge(chosen: argparse.Namespace) -> int:
     sample = _sample(chosen.only, chosen.sample, chosen.seed, chosen.name)
     known, counts, new = {survivor.name for survivor in survivors()}, Counter[str](), []
     runner, end = Runner(), time.monotonic() + chosen.minutes * 60

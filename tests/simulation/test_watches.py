@@ -105,8 +105,22 @@ def test_an_older_status_and_one_that_nobody_found_are_seen(world: World) -> Non
 def test_what_others_write_is_theirs_until_it_is_put_right(world: World) -> None:
     watch = StatusWatch(world)
     watch.found(found("Running"))
-    watch.others_wrote(pod("Running"))
+    watch.others_write(pod("Running"))()
     watch.stored(pod("Running"), pod("Running", reason="NodeLost"))
+    watch.stored(pod("Running", reason="NodeLost"), pod("Running"))
+    assert invariants(world) == []
+    watch.stored(pod("Running"), pod("Running", reason="NodeLost"))
+    assert invariants(world) == ["the cloud has what the node found"]
+
+
+def test_what_others_write_is_theirs_as_long_as_their_write_waits(world: World) -> None:
+    """The node's own status is stored while the other write waits for the database."""
+    watch = StatusWatch(world)
+    watch.found(found("Running"))
+    ended = watch.others_write(pod("Pending"))
+    watch.stored(pod("Pending"), pod("Running"))
+    watch.stored(pod("Running"), pod("Running", reason="NodeLost"))
+    ended()
     watch.stored(pod("Running", reason="NodeLost"), pod("Running"))
     assert invariants(world) == []
     watch.stored(pod("Running"), pod("Running", reason="NodeLost"))

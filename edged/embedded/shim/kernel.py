@@ -1,7 +1,9 @@
 """The few system calls that Python 3.11 lacks: namespaces, mounts, process control."""
 
 import ctypes
+import errno
 import os
+import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (
@@ -12,12 +14,16 @@ _libc.mount.argtypes = (
     ctypes.c_char_p,
 )
 _libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
+_libc.pivot_root.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+_libc.capset.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
 _libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 
 NEW_MOUNT_NAMESPACE = 0x0002_0000
 NEW_USER_NAMESPACE = 0x1000_0000
 
 MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
 MS_REMOUNT = 0x20
 MS_BIND = 0x1000
 MS_MOVE = 0x2000
@@ -35,8 +41,14 @@ _SAME_IN_STATVFS = 0x1 | 0x2 | 0x4 | 0x8 | 0x400 | 0x800
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+
+_CAPABILITY_VERSION_3 = 0x20080522
+_MOST_CAPABILITIES = 64
 
 
 def _check(result: int, subject: str) -> None:
@@ -54,9 +66,14 @@ def join_namespace(path: str, kind: int) -> None:
     """Enter the namespace of the /proc/PID/ns file at `path`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _check(_libc.setns(descriptor, kind), path)
+        set_namespace(descriptor, kind, path)
     finally:
         os.close(descriptor)
+
+
+def set_namespace(descriptor: int, kind: int, subject: str) -> None:
+    """Enter the namespace of an open file of /proc/PID/ns; an error names the subject."""
+    _check(_libc.setns(descriptor, kind), subject)
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
@@ -68,6 +85,11 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 def unmount(target: str, flags: int = 0) -> None:
     """umount2(2); a symbolic link at the end of `target` is not followed."""
     _check(_libc.umount2(os.fsencode(target), flags | _UMOUNT_NOFOLLOW), target)
+
+
+def pivot_root(new: str, old: str) -> None:
+    """Make the mount at `new` the root of the mount namespace, and move the former root to `old`."""
+    _check(_libc.pivot_root(os.fsencode(new), os.fsencode(old)), new)
 
 
 def mount_flags(path: str) -> int:
@@ -89,6 +111,23 @@ def adopt_orphans() -> None:
 def forbid_new_privileges() -> None:
     """Make set-user-id programs run without their privilege from here on (allowPrivilegeEscalation: false)."""
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
+
+
+def drop_bounding_capabilities() -> None:
+    """Let no program that is executed from here on have a capability."""
+    for number in range(_MOST_CAPABILITIES):
+        if _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
+            if number == 0 or ctypes.get_errno() != errno.EINVAL:
+                _check(-1, "capability bounding set")
+            return  # the kernel has no more
+
+
+def drop_capabilities() -> None:
+    """Give up all capabilities of the calling thread, those for programs that it executes included."""
+    if _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 and ctypes.get_errno() != errno.EINVAL:
+        _check(-1, "ambient capabilities")
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(header, bytes(2 * 3 * 4)), "capabilities")
 
 
 def name_process(name: str) -> None:

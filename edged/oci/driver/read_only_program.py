@@ -66,7 +66,11 @@ class ReadOnlyProgram:
         if target.exists():
             _unmount(target)  # a mount that a killed edgecore has begun
         target.touch(mode=0o600)
-        kernel.mount(str(self._program.resolve()), str(target), "none", kernel.MS_BIND)
+        try:
+            kernel.mount(str(self._program.resolve()), str(target), "none", kernel.MS_BIND)
+        except OSError:
+            target.unlink()  # `remove` unmounts what it finds, which this machine would refuse as well
+            raise
         flags = kernel.mount_flags(str(target)) | kernel.MS_RDONLY
         kernel.mount("none", str(target), "none", kernel.MS_REMOUNT | kernel.MS_BIND | flags)
 

@@ -9,7 +9,6 @@ from edged.oci.network.errors import NetworkConfigurationError, PodNamespaceErro
 from edged.oci.network.kernel import in_network_namespace
 from edged.oci.network.loopback_firewall import LoopbackFirewall
 from edged.oci.network.namespaces import PinnedNamespaces, PodNamespaces
-from edged.oci.network.pod_init import INIT_VARIABLE, end_lost_init
 from edged.oci.network.pod_network import BINARY_DIRECTORIES, NetworkStatus, PodNetwork
 from edged.oci.network.resolv_conf import resolv_conf
 from edged.oci.network.results import PodAddresses
@@ -18,7 +17,6 @@ from edged.oci.network.user_namespaces import IdRange, UserMapping
 
 __all__ = [
     "BINARY_DIRECTORIES",
-    "INIT_VARIABLE",
     "AttachedSandbox",
     "DefaultNetwork",
     "IdRange",
@@ -33,7 +31,6 @@ __all__ = [
     "PodNetworkError",
     "TryAgainLaterError",
     "UserMapping",
-    "end_lost_init",
     "in_network_namespace",
     "resolv_conf",
 ]

@@ -20,10 +20,9 @@ T = TypeVar("T")
 
 NEW_UTS: Final = 0x0400_0000
 NEW_IPC: Final = 0x0800_0000
-NEW_PID: Final = 0x2000_0000
 NEW_NETWORK: Final = 0x4000_0000
 
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x2, 0x4, 0x8
+_MS_NOEXEC = 0x8
 
 _SIOCGIFFLAGS: Final = 0x8913
 _SIOCSIFFLAGS: Final = 0x8914
@@ -85,7 +84,7 @@ def mount_tmpfs(target: Path, options: str) -> None:
 
     Mounts below it never reach other mount namespaces, however the machine's root is shared.
     """
-    kernel.mount("tmpfs", str(target), "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, options)
+    kernel.mount("tmpfs", str(target), "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | _MS_NOEXEC, options)
     kernel.mount("", str(target), "", kernel.MS_PRIVATE)
 
 

@@ -31,7 +31,7 @@ from edged.oci.network.kernel import (
     set_interface_up,
     unmount,
 )
-from edged.oci.network.pod_init import end_pod_init, pod_init_lives, start_pod_init
+from edged.oci.network.pod_init import end_pod_init, pod_init_is_confined, pod_init_lives, start_pod_init
 from edged.oci.network.sysctls import write_sysctls
 from edged.oci.network.user_namespaces import USER, UserMapping, pin_with_users
 
@@ -184,11 +184,14 @@ class PodNamespaces:
             try:
                 with contextlib.suppress(OSError):  # there was none
                     unmount(path)
-                users = directory / USER
-                on_own_thread(lambda: start_pod_init(directory, users if users.exists() else None))
+                start_pod_init(directory, [name for name, path in _files(directory).items() if path is not None])
             except OSError as error:
                 raise PodNamespaceError(f"make the process namespace of sandbox {sandbox_id}", str(error)) from error
         return path
+
+    def unconfined(self) -> set[str]:
+        """Return the sandboxes whose first process is not confined: an earlier edgecore has started it."""
+        return {each for each in self.sandboxes() if not pod_init_is_confined(self._path(each))}
 
     def remove(self) -> None:
         """Remove the namespaces of all sandboxes, and the mount that holds them. Raises OSError."""
@@ -233,9 +236,14 @@ def _set_up(kinds: list[str], hostname: str, sysctls: Mapping[str, str]) -> None
 
 
 def _paths(directory: Path) -> PinnedNamespaces:
+    return PinnedNamespaces(*_files(directory).values())
+
+
+def _files(directory: Path) -> dict[str, Path | None]:
+    """Return the files of the namespaces that a sandbox has, by kind; None for the machine's."""
     device = directory.stat().st_dev
-    files = (directory / kind for kind in (*_KINDS, USER))
-    return PinnedNamespaces(*(path if _is_bound(path, device) else None for path in files))
+    files = {kind: directory / kind for kind in (*_KINDS, USER)}
+    return {kind: path if _is_bound(path, device) else None for kind, path in files.items()}
 
 
 def _is_bound(path: Path, device: int) -> bool:

@@ -1,90 +1,84 @@
 """The first process of a pod whose containers see each other's processes (shareProcessNamespace).
 
-A process namespace lives only as long as its first process, so that such a pod, and no other, has one: `sleep`. It
-ignores SIGCHLD, and the kernel therefore keeps no zombie of the orphans that it adopts. It outlives edgecore; its
-namespace, which is pinned beside the others, tells it from a later process with its number.
+A process namespace lives only as long as its first process, so that such a pod, and no other, has one: a container
+without content, see `edged.oci.network.pause`. It outlives edgecore; its namespace, which is pinned beside the others,
+tells it from a later process with its number.
 """
 
 import logging
 import os
 import select
 import signal
+import socket
 import subprocess
+import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from edged.embedded.shim.kernel import unshare
-from edged.oci.network.kernel import NEW_PID, bind_file
+from edged.oci.network.kernel import bind_file
+from edged.oci.network.pause.process import GO
 
 _log = logging.getLogger(__name__)
 
 NAMESPACE: Final = "pid"
 """File of the namespace, in the directory of the sandbox."""
-INIT_VARIABLE: Final = "EDGECORE_SANDBOX"
-"""Environment variable of the first process: the directory of its sandbox. An edgecore that is killed before the
-namespace is pinned leaves a process that only this tells."""
 
 _NUMBER: Final = "init"
 """File with the number of the first process."""
-_COMMAND: Final = ("env", "--ignore-signal=CHLD", "sleep", "infinity")
-_IN_BACKGROUND: Final = f"{' '.join(_COMMAND)} </dev/null >/dev/null 2>&1 & echo $!"
+_PROGRAM: Final = Path(__file__).with_name("pause") / "__main__.py"
 _SECONDS: Final = 30.0
-"""Seconds in which nsenter, unshare and a shell must start the first process."""
-_DEFAULT_SIGNALS: Final = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Seconds that each step of the start may take."""
+_LONGEST_ANSWER: Final = 4096
 _OOM_SCORE: Final = "-998"
 """As of the kubelet's pause containers."""
 _END_MILLISECONDS: Final = 10_000
+_CONFINED: Final = "Seccomp:\t2"
+"""Line of /proc/PID/status."""
 
 
-def start_pod_init(directory: Path, users: Path | None = None) -> None:
-    """Start the first process of a new process namespace, and pin the namespace; call it on a thread that ends.
+def start_pod_init(directory: Path, kinds: Sequence[str]) -> None:
+    """Start the first process of a new process namespace, and pin the namespace.
 
     Args:
         directory: of the sandbox's namespaces.
-        users: file of the pod's user namespace, if it has one: the process namespace then belongs to it, so that the
-            pod's root may mount its /proc.
+        kinds: the namespaces in it, which the process enters. If the user namespace is one, the process namespace
+            belongs to it, so that the pod's root may mount its /proc.
 
     Raises:
         OSError: it cannot be started; `end_pod_init` removes the files.
     """
-    environment = {"PATH": os.environ.get("PATH", os.defpath), INIT_VARIABLE: str(directory)}
-    pid = _spawn(environment) if users is None else _spawn_with_users(users, environment)
-    try:
-        (directory / _NUMBER).write_text(str(pid))
-        (directory / NAMESPACE).touch(mode=0o400)
-        bind_file(f"/proc/{pid}/ns/pid", directory / NAMESPACE)
-    except OSError:
-        os.kill(pid, signal.SIGKILL)
-        with suppress(ChildProcessError):  # one with users of its own is no child
-            os.waitpid(pid, 0)
-        raise
-    with suppress(OSError):  # lowering it takes a capability
-        Path(f"/proc/{pid}/oom_score_adj").write_text(_OOM_SCORE)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        ours.settimeout(_SECONDS)
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno()), str(directory), *kinds],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()], env={}, cwd="/", start_new_session=True,
+            )  # fmt: skip
+        try:
+            pid = _started(ours)
+            (directory / _NUMBER).write_text(str(pid))
+            (directory / NAMESPACE).touch(mode=0o400)
+            bind_file(f"/proc/{pid}/ns/pid", directory / NAMESPACE)
+            with suppress(OSError):  # lowering it takes a capability
+                Path(f"/proc/{pid}/oom_score_adj").write_text(_OOM_SCORE)
+            ours.send(GO)
+            if error := ours.recv(_LONGEST_ANSWER):
+                raise OSError(error.decode(errors="replace"))
+        finally:
+            process.kill()  # it has ended, unless it is late
+            process.wait()
 
 
-def _spawn(environment: dict[str, str]) -> int:
-    unshare(NEW_PID)  # of this thread's children
-    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-    return os.posix_spawnp(
-        _COMMAND[0], _COMMAND, environment,
-        file_actions=null, setsid=True, setsigmask=(), setsigdef=_DEFAULT_SIGNALS,
-    )  # fmt: skip
-
-
-def _spawn_with_users(users: Path, environment: dict[str, str]) -> int:
-    """Start the first process by a shell in the user namespace, whose first child is the first process."""
-    command = ("nsenter", f"--user={users}", "unshare", "--pid", "sh", "-c", _IN_BACKGROUND)
-    try:
-        ended = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
-            cwd="/", start_new_session=True, timeout=_SECONDS, check=False,
-        )  # fmt: skip
-        return int(ended.stdout)
-    except subprocess.TimeoutExpired as error:
-        raise TimeoutError("nsenter, unshare or sh does not end") from error
-    except ValueError as error:
-        raise OSError("nsenter or unshare cannot make a process namespace (apt-get install util-linux)") from error
+def _started(peer: socket.socket) -> int:
+    """Return the number of the process, which waits until it may go on. Raises OSError."""
+    answer = peer.recv(_LONGEST_ANSWER).decode(errors="replace")
+    if not answer.isdecimal():
+        raise OSError(answer or "the process that starts the first process of a pod has ended early")
+    return int(answer)
 
 
 def pod_init_lives(directory: Path) -> bool:
@@ -117,22 +111,13 @@ def end_pod_init(directory: Path) -> None:
         os.close(process)
 
 
-def end_lost_init(pid: int, directory: Path) -> None:
-    """End a first process of a sandbox, unless it is the one whose namespace is pinned."""
-    with suppress(ProcessLookupError):
-        process = os.pidfd_open(pid)
-        try:
-            if _pid(directory) != pid and os.fsencode(f"{INIT_VARIABLE}={directory}") in _environment(pid):
-                signal.pidfd_send_signal(process, signal.SIGKILL)
-        finally:
-            os.close(process)
-
-
-def _environment(pid: int) -> list[bytes]:
+def pod_init_is_confined(directory: Path) -> bool:
+    """Return False if an edgecore that did not confine first processes has started this one, with all rights."""
+    pid = _pid(directory)
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return pid is None or _CONFINED in Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
-        return []
+        return True  # it has ended
 
 
 def _pid(directory: Path) -> int | None:
@@ -141,7 +126,18 @@ def _pid(directory: Path) -> int | None:
         pid = int((directory / _NUMBER).read_text())
         of_process = Path(f"/proc/{pid}/ns/pid").stat()
         of_pod = (directory / NAMESPACE).stat()
+        is_same = (of_process.st_dev, of_process.st_ino) == (of_pod.st_dev, of_pod.st_ino)
+        return pid if is_same and not _has_ended(pid) else None
     except (OSError, ValueError):
         return None
-    is_same = (of_process.st_dev, of_process.st_ino) == (of_pod.st_dev, of_pod.st_ino)
-    return pid if is_same else None
+
+
+def _has_ended(pid: int) -> bool:
+    """Return whether only its parent's wait is missing. Raises ProcessLookupError."""
+    process = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        return bool(poll.poll(0))
+    finally:
+        os.close(process)

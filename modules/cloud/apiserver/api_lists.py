@@ -1,19 +1,23 @@
 """Lists of objects: selectors, and parts of long lists."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import islice
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from modules.apimachinery.continue_tokens import read_continue, write_continue
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.go_json import number_error
-from modules.apimachinery.selectors import parse_selector
+from modules.apimachinery.selectors import Selector, parse_selector
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.custom_resources.calls import resource_in
 from modules.cloud.apiserver.errors import BadRequestError, InvalidError
-from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
 from modules.cloud.apiserver.past_states import ForgottenError
 
+PART_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of a part of a list after which no further object is added, however many the client allows."""
 _EXACT: Final = "Exact"
 _DIGITS: Final = 20
 """Digits of a resourceVersion, and one more."""
@@ -72,12 +76,24 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
     except ForgottenError:
         raise _ExpiredError(_present(token)) if token else ApiStatusError(410, _TOO_OLD) from None
     metadata: dict[str, Any] = {"resourceVersion": str(place.version)}
-    items = list(islice(found, limit or None))
-    if limit and (following := next(found, None)) is not None:
-        metadata["continue"] = _token(place.version, namespace, *_key(items[-1]))
+    items = list(_part(found, limit) if limit else found)
+    if limit and next(found, None) is not None:
+        last = _key(items[-1])
+        metadata["continue"] = _token(place.version, namespace, *last)
         if not (options.get("labelSelector") or options.get("fieldSelector")):
-            metadata["remainingItemCount"] = len([following, *found])
+            count = cluster.storage.count_after(kind, namespace or None, last, place.version)
+            metadata["remainingItemCount"] = count
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
+
+
+def _part(found: Iterator[JsonObject], limit: int) -> Iterator[JsonObject]:
+    """Yield the objects of one part of a list: so many, or fewer large ones, as Kubernetes' API allows."""
+    size = 0
+    for obj in islice(found, limit):
+        yield obj
+        size += len(msgspec.json.encode(obj))
+        if size >= PART_BYTES:
+            return
 
 
 def exact_version(options: JsonObject, present: int) -> int:
@@ -129,8 +145,19 @@ def _selected_after(
 ) -> Iterator[JsonObject]:
     labels, fields = (str(options.get(name) or "") for name in ("labelSelector", "fieldSelector"))
     selector = parse_selector(resource_in(cluster.storage.kinds, kind), labels, fields)
-    shown = cluster.shown(kind, namespace or None, (place.namespace, place.name), place.version)
+    among = _among(cluster, kind, namespace, selector)
+    shown = cluster.shown(kind, namespace or None, (place.namespace, place.name), place.version, among)
     return filter(selector.selects, shown)
+
+
+def _among(cluster: Cluster, kind: Kind, namespace: str, selector: Selector) -> Set[ObjectKey] | None:
+    """Return the keys of the present objects that an index has for a selector; None for all objects."""
+    for term in selector.fields:
+        if term.equal and kind.name == "Pod" and term.field == "spec.nodeName":
+            return cluster.storage.pods_of(term.value)
+        if term.equal and term.field == "metadata.name" and (namespace or not kind.namespaced):
+            return {ObjectKey(kind.key_name, namespace, term.value)}
+    return None
 
 
 def _key(obj: JsonObject) -> tuple[str, str]:

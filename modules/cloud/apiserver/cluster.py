@@ -1,6 +1,6 @@
 """The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -311,10 +311,16 @@ class Cluster:
         self._admit(live, live)
         return live
 
-    def shown(self, kind: Kind, namespace: str | None = None, place: tuple[str, str] = ("", ""),
-              version: int | None = None) -> Iterator[JsonObject]:  # fmt: skip
+    def shown(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        place: tuple[str, str] = ("", ""),
+        version: int | None = None,
+        among: Set[ObjectKey] | None = None,
+    ) -> Iterator[JsonObject]:
         """Returns the objects of a kind as `read` returns them; see `Storage.list_after`."""
-        return map(self._shown, self.storage.list_after(kind, namespace, place, version))
+        return map(self._shown, self.storage.list_after(kind, namespace, place, version, among))
 
     def _shown(self, obj: JsonObject) -> JsonObject:
         return with_node_silence(obj, self.storage) if obj["kind"] == _NODE.name else obj

@@ -1,8 +1,8 @@
 """The API server's objects in memory; `database` holds their durable copy."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
 from heapq import merge
 from typing import TYPE_CHECKING
@@ -91,10 +91,10 @@ class Storage:
         """The objects by kind."""
         self.kinds = ServedKinds(self._of_kind["CustomResourceDefinition"])
         """The API server's own kinds and the custom ones."""
-        self._unbound: set[ObjectKey] = set()
-        """The pods without a node."""
+        self._pods_of: dict[str, set[ObjectKey]] = {}
+        """The pods by their node, "" for those without one; an index of kube-apiserver's, too."""
         self._sorted: dict[str, list[ObjectKey]] = {}
-        """The keys of a kind in order, as long as none is added or removed."""
+        """The keys of each kind that has been listed, in order."""
         self._changed_at: dict[ObjectKey, float] = {}
         """Monotonic seconds of each object's last change by this cloudcore, or of reading another's change."""
         self._events: deque[ObjectEvent] = deque()
@@ -168,14 +168,23 @@ class Storage:
 
     def unbound_pods(self) -> list[JsonObject]:
         """Returns the pods without a node, ordered by namespace and name."""
-        return [self._objects[key] for key in sorted(self._unbound)]
+        return [self._objects[key] for key in sorted(self.pods_of(""))]
+
+    def pods_of(self, node: str) -> Set[ObjectKey]:
+        """Returns the keys of a node's pods, "" for the pods without one. They must not be changed."""
+        return self._pods_of.get(node, frozenset())
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """Returns the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
         return [*self.list_after(kind, namespace, ("", ""))]
 
     def list_after(
-        self, kind: Kind, namespace: str | None, place: tuple[str, str], version: int | None = None
+        self,
+        kind: Kind,
+        namespace: str | None,
+        place: tuple[str, str],
+        version: int | None = None,
+        among: Set[ObjectKey] | None = None,
     ) -> Iterator[JsonObject]:
         """Yields the objects of a kind in order, beginning after a namespace and name. None may change meanwhile.
 
@@ -184,22 +193,56 @@ class Storage:
             namespace: None is all namespaces.
             place: namespace and name.
             version: of the wanted state; None is the present one.
+            among: the keys of the present objects that can be wanted; None is all. Objects that have changed since
+                `version` are yielded in any case.
 
         Raises:
             ForgottenError: that state is not known any more.
         """
         at = self._version if version is None else version
         past = self._past.changed_since(kind.key_name, at, self._version)
-        return self._objects_after(ObjectKey(kind.key_name, *place), namespace, past)
+        start = ObjectKey(kind.key_name, *place)
+        if among is None:
+            keys, begin, end = self._range_of(start, namespace)
+            present: Iterator[ObjectKey] = (keys[number] for number in range(begin, end))
+        else:
+            present = iter(sorted(key for key in among | past.keys() if key in self._objects and key > start))
+        return self._objects_at(present, start, namespace, past)
 
-    def _objects_after(
-        self, start: ObjectKey, namespace: str | None, past: Mapping[ObjectKey, JsonObject | None]
-    ) -> Iterator[JsonObject]:
-        objects = self._of_kind[start.kind]
+    def count_after(self, kind: Kind, namespace: str | None, place: tuple[str, str], version: int) -> int:
+        """Returns the number of objects that `list_after` yields, without going through them.
+
+        Raises:
+            ForgottenError: that state is not known any more.
+        """
+        past = self._past.changed_since(kind.key_name, version, self._version)
+        start = ObjectKey(kind.key_name, *place)
+        _, begin, end = self._range_of(start, namespace)
+        changed = (
+            (obj is not None) - (key in self._objects)
+            for key, obj in past.items()
+            if key > start and namespace in (None, key.namespace)
+        )
+        return end - begin + sum(changed)
+
+    def _range_of(self, start: ObjectKey, namespace: str | None) -> tuple[Sequence[ObjectKey], int, int]:
+        """Returns the keys of a kind in order, and the range of those after a key and of a namespace (None: of all)."""
         keys = self._sorted.get(start.kind)
         if keys is None:
-            keys = self._sorted[start.kind] = sorted(objects)
-        present = (keys[number] for number in range(bisect_right(keys, start), len(keys)))
+            keys = self._sorted[start.kind] = sorted(self._of_kind[start.kind])
+        if namespace is None:
+            return keys, bisect_right(keys, start), len(keys)
+        begin = bisect_right(keys, max(start, ObjectKey(start.kind, namespace, "")))
+        return keys, begin, max(begin, bisect_left(keys, ObjectKey(start.kind, f"{namespace}\0", "")))
+
+    def _objects_at(
+        self,
+        present: Iterator[ObjectKey],
+        start: ObjectKey,
+        namespace: str | None,
+        past: Mapping[ObjectKey, JsonObject | None],
+    ) -> Iterator[JsonObject]:
+        objects = self._of_kind[start.kind]
         gone = sorted(key for key, obj in past.items() if obj is not None and key not in objects and key > start)
         for key in merge(present, gone) if gone else present:
             obj = past[key] if key in past else objects[key]
@@ -312,18 +355,35 @@ class Storage:
         self._since.append(event)
 
     def _unset(self, key: ObjectKey) -> None:
+        self._unindex(key)
         del self._objects[key], self._of_kind[key.kind][key]
-        self._unbound.discard(key)
-        self._sorted.pop(key.kind, None)
+        if (keys := self._sorted.get(key.kind)) is not None:
+            del keys[bisect_left(keys, key)]
         self._changed_at.pop(key, None)
 
     def _set(self, key: ObjectKey, obj: JsonObject) -> None:
-        if key not in self._objects:
-            self._sorted.pop(key.kind, None)
+        if key in self._objects:
+            self._unindex(key)
+        elif (keys := self._sorted.get(key.kind)) is not None:
+            insort(keys, key)
         self._objects[key] = self._of_kind[key.kind][key] = obj
         if key.kind == _POD:
-            (self._unbound.discard if (obj.get("spec") or {}).get("nodeName") else self._unbound.add)(key)
+            self._pods_of.setdefault(_node_of(obj), set()).add(key)
         self._changed_at[key] = self._clock.monotonic()
+
+    def _unindex(self, key: ObjectKey) -> None:
+        """Takes a stored pod out of its node's pods."""
+        if key.kind != _POD:
+            return
+        node = _node_of(self._objects[key])
+        pods = self._pods_of[node]
+        pods.remove(key)
+        if not pods:
+            del self._pods_of[node]
+
+
+def _node_of(pod: JsonObject) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
 def _body_of(obj: JsonObject) -> bytes:

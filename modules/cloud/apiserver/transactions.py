@@ -6,6 +6,7 @@ from beehive.trace_context import Cause, current_cause, own_context, resumed
 from modules.cloud.apiserver.database.database import Database, RemoteChanges
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.object_store import ObjectStore
+from modules.cloud.apiserver.object_sync import Holder
 from modules.cloud.apiserver.storage import ObjectEvent
 
 _MANY = 1_000
@@ -32,7 +33,7 @@ class Transactions:
         storage: ObjectStore,
         database: Database,
         changed: Callable[[ObjectEvent], None],
-        claimed: Callable[[Sequence[tuple[str, str]]], None],
+        claimed: Callable[[Sequence[tuple[str, Holder]]], None],
         rolled_back: Callable[[list[ObjectEvent], set[str]], None],
     ) -> None:
         self._storage = storage

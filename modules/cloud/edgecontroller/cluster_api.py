@@ -38,6 +38,7 @@ from modules.cloud.edgecontroller.object_sync_import import Imported, ObjectSync
 from modules.cloud.edgecontroller.procedure import Answered
 from modules.cloud.edgecontroller.reflectors import MIRRORED, Reflectors
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.messages import ConnectEvent
 
 _LANES: Final = {
     "leases": RequestLane.LEASE,
@@ -174,8 +175,15 @@ class ClusterApi:
         """Return whether the API server decides on a node's call (`as_the_node`)."""
         return as_the_node.is_decided(call)
 
-    def claim(self, node: str, then: Callable[[], None]) -> None:
-        """Claim a node in the cluster if its state is there, and read what the node needs and is not in the mirror."""
+    def claim(self, event: ConnectEvent, then: Callable[[], None], superseded: Callable[[], None]) -> None:
+        """Claim a node in the cluster if its state is there, and read what the node needs and is not in the mirror.
+
+        Args:
+            event: the beginning of the node's connection.
+            then: called when all that was done.
+            superseded: called instead if the node has connected to another cloudcore since.
+        """
+        node = event.client_id
 
         def claimed() -> None:
             waiting = self._claiming.pop(node, ())
@@ -183,11 +191,17 @@ class ClusterApi:
             for each in waiting:
                 each()
 
+        def lost() -> None:
+            waiting = self._claiming.pop(node, ())
+            superseded()
+            for each in waiting:
+                each()
+
         self._claiming.setdefault(node, [])
         if self._state is None:
             self._bodies.read_for(node, claimed)
         else:
-            self._state.claim(node, lambda: self._bodies.read_for(node, claimed))
+            self._state.claim(node, event.timestamp, lambda: self._bodies.read_for(node, claimed), lost)
 
     def confirm_deletion(self, node: str, then: Callable[[], None]) -> None:
         """Call a function in a transaction if the API server says that a Node is not there."""

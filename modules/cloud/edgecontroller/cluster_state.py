@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from modules.cloud.apiserver.kinds import JsonObject, version_of
-from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
+from modules.cloud.apiserver.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.edgecontroller.node_connections import NodeConnections
@@ -36,7 +36,8 @@ class ClusterState:
 
     When a node connects, cloudcore claims it with a write, which needs the resourceVersion that was read last. So the
     node is served with the newest state. The next write of the cloudcore to which the node was connected before is
-    refused, and that cloudcore ends its connection.
+    refused, and that cloudcore ends its connection. A cloudcore may be so slow that it claims a node after the node has
+    left it: each claim says when the node connected, and the newer connection stays.
 
     Args:
         send: makes an API call; the answer comes in a turn of the module.
@@ -69,6 +70,10 @@ class ClusterState:
         self._changed: set[str] = set()
         self._owned: set[str] = set()
         """Nodes that were claimed here, and not elsewhere since: no others are written."""
+        self._connected_at: dict[str, int] = {}
+        """When these nodes connected, in seconds since 1970."""
+        self._holders: dict[str, Holder] = {}
+        """The cloudcores that have claimed nodes last, as far as was read."""
         self._is_off = False
         """Whether the right or the definition is missing."""
         self._pages = 0
@@ -77,16 +82,22 @@ class ClusterState:
         """Read all NodeStates. Without the right or the definition, nodes are sent everything again."""
         self._ask_page("", done)
 
-    def claim(self, node: str, then: Callable[[], None]) -> None:
-        """Write that a node belongs to this cloudcore, and read the state that others have written. `then` is called in
-        any case.
+    def claim(self, node: str, connected_at: int, then: Callable[[], None], superseded: Callable[[], None]) -> None:
+        """Write that a node belongs to this cloudcore, and read the state that others have written.
+
+        Args:
+            node: the node.
+            connected_at: when it connected, in seconds since 1970.
+            then: called when it is written, and if it cannot be written.
+            superseded: called instead if the node has connected to another cloudcore since.
         """
         self._begin()
         self._owned.add(node)
+        self._connected_at[node] = connected_at
         if self._is_off or (node not in self._versions and self._body_of(node) is None):
             then()
         else:
-            self._claim(node, then, _ATTEMPTS)
+            self._claim(node, then, superseded, _ATTEMPTS)
 
     def holders(self, node: str, then: Callable[[Mapping[str, str]], None]) -> None:
         """Read the cloudcore to which a node has connected last, "" for all nodes. `then` takes what can be read."""
@@ -143,7 +154,12 @@ class ClusterState:
 
         self._send(self._call("list", options=_page(token)), answered)
 
-    def _claim(self, node: str, then: Callable[[], None], attempts: int) -> None:
+    def _claim(self, node: str, then: Callable[[], None], superseded: Callable[[], None], attempts: int) -> None:
+        if self._holders.get(node, Holder()).is_newer_than(self._own(node)):
+            self._release(node)
+            superseded()
+            return
+
         def written(result: ApiResult) -> None:
             if _code(result) in _STALE and attempts:
                 self._read(node, again)
@@ -158,10 +174,18 @@ class ClusterState:
         def again(obj: JsonObject) -> None:
             if obj:
                 self._take(node, obj)
-            self._claim(node, then, attempts - 1)
+            self._claim(node, then, superseded, attempts - 1)
 
         self._begin()
         self._put(node, self._body_of(node) or self._object_of(node, NodeState(), {}), written)
+
+    def _own(self, node: str) -> Holder:
+        return Holder(self._connections.cloudcore, self._connected_at.get(node, 0))
+
+    def _release(self, node: str) -> None:
+        self._owned.discard(node)
+        self._busy.discard(node)
+        self._connected_at.pop(node, None)
 
     def _read(self, node: str, then: Callable[[JsonObject], None]) -> None:
         """Read a NodeState, and note its version; `then` takes it, without fields if there is none."""
@@ -178,10 +202,12 @@ class ClusterState:
     def _take(self, node: str, obj: JsonObject) -> None:
         """Take over a NodeState, unless the node is connected here."""
         self._versions[node] = version_of(obj)
+        self._holders.pop(node, None)
         stored = node_state_objects.read(obj)
         if stored is None:
             _log.warning("the NodeState of node %s cannot be read", node)
             return
+        self._holders[node] = stored.holder
         self._begin()
         self._written_specs[node] = _hash(obj)
         self._connections.take_over_state(node, stored.state, stored.syncs)
@@ -220,7 +246,7 @@ class ClusterState:
     def _object_of(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> JsonObject:
         objects, left_out = node_state_objects.packed(syncs)
         self._note_left_out(node, left_out, len(syncs))
-        return node_state_objects.object_of(node, self._namespace, state, objects, self._connections.cloudcore)
+        return node_state_objects.object_of(node, self._namespace, state, objects, self._own(node))
 
     def _note_left_out(self, node: str, left_out: int, objects: int) -> None:
         """Log that the NodeState of a node has become too small for its objects; once, until they fit again."""
@@ -250,11 +276,15 @@ class ClusterState:
         def found(obj: JsonObject) -> None:
             self._busy.discard(node)
             stored = node_state_objects.read(obj) if obj else None
-            if stored is None or stored.cloudcore in ("", self._connections.cloudcore):
+            if stored is None or stored.holder.cloudcore in ("", self._connections.cloudcore):
                 self._changed.add(node)  # the answer to an earlier write was lost
                 return
             self._begin()
-            self._owned.discard(node)
+            if self._own(node).is_newer_than(stored.holder):
+                self._connections.claim_again(node, stored.state, stored.syncs)  # this cloudcore's claim was lost
+                self._changed.add(node)
+                return
+            self._release(node)
             self._connections.close(node)
             self._take(node, obj)
 

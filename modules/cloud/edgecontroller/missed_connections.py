@@ -55,14 +55,16 @@ class MissedConnections:
             self._module.after(_PAUSE, self.ask)
             return
         known = dict(self._database.connected)
-        present = {one.node: one.connection for one in answer.content_as(list[NodeConnection])}
+        present = {one.node: one for one in answer.content_as(list[NodeConnection])}
+        now = self._module.clock.now()
         for node in known.keys() - present.keys():
-            self._told.on_disconnected(self._event(Operation.DISCONNECTED, node, known[node]))
-        for node, connection in present.items():
-            if known.get(node) != connection:
-                self._told.on_connected(self._event(Operation.CONNECTED, node, connection))
+            self._told.on_disconnected(self._event(Operation.DISCONNECTED, node, known[node], now))
+        for node, one in present.items():
+            if known.get(node) != one.connection:
+                connected_at = now - one.connected_seconds
+                self._told.on_connected(self._event(Operation.CONNECTED, node, one.connection, connected_at))
         self._end_turn()
 
-    def _event(self, operation: Operation, node: str, connection: str) -> Message:
-        event = ConnectEvent(operation.value, int(self._module.clock.now()), node, connection)
+    def _event(self, operation: Operation, node: str, connection: str, at: float) -> Message:
+        event = ConnectEvent(operation.value, int(at), node, connection)
         return self._module.message(f"node/{node}", operation, event)

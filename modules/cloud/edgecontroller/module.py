@@ -23,6 +23,7 @@ from modules.cloud.apiserver.database.listener import poll_for_changes
 from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.failures import Failures
 from modules.cloud.apiserver.kinds import kind_named
+from modules.cloud.apiserver.object_sync import Holder
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
@@ -48,6 +49,7 @@ from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.resending import Resending
 from modules.cloud.edgecontroller.upstream import handler_of, handles_requests
 from modules.cloud.edgecontroller.upstream_controller import UpstreamController
+from modules.cloud.identities.messages import NAME as IDENTITIES
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     CLOUDCORES,
@@ -101,7 +103,7 @@ class EdgeController(Module):
         super().__init__()
         self._database = database
         mirror = Mirror()
-        self._graph = NodeGraph(mirror)
+        self._graph = NodeGraph(mirror, self.clock.monotonic)
         object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
         self._kubelet_ports = KubeletPorts(self, self._transactions)
@@ -197,19 +199,23 @@ class EdgeController(Module):
         """Claims a connected node for this cloudcore, and sends it unacknowledged objects. A failure closes its
         connection, and the node connects again.
         """
-        node = message.route.resource.partition("/")[2]
+        node, event = message.route.resource.partition("/")[2], message.content_as(ConnectEvent)
 
         def refuse(_: Message, __: ApiError) -> None:
             self._connections.close(node)
             self._kept.connected(node)
 
         def connected() -> None:
-            self._connections.connected(message.content_as(ConnectEvent))
+            self._connections.connected(event)
+            self._kept.connected(node)
+
+        def superseded() -> None:
+            self._connections.refuse(event)
             self._kept.connected(node)
 
         def claim() -> None:
             self._kept.connecting(node)
-            self._api.claim(node, lambda: self._handle(message, connected, refuse))
+            self._api.claim(event, lambda: self._handle(message, connected, refuse), superseded)
 
         self._handle(message, claim, refuse)
 
@@ -235,6 +241,7 @@ class EdgeController(Module):
     @handles(None, Verb.CALL, source=ModuleName.DEVICECONTROLLER)
     @handles(None, Verb.CALL, source=ModuleName.ROUTER)
     @handles(None, Verb.CALL, source=ModuleName.CLOUDSTREAM)
+    @handles(None, Verb.CALL, source=IDENTITIES)
     @handles(None, Verb.CALL, source=commands.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
         """Makes an API call of a module of the cloud: of an administrator without authorization, of a node that calls
@@ -385,8 +392,8 @@ class EdgeController(Module):
         if event.key.kind == _NODE and event.type is not EventType.MODIFIED:
             self._connections.node_changed(event)
 
-    def _claimed(self, claims: Sequence[tuple[str, str]]) -> None:
-        self._kept.claimed(claims)
+    def _claimed(self, claims: Sequence[tuple[str, Holder]]) -> None:
+        self._kept.claimed((node, holder.cloudcore) for node, holder in claims)
         self._connections.claimed_elsewhere(claims)
 
     def _rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:

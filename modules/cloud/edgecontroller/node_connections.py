@@ -7,7 +7,7 @@ import msgspec
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.kinds import ObjectKey, kind_named, uid_of
 from modules.cloud.apiserver.object_store import ObjectStore
-from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
+from modules.cloud.apiserver.object_sync import Holder, NodeState, ObjectSync
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.epochs import Epochs
@@ -66,6 +66,10 @@ class NodeConnections:
         """Nodes that had state and no Node object at the last collection; None before the objects are known."""
         self._ended: dict[str, str] = {}
         """By node, a connection whose end was handled before its beginning."""
+        self._connected_at: dict[str, int] = {}
+        """When the connected nodes connected, in seconds since 1970."""
+        self._elsewhere: dict[str, Holder] = {}
+        """The cloudcores of the database that have claimed nodes since, by node."""
 
     def restore(self) -> list[str]:
         """Claims again the nodes whose claims were rolled back, and returns the connected nodes. Each node must be
@@ -108,10 +112,20 @@ class NodeConnections:
     def take_over_state(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
         """Replaces the stored state of a node that is not connected. For a transaction."""
         if node not in self._database.connected:
-            self._database.forget_node(node)
-            self._database.put_node_state(node, state)
-            for uid, sync in syncs.items():
-                self._database.put_object_sync(node, uid, sync)
+            self._put_state(node, state, syncs)
+
+    def claim_again(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
+        """Takes over the state that another cloudcore has written for a node that is connected here, and sends what the
+        node has not acknowledged to that one, deletions among it. For a transaction.
+        """
+        self._put_state(node, state, syncs)
+        self.restore_node(node)
+
+    def _put_state(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
+        self._database.forget_node(node)
+        self._database.put_node_state(node, state)
+        for uid, sync in syncs.items():
+            self._database.put_object_sync(node, uid, sync)
 
     def take_changed(self) -> set[str]:
         """Returns the nodes whose stored state has changed since the last call."""
@@ -129,6 +143,11 @@ class NodeConnections:
         if self._ended.pop(node, None) == event.connection:
             self._remove(node)
             return
+        own = Holder(self.cloudcore, event.timestamp)
+        if self._elsewhere.pop(node, Holder()).is_newer_than(own):
+            self.refuse(event)
+            return
+        self._connected_at[node] = event.timestamp
         self._claim(node, event.connection)
         if self.epochs.is_over:
             self.missed_restore()
@@ -187,6 +206,11 @@ class NodeConnections:
                 if sync.key.kind == _POD:
                     self.epochs.note(one.version)
 
+    def refuse(self, event: ConnectEvent) -> None:
+        """Ends a connection that was not claimed: the node has connected to another cloudcore since."""
+        if self._ended.pop(event.client_id, None) != event.connection:
+            self._close(event.client_id, event.connection)
+
     def close(self, node: str) -> None:
         """Ends the connection of a node, which then connects again."""
         connection = self._database.connected.get(node)
@@ -199,14 +223,15 @@ class NodeConnections:
         for node in list(self._database.connected):
             self.close(node)
 
-    def claimed_elsewhere(self, claims: Sequence[tuple[str, str]]) -> None:
+    def claimed_elsewhere(self, claims: Sequence[tuple[str, Holder]]) -> None:
         """Ends the connections to nodes that other cloudcores have claimed.
 
         Args:
             claims: pairs of node and cloudcore.
         """
-        for node, cloudcore in claims:
-            if cloudcore != self._database.cloudcore:
+        for node, holder in claims:
+            if holder.cloudcore != self._database.cloudcore:
+                self._elsewhere[node] = holder
                 self.close(node)
 
     def roll_back(self, nodes: Iterable[str]) -> None:
@@ -257,7 +282,7 @@ class NodeConnections:
         self._suspects = suspects
 
     def _claim(self, node: str, connection: str) -> None:
-        self._database.claim(node, connection, self._storage.next_version())
+        self._database.claim(node, connection, self._storage.next_version(), self._connected_at.get(node, 0))
 
     def _tell_of_deletion(self, event: ConnectEvent, uid: str) -> None:
         """Tells a node that its Node was deleted, if it has the same connection and no other Node."""
@@ -291,5 +316,6 @@ class NodeConnections:
         self._registered_before.discard(node)
         self._registered.pop(node, None)
         self._database.connected.pop(node, None)
+        self._connected_at.pop(node, None)
         self._object_syncs.node_disconnected(node)
         self._downstream.node_disconnected(node)

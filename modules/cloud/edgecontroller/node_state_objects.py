@@ -9,7 +9,7 @@ import msgspec
 
 from beehive.decoding import convert, decode_json
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
-from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
+from modules.cloud.apiserver.object_sync import Holder, NodeState, ObjectSync
 from modules.cloud.edgecontroller.object_syncs import is_storable
 
 API_VERSION: Final = "edgecore.io/v1alpha1"
@@ -28,6 +28,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     cloudcore: str = ""
     """The cloudcore to which the node has connected last."""
+    connected_at: int = 0
+    """When it did, in seconds since 1970 by that cloudcore's clock; 0 from a cloudcore that did not say it yet."""
     node_uid: str = msgspec.field(default="", name="nodeUID")
     epoch: int = 0
     objects: str = ""
@@ -37,13 +39,13 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class StoredState(msgspec.Struct, frozen=True):
     """The content of a NodeState."""
 
-    cloudcore: str
+    holder: Holder
     state: NodeState
     syncs: dict[str, ObjectSync]
     """By uid."""
 
 
-def object_of(node: str, namespace: str, state: NodeState, objects: str, cloudcore: str) -> JsonObject:
+def object_of(node: str, namespace: str, state: NodeState, objects: str, holder: Holder) -> JsonObject:
     """Return the NodeState of a node with packed objects. It is owned by the Node object, and garbage is collected with
     it.
     """
@@ -51,7 +53,7 @@ def object_of(node: str, namespace: str, state: NodeState, objects: str, cloudco
     if state.uid:
         owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": state.uid}
         metadata["ownerReferences"] = [owner]
-    spec = Spec(cloudcore=cloudcore, node_uid=state.uid, epoch=state.epoch, objects=objects)
+    spec = Spec(**holder._asdict(), node_uid=state.uid, epoch=state.epoch, objects=objects)
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": msgspec.to_builtins(spec)}
 
 
@@ -61,7 +63,8 @@ def read(obj: JsonObject) -> StoredState | None:
     """
     try:
         spec = convert(obj.get("spec"), Spec)
-        return StoredState(spec.cloudcore, NodeState(spec.node_uid, spec.epoch), _unpacked(spec.objects))
+        holder = Holder(spec.cloudcore, spec.connected_at)
+        return StoredState(holder, NodeState(spec.node_uid, spec.epoch), _unpacked(spec.objects))
     except (msgspec.MsgspecError, ValueError, TypeError, zlib.error, RecursionError):
         return None
 

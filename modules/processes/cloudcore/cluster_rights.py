@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.cloud.coordination import leases
 from modules.cloud.edgecontroller import node_state_objects
+from modules.cloud.identities import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,6 +66,7 @@ def needed(namespace: str, *, keeps_state: bool = False) -> Iterator[Right]:
     """
     yield from _rights(_RULES)
     yield from (Right("coordination.k8s.io", leases.PLURAL, verb, namespace) for verb in ("list", "watch"))
+    yield from (Right("", records.PLURAL, verb, namespace) for verb in ("create", "update", "delete"))
     if keeps_state:
         verbs = ("get", "list", "create", "update")
         yield from (Right(_STATE_GROUP, node_state_objects.PLURAL, verb, namespace) for verb in verbs)

@@ -204,11 +204,10 @@ class SimulatedCloud:
         obj = self.find(kind, namespace, write.name) if self.takes_calls else None
         if obj is None:
             return
-        if write.writer in OF_STATUS:
-            self._statuses.others_wrote(obj)
+        ended = self._statuses.others_write(obj) if write.writer in OF_STATUS else lambda: None
         if write.writer is Writer.NODE_DELETED:
             self._delete_node(write.name)
-        self._call(call_of(write), lambda _answer: None)
+        self._call(call_of(write), lambda _answer: ended())
 
     def _delete_node(self, node: str) -> None:
         """Forget a node's pods (KubeEdge's ObjectSyncs go with their node) and allow its connection to end. The node
@@ -233,6 +232,8 @@ class SimulatedCloud:
         process, self.process, self.hive = self.process, None, None
         if process is not None:
             process.kill()
+            if self._embeds_api_server:
+                self._statuses.writes_lost()
         if self.endpoint.listener is self._listener:
             self.endpoint.listener = None
         if self._listener is not None:

@@ -89,10 +89,13 @@ class SimulatedDevice:
         self._broker.publish(topics.device_topic(self.id, end), json.dumps(payload, separators=(",", ":")))
 
     def _hear(self, topic: str, payload: str) -> None:
+        said = json.loads(payload)
+        if topic.endswith(topics.MEMBERSHIP_UPDATED):
+            self._membership(said)
+            return
         end = topic.removeprefix(topics.device_topic(self.id, ""))
         if end == topic:
             return
-        said = json.loads(payload)
         if end == topics.TWIN_DELTA and THRESHOLD in said["delta"]:
             self.threshold = said["delta"][THRESHOLD]
             at = self._world.now() + self._world.random.uniform(0.0, _OBEYS_WITHIN)
@@ -101,6 +104,14 @@ class SimulatedDevice:
             self._refused()
         elif end == topics.TWIN_RESULT and said["event_id"][:1] == "t":
             self._watch.answered(self.id, int(said["event_id"][1:]))
+
+    def _membership(self, said: dict[str, Any]) -> None:
+        """Report again to a node that has removed the device, and its reported values with it: the cloud may learn long
+        after the deletion that the Device was deleted and made again.
+        """
+        removed = said["removed_devices"] or ()
+        if self.must_repeat and any(one["id"] == self.id for one in removed):
+            self._world.at(self._world.now() + _REFUSED_AGAIN, self.repeat)
 
     def _refused(self) -> None:
         if not self._repeats:

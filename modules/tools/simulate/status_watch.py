@@ -1,5 +1,7 @@
 """Invariants between the statuses that a node finds and those in the cloud."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from beehive.decoding import convert
@@ -30,6 +32,9 @@ class StatusWatch:
         """Index of the last of them that the cloud has."""
         self._others: dict[str, float] = {}
         """Uids of pods whose status another writer has changed, and until when that may show."""
+        self._writing: dict[str, int] = {}
+        """Uids of pods whose status other writers are changing, and the number of these writes. The node's own status
+        may be stored before such a write, which waits for a database that refuses transactions."""
         self.behind = 0.0
         """Seconds for which the cloud may not know of another writer's change: a watch of a cluster is silent."""
         self.late_until = -1.0
@@ -45,9 +50,24 @@ class StatusWatch:
             if not known or known[-1] != status:
                 known.append(status)
 
-    def others_wrote(self, pod: JsonObject) -> None:
-        """Note that another writer is about to change a pod's status."""
-        self._others[runs_as(pod)] = self._world.now() + self.behind
+    def others_write(self, pod: JsonObject) -> Callable[[], None]:
+        """Note that another writer is about to change a pod's status; the result is called when the write has ended."""
+        uid = runs_as(pod)
+        self._others[uid] = self._world.now() + self.behind
+        self._writing[uid] = self._writing.get(uid, 0) + 1
+
+        def ended() -> None:
+            if uid in self._writing:
+                self._others[uid] = self._world.now() + self.behind
+                self._writing[uid] -= 1
+                if not self._writing[uid]:
+                    del self._writing[uid]
+
+        return ended
+
+    def writes_lost(self) -> None:
+        """Note that the API server is killed: no write is under way any more."""
+        self._writing.clear()
 
     def stored(self, old: JsonObject, new: JsonObject) -> None:
         """Check a changed pod in the cloud."""
@@ -60,7 +80,7 @@ class StatusWatch:
         at = next((number for number in range(begin, len(known)) if known[number] == status), None)
         if at is not None:
             self._at[uid] = at
-            if self._others.get(uid, 0.0) <= self._world.now():
+            if uid not in self._writing and self._others.get(uid, 0.0) <= self._world.now():
                 self._others.pop(uid, None)
         elif self._world.now() < self.late_until:
             self._others.setdefault(uid, self._world.now())

@@ -1,34 +1,20 @@
-"""A node whose containers are those of a private dockerd, for the tests of this directory.
-
-Run as a program it serves until its standard input is closed, so that tests can kill it.
-"""
+"""A node whose containers are those of a private dockerd, for the tests of this directory."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from beehive.clock import Clock, RealClock
 from edged.dockershim.answers import ListedContainer
-from edged.dockershim.engine import DockerSettings, purge
+from edged.dockershim.engine import purge
 from edged.dockershim.runtime import DockerRuntime
-from edged.oci.network import BINARY_DIRECTORIES, PodNetwork
 from protos.cri.v1 import api_pb2 as cri
+from tests.edged.dockershim.served import SOCKET, settings_of
 from tests.edged.embedded.node import LocalNode, Node
 from tests.edged.embedded.server_process import RemoteNode
-from tests.edged.oci.node import _die_at
 from tests.support.directories import short_directory
 from tests.support.dockerd import PrivateDockerd
 from tests.support.leftovers import remove_cgroups
-
-_SOCKET = "EDGECORE_TEST_DOCKER"
-_DIE = "EDGECORE_TEST_DIES"
-
-
-def settings_of(state: Path, clock: Clock, docker: Path) -> DockerSettings:
-    """The settings of a runtime whose files are beside its state directory."""
-    return DockerSettings(PodNetwork(state.parent / "net.d", BINARY_DIRECTORIES, clock), docker)
 
 
 class _DockerNode(Node):
@@ -46,6 +32,10 @@ class _DockerNode(Node):
         """Containers have their own processes."""
         options = config.linux.security_context.namespace_options
         options.network, options.pid = self.network, cri.CONTAINER
+
+    def purge(self) -> None:
+        """Remove everything that the runtime has made."""
+        purge(self.state, self.clock, settings_of(self.state, self.clock, self.dockerd.socket))
 
     def in_docker(self) -> list[ListedContainer]:
         """All containers that Docker has."""
@@ -65,28 +55,16 @@ class DockerNode(_DockerNode, LocalNode):
             self.state, self.socket, self.clock, settings_of(self.state, self.clock, self.dockerd.socket)
         )
 
-    def purge(self) -> None:
-        """Remove everything that the runtime has made."""
-        purge(self.state, self.clock, settings_of(self.state, self.clock, self.dockerd.socket))
-
 
 class RemoteDockerNode(_DockerNode, RemoteNode):
     """A node whose runtime is another process."""
 
-    module = __name__
+    module = "tests.edged.dockershim.served"
 
     def __init__(self, directory: Path, dockerd: PrivateDockerd) -> None:
         self.dockerd = dockerd
-        os.environ[_SOCKET] = str(dockerd.socket)
+        os.environ[SOCKET] = str(dockerd.socket)
         super().__init__(directory)
-
-    def serve_until(self, step: str) -> None:
-        """Start the runtime (again); it dies by SIGKILL at a step: `before` or `after`, a blank, module:name."""
-        os.environ[_DIE] = step
-        try:
-            self.serve()
-        finally:
-            del os.environ[_DIE]
 
 
 @contextmanager
@@ -98,23 +76,3 @@ def node_directory(dockerd: PrivateDockerd) -> Iterator[Path]:
         assert [each.id for each in listed] == []
         assert str(directory) not in Path("/proc/self/mountinfo").read_text()
     remove_cgroups(f"/{directory.name}")
-
-
-def _serve(state: Path, socket: Path, clock: Clock, docker: Path) -> None:
-    runtime = DockerRuntime(state, socket, clock, settings_of(state, clock, docker))
-    runtime.start()
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    runtime.stop()
-
-
-if __name__ == "__main__":
-    docker_socket = Path(os.environ[_SOCKET])
-    if sys.argv[1] == "serve":
-        if step := os.environ.get(_DIE):
-            _die_at(step)
-        _serve(Path(sys.argv[2]), Path(sys.argv[3]), RealClock(), docker_socket)
-    else:
-        clock_of_purge = RealClock()
-        purge(Path(sys.argv[2]), clock_of_purge, settings_of(Path(sys.argv[2]), clock_of_purge, docker_socket))

@@ -5,17 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.edged.embedded.node import LocalNode, processes_of
-from tests.support.directories import short_directory
+from tests.edged.embedded.node import LocalNode, node_directory
 
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
     """A directory with a short path (sockets) that every user may pass through."""
-    with short_directory("em-", mode=0o755) as path:
-        yield path
-        assert processes_of(path) == []
-        assert str(path) not in Path("/proc/self/mountinfo").read_text()
+    with node_directory() as made:
+        yield made
 
 
 @pytest.fixture

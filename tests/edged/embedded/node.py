@@ -4,7 +4,8 @@ import json
 import os
 import select
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -16,6 +17,7 @@ from edged.embedded.cri_server import CriServer
 from edged.embedded.engine import purge
 from edged.embedded.runtime import EmbeddedRuntime
 from protos.cri.v1 import api_pb2 as cri
+from tests.support.directories import short_directory
 
 DEADLINE_SECONDS = 60.0
 _LOOK_SECONDS = 0.01
@@ -48,6 +50,7 @@ class Node:
         self.state = directory / "state"
         self.socket = directory / "cri.sock"
         self.logs = directory / "logs"
+        self.clock = RealClock()
         self._channel: grpc.Channel | None = None
         self._pods = 0
 
@@ -63,6 +66,10 @@ class Node:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+    def purge(self) -> None:
+        """Remove everything that the runtime has made."""
+        purge(self.state, self.clock)
 
     def pod(self, name: str = "") -> str:
         """A sandbox that runs."""
@@ -162,16 +169,11 @@ class LocalNode(Node):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.clock = RealClock()
         self.runtime = self.new_runtime()
 
     def new_runtime(self) -> CriServer:
         """Return a runtime on the node's directory, not started."""
         return EmbeddedRuntime(self.state, self.socket, self.clock)
-
-    def purge(self) -> None:
-        """Remove everything that the runtime has made."""
-        purge(self.state, self.clock)
 
     def restart(self) -> None:
         """Stop the runtime and start another on the same directory; containers go on."""
@@ -191,6 +193,15 @@ class LocalNode(Node):
         self.runtime.stop()
         self.purge()
         self.clock.close()
+
+
+@contextmanager
+def node_directory() -> Iterator[Path]:
+    """A directory with a short path (sockets) that every user may pass through; no process and no mount outlives it."""
+    with short_directory("em-", mode=0o755) as path:
+        yield path
+        assert processes_of(path) == []
+        assert str(path) not in Path("/proc/self/mountinfo").read_text()
 
 
 def processes_of(directory: Path) -> list[str]:

@@ -1,7 +1,4 @@
-"""The embedded runtime in a process of its own, which tests can kill, run as somebody else, or take abilities from.
-
-Run as a program it serves until its standard input is closed.
-"""
+"""A runtime in a process of its own, which tests can kill, run as somebody else, or take abilities from."""
 
 import os
 import subprocess
@@ -10,13 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from beehive.clock import RealClock
-from edged.embedded.engine import purge
-from edged.embedded.runtime import EmbeddedRuntime
 from tests.edged.embedded.node import Node
+from tests.edged.embedded.served import DIES_AT, READY
 
 _REPOSITORY = Path(__file__).parents[3]
-_READY = "ready"
 _END_SECONDS = 200.0
 """In which a process ends that imports the runtime and removes all that it has made, on a very busy machine."""
 
@@ -25,8 +19,9 @@ class RemoteNode(Node):
     """A node whose runtime is another process. Use as a context manager; nothing is left after it."""
 
     def __init__(self, directory: Path, interpreter: str = sys.executable, prefix: Sequence[str] = ()) -> None:
-        """`prefix`: a command that executes the server under other circumstances."""
+        """`prefix`: a command that executes the server, and what clears up after it, under other circumstances."""
         super().__init__(directory)
+        self._here = not prefix
         self._command: list[str] = [*prefix, interpreter, "-m", self.module]
         self._process: subprocess.Popen[str] | None = None
 
@@ -34,8 +29,16 @@ class RemoteNode(Node):
         """Start the runtime (again) and connect."""
         self._process = self._start("serve")
         assert self._process.stdout is not None
-        assert self._process.stdout.readline() == f"{_READY}\n", "the runtime did not start"
+        assert self._process.stdout.readline() == f"{READY}\n", "the runtime did not start"
         self.connect()
+
+    def serve_until(self, step: str) -> None:
+        """Start the runtime (again); it dies by SIGKILL at a step: `before` or `after`, a blank, module:name."""
+        os.environ[DIES_AT] = step
+        try:
+            self.serve()
+        finally:
+            del os.environ[DIES_AT]
 
     def kill(self) -> None:
         """End the runtime by SIGKILL; its containers go on."""
@@ -50,15 +53,22 @@ class RemoteNode(Node):
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        if self._here:
+            self.purge()
+        else:
+            self._purge_there()
+        self.clock.close()
+
+    module = "tests.edged.embedded.served"
+    """The program that serves."""
+
+    def _purge_there(self) -> None:
         with self._start("purge") as purge_process:
             try:
                 errors = purge_process.communicate(timeout=_END_SECONDS)[1]
             finally:
                 purge_process.kill()
         assert not errors, errors
-
-    module = __name__
-    """The program that serves and purges."""
 
     def _start(self, action: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -70,20 +80,3 @@ class RemoteNode(Node):
             stderr=subprocess.PIPE if action == "purge" else None,
             text=True,
         )
-
-
-def _serve(state: Path, socket: Path) -> None:
-    clock = RealClock()
-    runtime = EmbeddedRuntime(state, socket, clock)
-    runtime.start()
-    sys.stdout.write(f"{_READY}\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    runtime.stop()
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        _serve(Path(sys.argv[2]), Path(sys.argv[3]))
-    else:
-        purge(Path(sys.argv[2]), RealClock())

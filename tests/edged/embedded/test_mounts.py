@@ -1,6 +1,7 @@
 """Volumes in containers: at their paths, for every kind of path; and never a trace of them on the host."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import grpc
 import pytest
 
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.embedded.node import Node, eventually
+from tests.edged.embedded.node import Node, eventually, node_directory
 from tests.edged.embedded.server_process import RemoteNode
 from tests.edged.embedded.users import Somebody
 
@@ -27,30 +28,37 @@ _USER_NAMESPACES_OFF = (
 )
 
 
-def _as_root(directory: Path) -> Iterator[Node]:
+def _as_root(directory: Path) -> RemoteNode:
     if os.geteuid() != 0:
         pytest.skip("the tests do not run as root")
-    with RemoteNode(directory) as node:
-        yield node
+    return RemoteNode(directory)
 
 
-def _as_somebody(directory: Path) -> Iterator[Node]:
+def _as_somebody(directory: Path) -> RemoteNode:
     somebody = Somebody.find()
     os.chown(directory, somebody.uid, somebody.uid)
-    with RemoteNode(directory, somebody.interpreter, somebody.prefix) as node:
-        yield node
+    return RemoteNode(directory, somebody.interpreter, somebody.prefix)
 
 
-@pytest.fixture(params=[_as_root, _as_somebody], ids=["root", "somebody"])
-def node(request: pytest.FixtureRequest, directory: Path) -> Iterator[Node]:
-    """A node whose runtime runs as root, and one whose runtime runs as an ordinary user."""
-    yield from request.param(directory)
+@pytest.fixture(scope="module", params=[_as_root, _as_somebody], ids=["root", "somebody"])
+def node(request: pytest.FixtureRequest) -> Iterator[Node]:
+    """A node whose runtime runs as root, and one whose runtime runs as an ordinary user; one of each for all tests."""
+    with node_directory() as directory, request.param(directory) as started:
+        yield started
 
 
 @pytest.fixture
-def volume(node: Node) -> Path:
+def place(node: Node) -> Path:
+    """A directory of this test's own, which the runtime's user may write."""
+    made = Path(tempfile.mkdtemp(dir=node.directory))
+    made.chmod(0o777)
+    return made
+
+
+@pytest.fixture
+def volume(place: Path) -> Path:
     """A directory with a file, as a volume."""
-    made = node.directory / "volume"
+    made = place / "volume"
     made.mkdir()
     made.chmod(0o777)
     (made / "file").write_text("content\n")
@@ -99,9 +107,9 @@ def test_writable_and_readonly(node: Node, volume: Path) -> None:
     assert sorted(path.name for path in volume.iterdir()) == ["file", "new"]
 
 
-def test_nested_volumes(node: Node, volume: Path) -> None:
+def test_nested_volumes(node: Node, place: Path, volume: Path) -> None:
     """A volume inside another is seen in it, in any order of the request."""
-    outer = node.directory / "outer"
+    outer = place / "outer"
     outer.mkdir()
     outer.chmod(0o777)
     (outer / "own").write_text("outer\n")
@@ -152,9 +160,9 @@ def test_a_missing_working_directory(node: Node) -> None:
     assert not Path("/embedded-test").exists()
 
 
-def test_a_missing_host_path(node: Node) -> None:
+def test_a_missing_host_path(node: Node, place: Path) -> None:
     """A host path that is missing is made, as containerd does for a hostPath without a type."""
-    path = node.directory / "state" / "made" / "here"
+    path = place / "made" / "here"
     node.run("echo x >/data/x", _mounts(("/data", path)))
     assert (path / "x").read_text() == "x\n"
 
@@ -174,9 +182,9 @@ def test_a_volume_that_cannot_be_placed(node: Node, volume: Path) -> None:
     assert node.status(container).reason == "StartError"
 
 
-def test_nothing_is_written_through_a_link_in_a_volume(node: Node, volume: Path) -> None:
+def test_nothing_is_written_through_a_link_in_a_volume(node: Node, place: Path, volume: Path) -> None:
     """A link inside a volume does not lead a mount point out of it."""
-    target = node.directory / "target"
+    target = place / "target"
     target.mkdir()
     (volume / "link").symlink_to(target)
     container = node.create(["true"], _mounts(("/data", volume), ("/data/link/x", volume)))
@@ -208,9 +216,9 @@ def _words(node: Node) -> str:
 
 
 @pytest.fixture
-def own_files(node: Node) -> Iterator[cri.ContainerConfig]:
+def own_files(node: Node, place: Path) -> Iterator[cri.ContainerConfig]:
     """The files that edged gives every container: /etc/hosts of its pod, and one for its termination message."""
-    hosts, words = node.directory / "etc-hosts", node.directory / "words"
+    hosts, words = place / "etc-hosts", place / "words"
     hosts.write_text("10.1.2.3 pod\n")
     words.touch()
     for path in (hosts, words):
@@ -223,7 +231,7 @@ def own_files(node: Node) -> Iterator[cri.ContainerConfig]:
 
 @pytest.mark.parametrize("has_volume", [False, True])
 def test_a_container_has_hosts_and_a_termination_message_of_its_own(
-    node: Node, volume: Path, own_files: cri.ContainerConfig, has_volume: bool
+    node: Node, place: Path, volume: Path, own_files: cri.ContainerConfig, has_volume: bool
 ) -> None:
     """Not the machine's: they were shared by all, and stayed. Only without volumes, and without root, there is nothing
     to mount with, and the machine's files are what this user may do to them.
@@ -234,13 +242,13 @@ def test_a_container_has_hosts_and_a_termination_message_of_its_own(
     script = f"cat /etc/hosts; echo 10.6.6.6 bank >>/etc/hosts; echo bye >{_words(node)}; true"
     printed = node.run(script, own_files)
     assert Path("/etc/hosts").read_bytes() == before
-    is_root = (node.directory / "words").read_text() != ""
+    is_root = (place / "words").read_text() != ""
     if is_root:
         assert Path(_words(node)).read_bytes() == b"", "no more than a mount point"
-        assert (node.directory / "words").read_text() == "bye\n"
+        assert (place / "words").read_text() == "bye\n"
     if is_root or has_volume:
         assert printed == "10.1.2.3 pod\n"
-        assert (node.directory / "etc-hosts").read_text() == "10.1.2.3 pod\n10.6.6.6 bank\n"
+        assert (place / "etc-hosts").read_text() == "10.1.2.3 pod\n10.6.6.6 bank\n"
     if not is_root:
         assert not Path(_words(node)).exists()
 

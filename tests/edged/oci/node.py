@@ -1,30 +1,21 @@
-"""A node with the OCI runtime and the image of busybox, for the tests of this directory.
-
-Run as a program it serves until its standard input is closed, so that tests can kill it; or until it comes to a step of
-a call at which a test wants it to die.
-"""
+"""A node with the OCI runtime and the image of busybox, for the tests of this directory."""
 
 import os
 import shutil
-import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from beehive.clock import Clock, RealClock
 from edged.embedded.errors import EmbeddedRuntimeError
-from edged.oci.engine import OciSettings, purge
-from edged.oci.network import BINARY_DIRECTORIES, PodNetwork
+from edged.oci.engine import purge
 from edged.oci.programs import find_programs
 from edged.oci.runtime import OciRuntime
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, Node, processes_of
 from tests.edged.embedded.server_process import RemoteNode
+from tests.edged.oci.served import settings_of
 from tests.support.directories import short_directory
 from tests.support.images import BUSYBOX, busybox_image, docker_archive
 
@@ -42,13 +33,6 @@ def reason_missing() -> str:
     return ""
 
 
-def settings_of(state: Path, clock: Clock) -> OciSettings:
-    """The settings of a runtime whose files are all beside its state directory."""
-    above = state.parent
-    network = PodNetwork(above / "net.d", BINARY_DIRECTORIES, clock)
-    return OciSettings(find_programs(), network, above / "certs.d", above / "archives")
-
-
 class _OciNode(Node):
     shares_processes = False
     """Whether containers made from now on share their processes with their pod."""
@@ -64,6 +48,10 @@ class _OciNode(Node):
         options = config.linux.security_context.namespace_options
         options.network, options.pid = cri.NODE, cri.POD if self.shares_processes else cri.CONTAINER
 
+    def purge(self) -> None:
+        """Remove everything that the runtime has made."""
+        purge(self.state, self.clock, settings_of(self.state, self.clock))
+
 
 class OciNode(_OciNode, LocalNode):
     """A node whose runtime is in this process."""
@@ -72,44 +60,11 @@ class OciNode(_OciNode, LocalNode):
         """Return a runtime on the node's directory, not started."""
         return OciRuntime(self.state, self.socket, self.clock, settings_of(self.state, self.clock))
 
-    def purge(self) -> None:
-        """Remove everything that the runtime has made."""
-        purge(self.state, self.clock, settings_of(self.state, self.clock))
-
 
 class RemoteOciNode(_OciNode, RemoteNode):
     """A node whose runtime is another process."""
 
-    module = __name__
-
-    def serve_until(self, step: str) -> None:
-        """Start the runtime (again); it dies by SIGKILL at a step: `before` or `after`, a blank, module:name."""
-        os.environ[_DIE] = step
-        try:
-            self.serve()
-        finally:
-            del os.environ[_DIE]
-
-
-_DIE = "EDGECORE_TEST_DIES"
-
-
-def _die_at(step: str) -> None:
-    """Replace a function by one that kills this process before or after the original."""
-    when, _, place = step.partition(" ")
-    module, _, name = place.partition(":")
-    holder: Any = import_module(module)
-    *path, last = name.split(".")
-    for each in path:
-        holder = getattr(holder, each)
-    original = getattr(holder, last)
-
-    def replaced(*arguments: Any, **named: Any) -> Any:
-        result = original(*arguments, **named) if when == "after" else None
-        os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    setattr(holder, last, replaced)
+    module = "tests.edged.oci.served"
 
 
 @contextmanager
@@ -137,21 +92,3 @@ def control_groups(name: str) -> list[Path]:
     for top in (*Path("/sys/fs/cgroup").glob(f"*/{name}"), *Path("/sys/fs/cgroup").glob(name)):
         found += [top, *(each for each in top.rglob("*") if each.is_dir())]
     return found
-
-
-def _serve(state: Path, socket: Path, clock: Clock) -> None:
-    runtime = OciRuntime(state, socket, clock, settings_of(state, clock))
-    runtime.start()
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    runtime.stop()
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        if step := os.environ.get(_DIE):
-            _die_at(step)
-        _serve(Path(sys.argv[2]), Path(sys.argv[3]), RealClock())
-    else:
-        purge(Path(sys.argv[2]), RealClock(), settings_of(Path(sys.argv[2]), RealClock()))

@@ -21,7 +21,8 @@ from edged.oci.runtime import OciRuntime
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import DEADLINE_SECONDS, wait_for_death
 from tests.edged.oci.network.machine import script
-from tests.edged.oci.node import OciNode, settings_of
+from tests.edged.oci.node import OciNode
+from tests.edged.oci.served import settings_of
 
 _RESULT = '{"cniVersion":"1.0.0","ips":[{"address":"10.9.0.7/24"}]}'
 _HANGS = """

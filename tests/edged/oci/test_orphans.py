@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from edged.oci.network import INIT_VARIABLE, end_lost_init
 from edged.oci.orphans import Orphan, await_orphans, commands_with, processes_with
 
 _WAIT = "echo started; read line; exit 0"
@@ -96,20 +95,4 @@ def test_processes_are_found_by_their_variables(programs: Programs, tmp_path: Pa
     plugin = programs.start(CNI_NETNS=f"{tmp_path}/a/net")
     programs.start(CNI_NETNS=f"{tmp_path}x/a/net")
     programs.start(OTHER=f"{tmp_path}/a/net")
-    found = [(orphan.pid, name, value) for orphan, name, value in processes_with(("CNI_NETNS",), f"{tmp_path}/")]
-    assert found == [(plugin.pid, "CNI_NETNS", f"{tmp_path}/a/net")]
-
-
-def test_the_lost_first_process_of_a_pod_is_ended(programs: Programs, tmp_path: Path) -> None:
-    """Unless its namespace is pinned; another process with its number is left alone."""
-    lost = programs.start(**{INIT_VARIABLE: str(tmp_path)})
-    stranger = programs.start()
-    end_lost_init(lost.pid, tmp_path)
-    end_lost_init(stranger.pid, tmp_path)
-    assert lost.wait() == -signal.SIGKILL
-    assert stranger.poll() is None
-    pinned = programs.start(**{INIT_VARIABLE: str(tmp_path)})
-    (tmp_path / "init").write_text(str(pinned.pid))
-    (tmp_path / "pid").symlink_to("/proc/self/ns/pid")
-    end_lost_init(pinned.pid, tmp_path)
-    assert pinned.poll() is None
+    assert [orphan.pid for orphan in processes_with("CNI_NETNS", f"{tmp_path}/")] == [plugin.pid]

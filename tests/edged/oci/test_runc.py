@@ -14,7 +14,8 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import refused
 from tests.edged.embedded.node import eventually
 from tests.edged.oci import test_streams
-from tests.edged.oci.node import OciNode, node_directory, settings_of
+from tests.edged.oci.node import OciNode, node_directory
+from tests.edged.oci.served import settings_of
 
 
 class _RuncNode(OciNode):

@@ -14,7 +14,8 @@ from edged.oci.shim.arguments import Arguments, parse
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import alive, wait_for_death
 from tests.edged.oci import test_life, test_streams
-from tests.edged.oci.node import OciNode, settings_of
+from tests.edged.oci.node import OciNode
+from tests.edged.oci.served import settings_of
 
 
 class ShimNode(OciNode):

@@ -12,8 +12,6 @@ import pytest
 from beehive.decoding import decode_json
 from edged.embedded.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
 from edged.oci.driver.conmon import conmon_pid
-from edged.oci.network import INIT_VARIABLE
-from edged.oci.orphans import processes_with
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import DEADLINE_SECONDS, alive, eventually, wait_for_death
 from tests.edged.oci.node import OciNode, RemoteOciNode
@@ -159,23 +157,19 @@ def test_killed_while_it_makes_a_sandbox(doomed: RemoteOciNode, step: str) -> No
 
 
 def test_killed_before_the_first_process_of_a_pod_is_pinned(doomed: RemoteOciNode) -> None:
-    """Where containers share their processes: a `sleep` without a record is ended, and the next start makes another."""
+    """Where containers share their processes: a first process without a record ends, and there is another later."""
     doomed.serve_until("before edged.oci.network.pod_init:bind_file")
     doomed.shares_processes = True
     container = doomed.create(["sh", "-c", _LOOP])
     with pytest.raises(grpc.RpcError):
         doomed.start(container)
+    (number,) = (doomed.state / "namespaces").glob("*/init")
+    lost = int(number.read_text())
     doomed.kill()
-    assert len(_first_processes(doomed)) == 1
+    eventually(lambda: not alive(lost))
     doomed.serve()
-    eventually(lambda: _first_processes(doomed) == [])
     doomed.start(container)
-    assert len(_first_processes(doomed)) == 1
-
-
-def _first_processes(node: RemoteOciNode) -> list[int]:
-    found = processes_with((INIT_VARIABLE,), f"{node.state}/namespaces/")
-    return [orphan.pid for orphan, *_ in found if alive(orphan.pid)]
+    assert alive(int(number.read_text()))
 
 
 def _nothing_is_left(node: RemoteOciNode, container: str) -> None:

@@ -25,6 +25,7 @@ class Reconciled(Node):
         self.object = {**created, "metadata": {**created["metadata"], "uid": "nu", "resourceVersion": "10"}}
         self.requests.answer(self.object)
         self.requests.answer(LEASE)
+        self.requests.answer(LEASE)
         assert self.requests.open == []
 
     def changes(self, **metadata: Any) -> None:

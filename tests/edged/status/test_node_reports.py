@@ -40,7 +40,11 @@ class Node:
         made = EdgedSettings(node_name="n1", root=root, pod_logs=root, runtime_endpoint="", **settings)
         self.told: list[Occurrence] = []
         events = NodeEvents(EventRecorder(self.requests.clock, "n1", self.told.append), "n1")
-        self.reporter = NodeReporter(self.requests.client, self.requests.clock, made, self.state, lambda: None, events)
+        self.announced: list[int] = []
+        self.reporter = NodeReporter(
+            self.requests.client, self.requests.clock, made, self.state, lambda: None, events,
+            confirmed=lambda: self.announced.append(1),
+        )  # fmt: skip
 
     @property
     def report(self) -> NodeReport | None:
@@ -56,6 +60,7 @@ class Node:
         self.reporter.sync_node_status()
         created = self.requests.open[0].value
         self.requests.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
+        self.requests.answer(LEASE)
         self.requests.answer(LEASE)
         assert self.requests.open == []
         return self
@@ -74,6 +79,43 @@ def test_a_node_registers_and_asks_for_its_lease(node: Node) -> None:
     assert node.requests.asked() == ["get lease"]
     node.requests.answer(NOT_FOUND)
     assert node.requests.asked() == ["create lease"]
+
+
+def test_the_port_is_the_nodes_own_unless_the_cloud_has_one_for_the_tunnel(tmp_path: Any) -> None:
+    """A node with a stream tunnel registers with its own port, and leaves a port in a Node alone, also when it starts
+    again, and when it registers again.
+    """
+    shown = {
+        "metadata": {"name": "n1", "uid": "nu"},
+        "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10351}}},
+    }
+    for has_tunnel, port, after_deletion in ((False, 10255, 10255), (True, None, 10351)):
+        node = Node(tmp_path, has_stream_tunnel=has_tunnel)
+        node.reporter.sync_node_status()
+        assert node.requests.open[0].value["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10255
+        node.requests.answer(rejected(409, AlreadyExistsError))
+        node.requests.answer(shown)
+        assert (
+            node.requests.open[0].value["status"].get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
+            == port
+        )
+        node.requests.answer(NOT_FOUND)
+        created = next(request for request in node.requests.open if request.operation == "create")
+        assert created.value["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == after_deletion
+
+
+def test_a_registration_is_announced_once_for_each_connection(tmp_path: Any) -> None:
+    """By an answer of the cloud that came over the connection."""
+    node = Node(tmp_path).registered()
+    assert node.announced == [1]
+    node.reporter.connected()
+    assert node.announced == [1]
+    assert node.requests.asked() == ["get node", "update lease"]
+    node.requests.answer({"metadata": {"name": "n1", "uid": "nu"}})
+    node.reporter.request_node(lambda: None)
+    node.requests.answer(LEASE)
+    node.requests.answer({"metadata": {"name": "n1", "uid": "nu"}})
+    assert node.announced == [1, 1]
 
 
 def test_nothing_is_said_before_the_machine_has_been_looked_at(node: Node) -> None:
@@ -181,6 +223,17 @@ def test_a_node_whose_lease_is_gone_looks_whether_it_is_there_itself(node: Node)
     node.requests.answer(NOT_FOUND)
     node.reporter.sync_node_status()
     assert node.requests.asked() == ["create lease", "patch nodepatch"]
+
+
+def test_the_lease_of_a_former_life_is_renewed_at_once(node: Node) -> None:
+    """A cloud takes a node for silent whose lease has expired, until it is renewed."""
+    node.reporter.sync_node_status()
+    node.requests.answer(rejected(409, AlreadyExistsError))
+    node.requests.answer({"metadata": {"name": "n1", "uid": "nu"}})
+    node.requests.answer({})
+    node.requests.answer(LEASE)
+    assert node.requests.asked() == ["update lease"]
+    assert node.requests.open[0].value["metadata"]["resourceVersion"] == "3"
 
 
 def test_a_lease_is_renewed_with_the_version_that_the_cloud_gave(node: Node) -> None:

@@ -8,7 +8,7 @@ from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.pods.static import CONFIG_SOURCE
 from edged.status.held import PENDING_DELAY, PENDING_PERIOD
-from edged.status.manager import StatusManager
+from edged.status.manager import CORRECTION_PERIOD, CORRECTIONS, StatusManager
 from metamanager.client import NoAnswerError, NotConnectedError
 from tests.edged.status.meta_requests import NOT_FOUND, MetaRequests, rejected
 
@@ -209,6 +209,49 @@ def test_the_echo_of_our_own_patch_changes_nothing(requests: MetaRequests, repor
     reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, "6"))
     requests.answer({"metadata": {"resourceVersion": "6"}})
     assert requests.open == []
+
+
+def test_what_others_wrote_is_corrected_at_once_and_then_less_often(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    """A cluster's controller writes that the pods of an absent node are not ready. A writer that insists is answered in
+    the status period.
+    """
+    reporter.set_pod_status(UID, RUNNING)
+    requests.answer({"metadata": {"resourceVersion": "6"}})
+    reporter.correct_pod_status(UID)
+    assert requests.open == []
+    for version in range(7, 7 + 2 * CORRECTIONS, 2):
+        reporter.add_pod(ref_of(a_pod()), a_pod(replace(RUNNING, reason="NodeLost"), str(version)))
+        reporter.correct_pod_status(UID)
+        assert requests.open[0].value["status"] == {"reason": None}
+        reporter.correct_pod_status(UID)
+        requests.answer({"metadata": {"resourceVersion": str(version + 1)}})
+    reporter.add_pod(ref_of(a_pod()), a_pod(replace(RUNNING, reason="NodeLost"), "90"))
+    reporter.correct_pod_status(UID)
+    assert requests.open == []
+    requests.run(CORRECTION_PERIOD)
+    reporter.correct_pod_status(UID)
+    assert len(requests.open) == 1
+
+
+def test_a_calm_pending_is_held_back_when_the_cloud_sends_the_pod_again(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    reporter.set_pod_status(UID, waiting_for("ContainerCreating"))
+    reporter.correct_pod_status(UID)
+    reporter.correct_pod_status(PodUid("unknown"))
+    assert requests.open == []
+
+
+def test_what_others_wrote_into_a_mirror_is_corrected_at_once(requests: MetaRequests) -> None:
+    reporter = StatusManager(requests.client, requests)
+    reporter.add_pod(ref_of(a_static_pod("s")), a_static_pod("s"))
+    reporter.set_mirror(PodUid("s"), a_pod(uid="m"))
+    reporter.set_pod_status(PodUid("s"), RUNNING)
+    requests.answer({"metadata": {"resourceVersion": "6"}})
+    reporter.set_mirror(PodUid("s"), a_pod(replace(RUNNING, reason="NodeLost"), "7", uid="m"))
+    assert requests.open[0].value["status"] == {"reason": None}
 
 
 @pytest.mark.parametrize("echo_first", [True, False])

@@ -10,7 +10,8 @@ import pytest
 from edged.volumes import KernelMounts, VolumeError, points_below
 
 
-def _may_mount() -> bool:
+def may_mount() -> bool:
+    """Return whether this process may mount."""
     if os.geteuid() != 0:
         return False
     status = Path("/proc/self/status").read_text()
@@ -18,7 +19,7 @@ def _may_mount() -> bool:
     return bool(int(effective, 16) >> 21 & 1)
 
 
-needs_mounts = pytest.mark.skipif(not _may_mount(), reason="mounting needs root with CAP_SYS_ADMIN")
+needs_mounts = pytest.mark.skipif(not may_mount(), reason="mounting needs root with CAP_SYS_ADMIN")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, Engine, bindparam, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from modules.cloud.apiserver.database.tables import sessions, state
+from modules.cloud.apiserver.object_sync import Holder
 
 BEGIN = "BEGIN IMMEDIATE"
 """How a transaction of SQLite begins: with the only lock."""
@@ -25,7 +26,9 @@ class Beginning:
         query = select(state.c.revision, state.c.compacted).with_for_update()
         self._query = str(query.compile(engine))
         columns = sessions.c
-        claims = select(columns.node, columns.cloudcore).where(columns.revision > bindparam("seen"))
+        claims = select(columns.node, columns.cloudcore, columns.connected_at).where(
+            columns.revision > bindparam("seen")
+        )
         compiled = claims.compile(dialect=engine.dialect)
         self._claims, self._has_places = str(compiled), compiled.positiontup is not None
         self._begins_itself = engine.dialect.name == "sqlite"
@@ -45,10 +48,8 @@ class Beginning:
             driver: Any = connection.connection.driver_connection
             driver.execute(BEGIN)
 
-    def claims(self, connection: Connection, seen: int) -> list[tuple[str, str]]:
-        """Return the nodes that were claimed after a revision, each with the cloudcore that has claimed it; in a
-        transaction.
-        """
+    def claims(self, connection: Connection, seen: int) -> list[tuple[str, Holder]]:
+        """Return the nodes that were claimed after a revision, and who has claimed them; in a transaction."""
         driver: Any = connection.connection.driver_connection
         given = (seen,) if self._has_places else {"seen": seen}
-        return [(node, cloudcore) for node, cloudcore in driver.execute(self._claims, given)]
+        return [(node, Holder(cloudcore, at)) for node, cloudcore, at in driver.execute(self._claims, given)]

@@ -14,7 +14,8 @@ class PendingWrites:
         self.objects: dict[ObjectKey, dict[str, Any]] = {}
         self.object_syncs: dict[str, dict[str, ObjectSync | None]] = {}
         """By node, then by uid; None deletes the row."""
-        self.sessions: dict[str, int] = {}
+        self.sessions: dict[str, tuple[int, int]] = {}
+        """By claimed node, the resourceVersion of the claim, and when the node connected, in seconds since 1970."""
         self.forgotten: set[str] = set()
         """Nodes whose earlier ObjectSyncs and states are deleted."""
         self.node_states: dict[str, NodeState] = {}

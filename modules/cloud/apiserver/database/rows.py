@@ -125,7 +125,8 @@ class RowWriter:
         self._node_states.replace(connection, ((node,) for node in pending.node_states), states)
         if pending.epoch is not None:
             self._put_epoch(connection, pending.epoch)
-        claims = ({"node": node, "cloudcore": self._cloudcore, "revision": at} for node, at in pending.sessions.items())
+        claims = ({"node": node, "cloudcore": self._cloudcore, "revision": revision, "connected_at": connected_at}
+                  for node, (revision, connected_at) in pending.sessions.items())  # fmt: skip
         self._sessions.replace(connection, ((node,) for node in pending.sessions), claims)
         self._revision.execute(connection, [{"newest": version}])
 

@@ -76,8 +76,10 @@ sessions = Table(
     Column("node", _NAME, primary_key=True),
     Column("cloudcore", String(64), nullable=False),
     Column("revision", BigInteger, nullable=False, index=True),
+    Column("connected_at", BigInteger, nullable=False, server_default="0"),
 )
-"""The cloudcore to which each node has connected last."""
+"""The cloudcore to which each node has connected last, and when, in seconds since 1970; 0 from a cloudcore of a version
+that does not know the time."""
 
 
 def prepare(connection: Connection, where: str) -> bool:
@@ -97,7 +99,21 @@ def prepare(connection: Connection, where: str) -> bool:
     if found != SCHEMA_VERSION:
         why = f"its tables have version {found}, this cloudcore knows {SCHEMA_VERSION}; use the other cloudcore again"
         raise DatabaseError("open the database", where, why)
+    _add_connected_at(connection)
     return bool(connection.execute(select(state.c.revision)).scalar_one() == 0)
+
+
+def _add_connected_at(connection: Connection) -> None:
+    """Add the column of `sessions` that earlier cloudcores do not know, and do not mind, under the lock."""
+    if not _has_connected_at(connection):
+        connection.execute(select(state.c.revision).with_for_update())
+        if not _has_connected_at(connection):
+            add = f"ALTER TABLE {sessions.name} ADD COLUMN connected_at BIGINT NOT NULL DEFAULT 0"
+            connection.exec_driver_sql(add)
+
+
+def _has_connected_at(connection: Connection) -> bool:
+    return any(column["name"] == "connected_at" for column in inspect(connection).get_columns(sessions.name))
 
 
 def _version_of(connection: Connection) -> int:

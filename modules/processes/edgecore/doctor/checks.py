@@ -35,6 +35,9 @@ ROOM_WANTED: Final = 1024 * 1024 * 1024
 """Free bytes below which the next image may not fit."""
 
 INODES_NEEDED: Final = 1000
+RECENT: Final = 600.0
+"""Seconds for which the cloud's word counts that another machine has this node's name."""
+
 WAITING_MANY: Final = 1000
 """Number of messages for the cloud from which on it has been away for long, or accepts too few."""
 
@@ -47,7 +50,10 @@ _LATE: Final = "it could not be looked at in time"
 def check_all(facts: Facts) -> list[CheckResult]:
     """Return the results of all checks, in the order in which a person would look."""
     found = list(check_configuration(facts.configured))
-    found += _each("edgecore", facts.running, lambda running: check_running(running, facts.configured.options))
+    configured = facts.configured
+    found += _each("edgecore", facts.running, lambda running: check_running(running, configured.options))
+    if facts.running is not None:
+        found += check_name(facts.running, configured.node, facts.now)
     found += _each("directories", facts.directories, check_directories)
     found += check_ports(facts.ports, facts.running) if facts.ports is not None else [unknown("ports", _LATE)]
     found += _each("kernel", facts.kernel, lambda kernel: check_kernel(kernel, facts.configured))
@@ -100,6 +106,11 @@ def check_configuration(configured: Configured) -> Iterator[CheckResult]:
         yield ok("configuration", f"{configured.source}, node {configured.node}")
 
 
+def _unconnected(running: Running) -> str:
+    why = f": {running.link_problem}" if running.link_problem else ""
+    return f"not connected to the cloud, {running.waiting} messages wait for it{why}"
+
+
 def check_running(running: Running, options: str) -> Iterator[CheckResult]:
     """Check the node's process by its lock and its own answers; `options` lead `edgecore run` to this node."""
     if not running.pid:
@@ -119,7 +130,7 @@ def check_running(running: Running, options: str) -> Iterator[CheckResult]:
         yield (
             ok("link", f"connected to the cloud, {running.waiting} messages wait for it")
             if running.connected
-            else failed("link", f"not connected to the cloud, {running.waiting} messages wait for it", "see below")
+            else failed("link", _unconnected(running), "see below")
         )
     if running.tunnel is not None:
         hint = (
@@ -127,6 +138,17 @@ def check_running(running: Running, options: str) -> Iterator[CheckResult]:
         )
         missing = warning("stream tunnel", "there is none: `kubectl logs` and `exec` do not reach this node", hint)
         yield ok("stream tunnel", "connected to the cloud") if running.tunnel else missing
+
+
+def check_name(running: Running, node: str, now: float) -> Iterator[CheckResult]:
+    """Check that no other machine has this node's name."""
+    if running.replaced_at is not None and now - running.replaced_at < RECENT:
+        when = f"{format_duration(now - running.replaced_at)} ago"
+        text = (
+            f"another machine seems to be node {node}, too: the cloud ended this one's link for its connection {when}"
+        )
+        hint = "give one of them another name: `edgecore join --name`, or modules.edged.hostnameOverride"
+        yield failed("node name", text, hint)
 
 
 def check_directories(directories: tuple[Directory, ...]) -> Iterator[CheckResult]:

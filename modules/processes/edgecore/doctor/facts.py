@@ -47,6 +47,10 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     """Why it does not answer."""
     connected: bool | None = None
     """Whether it is connected to the cloud; None if that is unknown."""
+    link_problem: str = ""
+    """Why its last link to the cloud ended or did not come up."""
+    replaced_at: float | None = None
+    """When the cloud has last ended a link because another connection with the node's name took its place."""
     tunnel: bool | None = None
     """Whether it has a stream tunnel to the cloud; None if edgestream is not enabled, or that is unknown."""
     waiting: int = 0

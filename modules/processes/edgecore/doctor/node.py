@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from edged.cri.client import CriClient
 from edged.cri.endpoint import EndpointError
 from edged.cri.errors import CriError
@@ -16,6 +17,7 @@ from modules.processes.edgecore.doctor.facts import Condition, Running, Runtime
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.socket_path import socket_path
+from modules.processes.edgecore.top.state import PATH, AgentState, LinkReport
 
 SECONDS: Final = 2.5
 _METRIC: Final = re.compile(
@@ -50,12 +52,17 @@ def running(config: EdgeCoreConfig, proc: Path = machine.PROC) -> Running:
                 labelled[name][label.decode(errors="replace")] = float(value) > 0
             else:
                 waiting += float(value)
+    link = LinkReport()
+    with suppress(NodeError, msgspec.MsgspecError, UnicodeError):
+        link = decode_json(node.get(PATH), AgentState).link
     return Running(
         pid=pid,
         health=health,
         connected=connected,
         tunnel=tunnel,
         waiting=round(waiting),
+        link_problem=link.why,
+        replaced_at=link.replaced_at,
         brokers=labelled[b"eventbus_connected"],
         mappers=labelled[b"dmi_mapper_up"],
     )

@@ -106,3 +106,4 @@ def test_a_machine_that_refuses_the_mount(
     monkeypatch.setattr(kernel, "mount", refuse)
     assert [mounted.path() for _ in range(2)] == [program, program]
     assert caplog.text.count("cannot be mounted read-only") == 1
+    assert list((program.parent / "state").rglob("crun*")) == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -198,6 +200,16 @@ def test_a_kernel_that_refuses_leaves_nothing(
     assert list((directory / "ns").iterdir()) == []
 
 
+def kill(number: int) -> None:
+    """Kill a process that is no child, and wait for its end."""
+    process = os.pidfd_open(number)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        assert select.select([process], [], [], 60)[0]
+    finally:
+        os.close(process)
+
+
 def shared(namespaces: PodNamespaces) -> Path:
     """The process namespace of a new sandbox."""
     pin(namespaces)
@@ -214,7 +226,7 @@ def test_processes_are_shared_by_those_who_join(namespaces: PodNamespaces) -> No
     no_zombie = "until [ $(cat /proc/*/stat | grep -c ' Z ') = 0 ]; do :; done"
     look = f"mount -t proc proc /proc && {orphans}; {no_zombie}; cat /proc/1/comm"
     seen = subprocess.run([*join, "unshare", "--mount", "sh", "-c", look], check=False, capture_output=True, text=True)
-    assert seen.stdout.split() == ["sleep"]
+    assert seen.stdout.split() == ["pause"]
     with subprocess.Popen([*join, "sleep", "1000"]) as process:
         namespaces.unpin(SANDBOX)
         assert process.wait() in (-9, 137, 1)
@@ -228,8 +240,7 @@ def test_the_first_process_outlives_edgecore_and_is_found(namespaces: PodNamespa
     later = PodNamespaces(directory / "ns")
     assert later.processes(SANDBOX).stat().st_ino == inode
     number = int((directory / "ns" / SANDBOX / "init").read_text())
-    os.kill(number, 9)
-    os.waitpid(number, 0)
+    kill(number)
     assert int((directory / "ns" / SANDBOX / "init").read_text()) == number
     later.processes(SANDBOX)
     assert int((directory / "ns" / SANDBOX / "init").read_text()) != number
@@ -247,8 +258,7 @@ def test_another_process_with_its_number_is_left_alone(namespaces: PodNamespaces
         namespaces.unpin(SANDBOX)
         assert other.poll() is None
         other.kill()
-    os.kill(number, 9)
-    os.waitpid(number, 0)
+    kill(number)
 
 
 def test_a_first_process_that_cannot_be_started_leaves_nothing(
@@ -256,8 +266,8 @@ def test_a_first_process_that_cannot_be_started_leaves_nothing(
 ) -> None:
     """A later attempt succeeds; a sandbox that is not pinned has none."""
     with monkeypatch.context() as patch:
-        patch.setattr("edged.oci.network.pod_init._COMMAND", ("/no/such/program",))
-        with pytest.raises(PodNamespaceError, match="No such file"):
+        patch.setattr("edged.oci.network.pod_init._PROGRAM", "/no/such/program")
+        with pytest.raises(PodNamespaceError, match="ended early"):
             shared(namespaces)
     assert namespaces.processes(SANDBOX).exists()
     with pytest.raises(PodNamespaceError, match="process namespace of sandbox b"):

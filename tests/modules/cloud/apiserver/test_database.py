@@ -20,7 +20,7 @@ from modules.cloud.apiserver.database.meter import TransactionMeter
 from modules.cloud.apiserver.database.tables import tables
 from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.kinds import ObjectKey, kind_named
-from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
+from modules.cloud.apiserver.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from tests.modules.cloud.objects import configmap, pod
@@ -55,7 +55,7 @@ class Cloud:
         self.database = Database(url, name)
         self.cluster = Cluster(Simulation(len(name)).clock)
         self.seen: list[ObjectEvent] = []
-        self.claims: list[tuple[str, str]] = []
+        self.claims: list[tuple[str, Holder]] = []
         self.transactions = Transactions(
             self.cluster.storage, self.database, self.seen.append, self.claims.extend, lambda _events, _nodes: None
         )
@@ -217,12 +217,25 @@ def test_what_a_node_has_is_there_for_the_next_cloudcore(url: str) -> None:
 def test_the_others_hear_where_a_node_has_connected(url: str) -> None:
     with Cloud(url, "a") as one, Cloud(url, "b") as other:
         one.transactions.begin()
-        one.database.claim("n1", "link", one.cluster.storage.next_version())
+        one.database.claim("n1", "link", one.cluster.storage.next_version(), 1000)
         one.transactions.commit()
         other.transact()
-        assert other.claims == [("n1", "a")]
+        assert other.claims == [("n1", Holder("a", 1000))]
         one.transact()
         assert one.claims == []
+
+
+def test_a_database_without_the_times_of_connections_is_taken_over(url: str) -> None:
+    """An earlier cloudcore that runs beside this one goes on writing its claims, without them."""
+    claim = "INSERT INTO cluster_sessions (node, cloudcore, revision) VALUES ('{}', 'a', 7)"
+    with Cloud(url, "a") as cloud, cloud.database.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE cluster_sessions DROP COLUMN connected_at")
+        connection.exec_driver_sql(claim.format("n1"))
+    for node in ("n2", "n3"):
+        with Cloud(url, "b") as cloud, cloud.database.engine.begin() as connection:
+            connection.exec_driver_sql(claim.format(node))
+            times = connection.exec_driver_sql("SELECT connected_at FROM cluster_sessions").scalars().all()
+            assert set(times) == {0}
 
 
 def test_a_database_is_new_until_something_is_in_it(url: str) -> None:

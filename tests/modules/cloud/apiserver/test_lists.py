@@ -12,7 +12,7 @@ from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud.apiserver.past_states import BYTES, CHANGES
 from modules.cloud.apiserver.storage import Storage
 from modules.cloud.client.calls import ApiCall
-from tests.modules.cloud.objects import configmap
+from tests.modules.cloud.objects import configmap, pod
 
 _MAP = kind_named("ConfigMap")
 
@@ -50,6 +50,22 @@ def test_parts_of_a_list_are_in_order_and_say_how_many_objects_follow() -> None:
     second = _listed(cluster, limit=2, **{"continue": first["metadata"]["continue"]})
     assert _names(second["items"]) == ["c", "d"]
     assert second["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"]}
+
+
+def test_a_part_of_a_list_has_fewer_objects_when_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five hundred, as kubectl asks for, would be half a gigabyte."""
+    monkeypatch.setattr("modules.cloud.apiserver.api_lists.PART_BYTES", 1000)
+    cluster = Cluster(Simulation().clock)
+    for name in "abcde":
+        cluster.storage.create(configmap(name, a="x" * 600))
+    parts: list[list[str]] = []
+    token = ""
+    while token or not parts:
+        part = _listed(cluster, limit=500, **{"continue": token})
+        parts.append(_names(part["items"]))
+        token = part["metadata"].get("continue", "")
+    assert parts == [["a", "b"], ["c", "d"], ["e"]]
+    assert _names(_listed(cluster)["items"]) == [*"abcde"]
 
 
 def test_all_parts_of_a_list_are_of_one_version() -> None:
@@ -178,3 +194,49 @@ def test_the_order_follows_objects_that_come_and_go() -> None:
     assert _names(storage.list(_MAP)) == ["b", "c"]
     storage.roll_back()
     assert _names(storage.list(_MAP)) == ["a", "c"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_selected_lists_and_counts_are_those_of_a_walk_through_all_objects(seed: int) -> None:
+    """By node, by name and by namespace, at the present and at an earlier version, after any changes."""
+    source, cluster = Simulation(seed).clock.random, Cluster(Simulation(seed).clock)
+    past = [(cluster.storage.version, list[JsonObject]())]
+    for _ in range(40):
+        _change_pod(cluster.storage, source)
+        cluster.storage.take_events()
+        cluster.storage.set_savepoint()
+        _change_pod(cluster.storage, source)
+        if source.random() < 0.3:
+            cluster.storage.roll_back()
+        past.append((cluster.storage.version, cluster.storage.list(kind_named("Pod"))))
+    for version, pods in (past[-1], source.choice(past[1:])):
+        exact = {"resourceVersion": str(version), "resourceVersionMatch": "Exact"}
+        for namespace in ("", "a", "b"):
+            there = [pod for pod in pods if namespace in ("", pod["metadata"]["namespace"])]
+            for node in ("", "n1", "n2", "unknown"):
+                found = _listed_pods(cluster, namespace, fieldSelector=f"spec.nodeName={node}", **exact)
+                assert found["items"] == [pod for pod in there if pod["spec"].get("nodeName", "") == node]
+            named = _listed_pods(cluster, namespace, fieldSelector="metadata.name=p1", **exact)
+            assert named["items"] == [pod for pod in there if pod["metadata"]["name"] == "p1"]
+            part = _listed_pods(cluster, namespace, limit=2, **exact)
+            assert part["metadata"].get("remainingItemCount", 0) == max(0, len(there) - 2)
+
+
+def _listed_pods(cluster: Cluster, namespace: str, **options: object) -> JsonObject:
+    call = ApiCall(verb="list", api_version="v1", plural="pods", namespace=namespace, options=options)
+    listed = serve(cluster, call).object
+    assert listed is not None
+    return listed
+
+
+def _change_pod(storage: Storage, source: random.Random) -> None:
+    """Makes a pod, binds it to another node, or removes it."""
+    key = ObjectKey("Pod", source.choice("ab"), f"p{source.randrange(5)}")
+    live, node = storage.find(key), source.choice(("", "n1", "n2"))
+    if live is None:
+        made = pod(key.name, nodeName=node)
+        storage.create({**made, "metadata": {"name": key.name, "namespace": key.namespace}})
+    elif source.random() < 0.6:
+        storage.replace({**live, "spec": {**live["spec"], "nodeName": node}})
+    else:
+        storage.remove(key)

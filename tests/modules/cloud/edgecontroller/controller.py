@@ -143,9 +143,9 @@ class Controller:
         self.of_link("connected", self.links, node_name)
         self.bee.settle()
 
-    def of_link(self, what: str, link: int, node_name: str = "n1") -> None:
-        """A connection begins or ends; edgecontroller gets to it as time passes."""
-        event = ConnectEvent(what, 0, node_name, f"link {link}")
+    def of_link(self, what: str, link: int, node_name: str = "n1", at: int = 0) -> None:
+        """A connection begins or ends, at some seconds since 1970; edgecontroller gets to it as time passes."""
+        event = ConnectEvent(what, at, node_name, f"link {link}")
         self.bee.hive.send(EdgeController.name, self.bee.message(f"node/{node_name}", what, event, source="cloudhub"))
 
     def cloudcores(self, node: str = "") -> Cloudcores:

@@ -11,7 +11,7 @@ from beehive.testing import Harness
 from modules.cloud.apiserver.database import IN_MEMORY
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of, version_of
-from modules.cloud.apiserver.object_sync import NodeState, ObjectSync
+from modules.cloud.apiserver.object_sync import Holder, NodeState, ObjectSync
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import NAMESPACE
 from modules.cloud.edgecontroller import node_state_objects
@@ -184,7 +184,7 @@ def test_a_cloudcore_that_has_lost_a_node_notices_it_with_its_next_write(site: S
     other.connected()
     other.bee.run_for(1.0)
     assert pods_in(other.down()) == []
-    assert site.states.of().cloudcore == "cloudcore-3"
+    assert site.states.of().holder.cloudcore == "cloudcore-3"
     one.down()
     one.server.apply(pod("new"))
     one.bee.run_for(6.0)
@@ -192,7 +192,7 @@ def test_a_cloudcore_that_has_lost_a_node_notices_it_with_its_next_write(site: S
     one.server.apply(pod("newer"))
     one.server.remove("node", "n1")
     one.bee.run_for(30.0)
-    assert site.states.of().cloudcore == "cloudcore-3"
+    assert site.states.of().holder.cloudcore == "cloudcore-3"
 
 
 def test_who_claims_a_node_reads_what_another_has_written_since(site: Site) -> None:
@@ -204,6 +204,43 @@ def test_who_claims_a_node_reads_what_another_has_written_since(site: Site) -> N
     other.connected()
     other.bee.run_for(1.0)
     assert "delete node/n1/default/pod/new" in other.down(), "it is not in the objects of the other"
+
+
+@pytest.mark.parametrize(("ahead", "claims"), [(5, False), (0, True), (-5, True), (3600, True)])
+def test_a_slow_cloudcore_does_not_claim_a_node_that_has_connected_elsewhere_since(
+    site: Site, ahead: int, claims: bool
+) -> None:
+    """A connection that seems to be an hour newer is one of a cloudcore with a wrong clock."""
+    fast, slow = site.core(), site.core()
+    fast.of_link("connected", 1, at=1000 + ahead)
+    fast.bee.run_for(1.0)
+    slow.of_link("connected", 1, at=1000)
+    slow.bee.run_for(1.0)
+    assert site.states.of().holder.cloudcore == (slow if claims else fast).database.cloudcore
+    assert ("disconnected node/n1" in slow.down()) is not claims
+    fast.server.apply(pod("new"))
+    fast.bee.run_for(6.0)
+    assert ("disconnected node/n1" in fast.down()) is claims
+
+
+def test_a_claim_that_could_not_be_written_is_made_with_the_next_write(site: Site) -> None:
+    """The cloudcore of the former connection may have written meanwhile; what only that one knew counts."""
+    former, newest = site.core(), site.core()
+    former.of_link("connected", 1, at=1000)
+    former.bee.run_for(6.0)
+    newest.server.answers[PLURAL] = FakeExchange.break_off
+    newest.of_link("connected", 1, at=1005)
+    newest.bee.run_for(1.0)
+    former.server.apply(pod("short"))
+    former.bee.run_for(11.0)
+    newest.server.answers[PLURAL] = site.states.serve
+    newest.down()
+    newest.server.apply(pod("new"))
+    newest.bee.run_for(11.0)
+    down = newest.down()
+    assert "disconnected node/n1" not in down
+    assert "delete node/n1/default/pod/short" in down
+    assert site.states.of().holder == Holder(newest.database.cloudcore, 1005)
 
 
 def test_a_write_whose_answer_was_lost_ends_no_connection(site: Site) -> None:
@@ -293,9 +330,9 @@ def test_of_a_node_that_has_not_registered_or_was_deleted_nothing_is_written(sit
 def test_a_state_is_read_as_it_was_written() -> None:
     objects, left_out = packed(SYNCS)
     assert left_out == 0
-    stored = read(json.loads(json.dumps(object_of("n1", "kubeedge", NodeState("u", 2), objects, "c"))))
-    assert stored == StoredState("c", NodeState("u", 2), SYNCS)
-    assert "ownerReferences" not in object_of("n1", "kubeedge", NodeState(), "", "c")["metadata"]
+    stored = read(json.loads(json.dumps(object_of("n1", "kubeedge", NodeState("u", 2), objects, Holder("c", 7)))))
+    assert stored == StoredState(Holder("c", 7), NodeState("u", 2), SYNCS)
+    assert "ownerReferences" not in object_of("n1", "kubeedge", NodeState(), "", Holder())["metadata"]
 
 
 def test_a_state_fits_into_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +340,7 @@ def test_a_state_fits_into_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_state_objects, "MAX_BYTES", 1000)
     others = {f"s{number}": ObjectSync(ObjectKey("Secret", "default", f"{hash(number)}" * 9)) for number in range(500)}
     objects, left_out = packed({**others, **dict(list(SYNCS.items())[:20])})
-    stored = read(object_of("n1", "kubeedge", NodeState(), objects, "c"))
+    stored = read(object_of("n1", "kubeedge", NodeState(), objects, Holder()))
     assert stored is not None
     assert len(objects) <= 1000
     assert left_out == len(others) + 20 - len(stored.syncs) > 0

@@ -91,3 +91,22 @@ def test_a_connection_whose_turn_was_lost_is_newer_than_those_that_were_written(
     looks(other)
     assert other.down() == ["disconnected node/n1"]
     assert list(one.database.connected) == ["n1"]
+
+
+@pytest.mark.parametrize(("later", "claims"), [(5, False), (-5, True), (3600, True)])
+def test_a_slow_cloudcore_does_not_claim_a_node_that_has_connected_elsewhere_since(
+    two: Two, later: int, claims: bool
+) -> None:
+    """A connection that seems to be an hour newer is one of a cloudcore with a wrong clock."""
+    fast, slow = two
+    fast.of_link("connected", 1, at=1000 + later)
+    looks(fast)
+    looks(slow)
+    slow.of_link("connected", 1, at=1000)
+    looks(slow)
+    looks(fast)
+    assert ("disconnected node/n1" in slow.down()) is not claims
+    assert ("disconnected node/n1" in fast.down()) is claims
+    slow.of_link("connected", 2, at=1010 + later)
+    looks(slow)
+    assert slow.cloudcores("n1").nodes == {"n1": slow.database.cloudcore}

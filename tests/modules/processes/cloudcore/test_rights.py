@@ -143,6 +143,12 @@ def report_devices(edge: Edge, cluster: Cluster) -> None:
     assert people.reported("thermo") == {"temperature": "21"}
 
 
+def change_identities(cluster: Cluster) -> None:
+    """Revokes a node, for one reason and another, and allows it."""
+    client = cluster.core.client
+    assert [client.revoke("node", "n9"), client.revoke("node", "n9", "stolen"), client.allow("node", "n9")] == [""] * 3
+
+
 def ask_for(edge: Edge, uid: str, key: tuple[str, str]) -> None:
     """Sends one message, and waits for its answer."""
     resource, content = upstream(uid)[key]
@@ -162,6 +168,7 @@ def stored(cluster: Cluster, name: str) -> Any:
 
 def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: list[ApiRequest]) -> None:
     """A node that sends every message and asks for everything that the node authorizer allows."""
+    change_identities(both)
     with both.core.edge() as edge:
         send_all(edge, both)
         report_devices(edge, both)
@@ -188,7 +195,7 @@ def asked_for(rights: Iterable[cluster_rights.Right]) -> set[Right]:
 
 
 def test_the_doctor_asks_for_the_rights_of_the_roles_that_every_cloudcore_has() -> None:
-    always = granted("cloudcore", "cloudcore-leases")
+    always = granted("cloudcore", "cloudcore-leases", "cloudcore-identities")
     assert asked_for(needed("kubeedge")) == always
     assert asked_for(needed("kubeedge", keeps_state=True)) == always | granted("cloudcore-state")
     assert {right.namespace for right in needed("edge", keeps_state=True)} == {"", "edge"}
@@ -198,7 +205,7 @@ def test_the_doctor_asks_for_the_rights_of_each_optional_role() -> None:
     for name, role in OPTIONAL.items():
         assert asked_for(role.rights) == granted(name)
     names = {each["metadata"]["name"] for each in (*of_kind("ClusterRole"), *of_kind("Role"))}
-    assert names == {"cloudcore", "cloudcore-leases", "cloudcore-state", *OPTIONAL}
+    assert names == {"cloudcore", "cloudcore-leases", "cloudcore-identities", "cloudcore-state", *OPTIONAL}
 
 
 def test_only_nodes_are_impersonated(both: Cluster, requests: list[ApiRequest]) -> None:
