@@ -103,7 +103,7 @@ class EdgeController(Module):
         super().__init__()
         self._database = database
         mirror = Mirror()
-        self._graph = NodeGraph(mirror)
+        self._graph = NodeGraph(mirror, self.clock.monotonic)
         object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
         self._kubelet_ports = KubeletPorts(self, self._transactions)

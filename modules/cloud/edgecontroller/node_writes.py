@@ -60,6 +60,9 @@ def admitted(
             admit(live, live)  # whether a patch fits the object would tell others what is in it
         if live is None or not _is_of_status_only(call):
             admit(live, proposed(kind, call, live))
+        else:
+            status = {**(live.get("status") or {}), **(call.body.get("status") or {})}
+            admit(live, {**live, "status": status})  # for its size: lists are not merged
         return call if live is None else with_uid(call, live)
     except ApiError:
         raise

@@ -31,7 +31,9 @@ from modules.processes.cloudcore.identity_service import RevocationOutcome, Toke
 _SECONDS: Final = 60.0
 _MAX_HEAD: Final = 64 * 1024
 _LARGEST: Final = 256 * 1024 * 1024
-"""Bytes of an answer: a list of all objects of a kind must fit."""
+"""Bytes of an answer."""
+_PART: Final = 500
+"""Objects of a part of a list (kubectl's `--chunk-size`)."""
 _READ: Final = 1 << 16
 _JSON: Final = "application/json"
 _OK: Final = range(200, 300)
@@ -250,13 +252,21 @@ class ControlClient:
 
     def _get(self, command: Get) -> list[CommandItem]:
         kind = _kind(command.kind)
-        status, body = self.request("GET", _path(kind, command.namespace or None, command.name))
-        if status not in _OK:
-            return [CommandItem(error=_message_in(body))]
-        found = msgspec.json.decode(body)
-        if command.name:
-            return [CommandItem(found)]
-        return [CommandItem({"kind": kind.name, "apiVersion": kind.api_version, **obj}) for obj in found["items"]]
+        path = _path(kind, command.namespace or None, command.name)
+        query = "" if command.name else f"?limit={_PART}"
+        items: list[CommandItem] = []
+        while True:
+            status, body = self.request("GET", path + query)
+            if status not in _OK:
+                return [CommandItem(error=_message_in(body))]
+            found = msgspec.json.decode(body)
+            if command.name:
+                return [CommandItem(found)]
+            items += [CommandItem({"kind": kind.name, "apiVersion": kind.api_version, **obj}) for obj in found["items"]]
+            more = found["metadata"].get("continue")
+            if not more:
+                return items
+            query = f"?limit={_PART}&continue={quote(more, safe='')}"
 
     def _delete(self, command: Delete) -> list[CommandItem]:
         kind = _kind(command.kind)
