@@ -8,12 +8,13 @@ UV := uv==0.13.9
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: slow chaos docs pictures fuzz mutants planted simulate help install run test check format bench constraints release
+.PHONY: slow chaos docs pictures fuzz mutants planted simulate help install run test check format bench constraints release quick
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run        cloudcore, edgecore and a few pods on this machine, with a live table (ARGS=--once: until all are up)"
 	@echo "make test       all tests but those of make slow; those of what this machine lacks are skipped with the reason"
+	@echo "make quick      within a minute, ruff and the unit tests of what the working tree (or else the last commit) has changed"
 	@echo "make slow       tests that take long: all end-to-end tests on all runtimes, and more"
 	@echo "make check      ruff, mypy, import layers, generated files"
 	@echo "make docs       the documentation as a site, in site/"
@@ -61,6 +62,9 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n logical
 test: export PYTHONHASHSEED := 0
 test: install
 	$(PYTEST) -m "not slow" --randomly-seed=1 $(ARGS)
+
+quick: install
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m tests.support.quick $(ARGS)
 
 slow: install
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=slow $(ARGS)

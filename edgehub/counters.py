@@ -58,6 +58,9 @@ class LinkState(NamedTuple):
     """Why the last link ended or did not come up; empty before that."""
     next_try: float | None = None
     """Monotonic time in seconds of the next attempt; None while one is made or the link is up."""
+    replaced_at: float | None = None
+    """Unix time at which the cloud has last ended a link of this node because another connection with its name took its
+    place; None if it never did."""
 
 
 class LinkCounters:

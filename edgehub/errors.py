@@ -17,9 +17,18 @@ Each carries the attempt, its object, a hint, and whether a retry may help. A `L
 word for metrics.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from beehive.errors import BeehiveError
+
+REPLACED: Final = 4001
+"""Close code of our cloud, of those for private use: another connection with the node's name took the link's place."""
+
+_CLOSE_HINTS: Final = {
+    REPLACED: "if this comes again and again, two machines have this node's name: give one of them another, "
+    "`edgecore join --name`",
+}
+"""By close code, of those for private use."""
 
 
 class EdgeHubError(BeehiveError):
@@ -80,7 +89,9 @@ class PeerClosedError(LinkError):
 
     def __init__(self, code: int, text: str = "") -> None:
         self.code = code
-        super().__init__("the peer closed the link", f"{code} {text}".strip(), "see the cloud's log")
+        super().__init__(
+            "the peer closed the link", f"{code} {text}".strip(), _CLOSE_HINTS.get(code, "see the cloud's log")
+        )
 
 
 class DeadPeerError(LinkError):

@@ -29,7 +29,7 @@ from edgehub.certificates.renewal import CHECK, Renewer
 from edgehub.classes import Entry, MessageClass
 from edgehub.counters import LinkCounters, LinkState, Refusal
 from edgehub.encoding import EncodingRefused, encode_frame
-from edgehub.errors import ClosedHereError, LinkError
+from edgehub.errors import REPLACED, ClosedHereError, LinkError, PeerClosedError
 from edgehub.inbound import Inbound, LinkHooks
 from edgehub.link import Link, LinkFactory
 from edgehub.link_runner import LinkRunner
@@ -225,7 +225,7 @@ class EdgeHub(Module):
         self._up_since = self.clock.monotonic()
         self._network.opened()
         self._counters.connected = True
-        self._counters.link = LinkState(self.clock.now())
+        self._counters.link = LinkState(self.clock.now(), replaced_at=self._counters.link.replaced_at)
         _log.info("connected to the cloud as %s", self._settings.node)
         if self._renewer is not None:
             self._renewer.tell(CHECK)
@@ -249,19 +249,22 @@ class EdgeHub(Module):
             delay = self.clock.random.uniform(0.0, self._settings.reconnect_base)
         else:
             delay = self._backoff.next(self.clock.random)
-        self._note_end(str(error), now + delay)
+        self._note_end(error, now + delay)
         self._link_down(str(error))
         level = logging.INFO if isinstance(error, ClosedHereError) else logging.WARNING
         _log.log(level, "no link to the cloud: %s; next try in %.1f s", error, delay)
         self._redial = self.after(delay, self._dial)
 
-    def _note_end(self, why: str, next_try: float) -> None:
+    def _note_end(self, error: LinkError, next_try: float) -> None:
         """Record why there is no link and when the next attempt follows (monotonic seconds), for the node's status
         commands.
         """
         before, was_up = self._counters.link, self._up_since is not None
         lost_at = self.clock.now() if was_up else before.lost_at
-        self._counters.link = LinkState(None, lost_at, 0 if was_up else before.failures + 1, why, next_try)
+        is_replaced = isinstance(error, PeerClosedError) and error.code == REPLACED
+        replaced_at = self.clock.now() if is_replaced else before.replaced_at
+        failures = 0 if was_up else before.failures + 1
+        self._counters.link = LinkState(None, lost_at, failures, str(error), next_try, replaced_at)
 
     def _network_changed(self, is_way_out: bool) -> None:
         """Check an open link; else dial now, or dial again: a dial that began in the old network could wait long for an

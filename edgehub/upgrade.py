@@ -124,7 +124,7 @@ class Upgrade:
         if status == _BAD_REQUEST and not self.target.secure and b"HTTPS" in rest:
             raise UpgradeError(f"{self.target} speaks TLS, and this node does not", WITH_TLS, status)
         if status != 101:
-            said = rest[:200].decode("utf-8", "replace").strip()
+            said = rest[:500].decode("utf-8", "replace").strip()
             raise UpgradeError(f"the cloud answered {first[9:80]!r} {said!r}", _hint(status), status)
         headers = _fold(lines)
         accept = base64.b64encode(hashlib.sha1((self._key + _GUID).encode()).digest()).decode()  # noqa: S324 - RFC 6455

@@ -8,6 +8,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import pytest
@@ -18,6 +19,7 @@ from xdist.workermanage import WorkerController
 from beehive.files.removal import remove_tree
 from beehive.library_logging import COSTLY
 from tests.docs import REPOSITORY
+from tests.end_to_end.processes import PATIENCE, comes_true
 from tests.support import directories, profiles, remains
 from tests.support.leftovers import remove_host_port_rules, unmount_under
 from tests.support.spread import spread
@@ -53,6 +55,9 @@ def nothing_stays_mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     unmount_under(tmp_path_factory.getbasetemp())
 
 
+_FAILED: Final = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+
+
 class WholeRun:
     """The run in the process that starts the others: gives it a directory, and fails it if it leaves something."""
 
@@ -60,7 +65,8 @@ class WholeRun:
         directories.begin_run()
         self._before = remains.machine(REPOSITORY)
         self._left: list[str] = []
-        self._directory = directories.new_directory("t-", directories.temporary_parent(), mode=0o711)
+        self._is_over = False
+        self._directory, self._lock = directories.run_directory(directories.temporary_parent())
         if config.option.basetemp is None:
             config.option.basetemp = str(self._directory / "p")
         temporary = self._directory / "tmp"
@@ -71,13 +77,28 @@ class WholeRun:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Remove what tests of all processes share, when they have ended, and look for what is left."""
+        self._is_over = True
+        directories.AT_END.close()
         remove_host_port_rules()
-        if exitstatus == pytest.ExitCode.OK:
-            remove_tree(self._directory)
-        found = [each for each in remains.remains(directories.mark()) if str(self._directory) not in each]
-        self._left = remains.changes(self._before, remains.machine(REPOSITORY)) + found
+        if exitstatus not in _FAILED:
+            self._remove()
+        comes_true(self._is_clean, PATIENCE)  # what was killed may still be dying
         if self._left:
             session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def pytest_unconfigure(self) -> None:
+        """Remove the directory of a run that did not begin, as of `--help`."""
+        if not self._is_over:
+            self._remove()
+
+    def _remove(self) -> None:
+        with suppress(OSError):  # what is mounted there is said
+            remove_tree(self._directory)
+
+    def _is_clean(self) -> bool:
+        found = [each for each in remains.remains(directories.mark()) if each != f"file {self._directory}"]
+        self._left = remains.changes(self._before, remains.machine(REPOSITORY)) + found
+        return not self._left
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say what is left."""
@@ -136,6 +157,25 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         scope = self._split_scope(self.registered_collections[node][item_index])
         if all(self.assigned_work[node][scope].values()):
             del self.assigned_work[node][scope]
+
+
+_SLOW_FIRST: Final = "tests/end_to_end/"
+"""They take the longest: run last, one of them would keep one process busy while the others have nothing to do."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with end-to-end tests; apart from that the order stays as it was drawn."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_SLOW_FIRST))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Return half as many test processes again as there are processors: tests that start processes mostly wait."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
+    processors = len(os.sched_getaffinity(0))
+    return processors + (processors + 1) // 2
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -125,6 +125,14 @@ class OpenConnections:
         with self._lock:
             return self._end_one(self._counted())
 
+    def end_where(self, ends: Callable[[OpenConnection], bool]) -> None:
+        """End the connections of which `ends` says so, whatever they do."""
+        with self._lock:
+            found = list(self._open)
+        for connection in found:
+            if ends(connection):
+                connection.end()
+
     def end_all(self) -> None:
         """End all connections."""
         with self._lock:

@@ -12,6 +12,7 @@ from edged.dockershim.answers import Created, InspectedCommand
 from edged.dockershim.client import DockerClient, Exchange
 from edged.dockershim.frames import FrameError, FrameReader
 from edged.dockershim.model import DockerContainer
+from edged.dockershim.user_files import refuse_numbers_as_names
 from edged.embedded.errors import BadRequestError, RunFailedError, WrongStateError
 from protos.cri.v1 import api_pb2 as cri
 
@@ -54,7 +55,7 @@ def start_command(
     """Start a command with the environment, directory, user and rights of the container's first process.
 
     Raises:
-        BadRequestError: no command, or a NUL character in it.
+        BadRequestError: no command, or a NUL character in it; the user's number has become a name.
         WrongStateError: the container is not running.
         RunFailedError: the command could not be started.
         DockerUnreachableError: Docker does not answer.
@@ -64,6 +65,8 @@ def start_command(
         raise BadRequestError(attempt, "the request has no command, or a NUL character in it")
     if container.state != cri.CONTAINER_RUNNING:
         raise WrongStateError(attempt, "it is not running")
+    security = container.request.config.linux.security_context
+    refuse_numbers_as_names(docker, container.id, security, "", attempt)  # Docker looks the user up again
     body: dict[str, Any] = {"Cmd": list(command), "Tty": tty, "AttachStdin": stdin}
     body |= {"AttachStdout": True, "AttachStderr": True}
     made = docker.post(f"/containers/{container.id}/exec", Created, attempt, body)

@@ -11,6 +11,7 @@ from edged.dockershim.labels import container_name
 from edged.dockershim.model import DockerContainer
 from edged.dockershim.processes import DockerProcesses
 from edged.dockershim.specs import DockerImageDefaults, check, container_body, limits
+from edged.dockershim.user_files import refuse_numbers_as_names
 from edged.embedded.announcer import Announcer
 from edged.embedded.errors import NoSuchObjectError, RequestRefusedError
 from edged.embedded.model import Sandbox
@@ -65,6 +66,12 @@ class DockerContainers(IsolatedContainers[DockerContainer]):
         files = sandbox_files(sandbox.directory, _NO_SHM)
         body = container_body(request, image.id, files, self._maker.here)
         container_id = ContainerId(self._maker.create(container_name(request), body, attempt))
+        security, image_user = request.config.linux.security_context, image.config.user if image.config else ""
+        try:
+            refuse_numbers_as_names(self._docker, container_id, security, image_user, attempt)
+        except RequestRefusedError:
+            remove_container(self._docker, container_id)
+            raise
         return DockerContainer(container_id, self._state.containers / container_id, request, record)
 
     def _not_made(self, container: DockerContainer) -> None:

@@ -17,6 +17,13 @@ from edged.oci.model import OciContainer
 from edged.oci.spec import Json, exec_process
 from protos.cri.v1 import api_pb2 as cri
 
+_NO_FILE: Final = "executable file `"
+_REASONS: Final = {
+    _NO_FILE: "executable file not found in $PATH",
+    "open executable: Permission denied": "permission denied",
+    "open executable: Operation not permitted": "permission denied",
+}
+"""Reasons of runc by the beginnings of crun's messages."""
 _ATTEMPTS: Final = 2
 """crun before 1.8.6 may fail to enter a container that has just been started."""
 
@@ -86,8 +93,25 @@ class Executor:
             if code is None:
                 return None
             if code in (1, START_FAILED) and not command.was_started:
-                return message_in(bytes(output.stderr)) or f"{self._runtime.program.name} ended with {code}"
+                said = message_in(bytes(output.stderr)) or f"{self._runtime.program.name} ended with {code}"
+                return why_not_started(said, process["args"][0])
         return cri.ExecSyncResponse(stdout=bytes(output.stdout), stderr=bytes(output.stderr), exit_code=code)
+
+
+def why_not_started(message: str, program: str) -> str:
+    """Return a message of crun about a program that cannot be executed in the words of runc, which clients know.
+
+    Args:
+        message: of crun, or runc.
+        program: the first word of the command.
+    """
+    begins = next((each for each in _REASONS if message.startswith(each)), None)
+    if begins is None:
+        return message
+    reason = _REASONS[begins]
+    if begins == _NO_FILE and "/" in program:
+        reason = f"stat {program}: no such file or directory"
+    return f'exec failed: unable to start container process: exec: "{program}": {reason}'
 
 
 def command_of(container: OciContainer, command: list[str], attempt: str, *, tty: bool) -> Json:

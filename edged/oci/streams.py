@@ -19,7 +19,7 @@ from edged.oci.driver.commands import Command
 from edged.oci.driver.conmon import BUNDLE, resize_terminal
 from edged.oci.driver.launching import Launcher
 from edged.oci.driver.runtime_command import RuntimeCommand, message_in
-from edged.oci.execution import command_of
+from edged.oci.execution import command_of, why_not_started
 from edged.oci.model import OciContainer
 from edged.oci.network import PodNamespaces
 from edged.oci.streaming import StreamProcess, connect_in_namespace
@@ -55,7 +55,7 @@ class ContainerStreams:
         with contextlib.ExitStack() as stack:
             stack.enter_context(made)
             if not tty:
-                opened = _pipes(made, stdin=stdin, stack=stack)
+                opened = _pipes(made, attempt, stdin=stdin, stack=stack)
             elif self._runtime.is_crun:
                 opened = _terminal(made, attempt, stack)
             else:
@@ -97,18 +97,25 @@ class _Opened:
         self.resized = resized
 
 
-def _pipes(command: Command, *, stdin: bool, stack: contextlib.ExitStack) -> _Opened:
-    """Start a command with a pipe for each stream."""
+def _pipes(command: Command, attempt: str, *, stdin: bool, stack: contextlib.ExitStack) -> _Opened:
+    """Start a command with a pipe for each stream. Raises RunFailedError."""
     with contextlib.ExitStack() as theirs, contextlib.ExitStack() as failing:
         out, err = (_pipe(stack, theirs, reads=True) for _ in range(2))
         given, ours = subprocess.DEVNULL, None
         if stdin:
             ours, given = _pipe(stack, theirs, reads=False)
             failing.callback(os.close, ours)
-        ended = command.start((given, out[1], err[1]))
+        stack.callback(os.close, ended := command.start((given, out[1], err[1])))
+        _check_started(command, attempt, err[0])
         failing.pop_all()
-    stack.callback(os.close, ended)
     return _Opened(ended, ours, out[0], err[0])
+
+
+def _check_started(command: Command, attempt: str, *errors: int) -> None:
+    """Raise RunFailedError with what the OCI runtime has written, if it has ended without starting the command."""
+    if not command.await_start() and command.poll() is not None:
+        said = next(filter(None, map(_said, errors)), "")
+        raise RunFailedError(attempt, why_not_started(said, command.program) or "it was not started")
 
 
 def _pipe(stack: contextlib.ExitStack, theirs: contextlib.ExitStack, *, reads: bool) -> tuple[int, int]:
@@ -144,9 +151,9 @@ def _terminal(command: Command, attempt: str, stack: contextlib.ExitStack) -> _O
         ready = [descriptor for descriptor, _ in poll.poll(_CONSOLE_MILLISECONDS)]
         if listener.fileno() not in ready:
             raise RunFailedError(attempt, _said(errors) or "it did not come up in time")
-        master = _receive(listener)
-    stack.callback(os.close, master)
+        stack.callback(os.close, master := _receive(listener))
     os.set_blocking(master, False)
+    _check_started(command, attempt, errors, master)
     _end_lines(master)
     return _Opened(ended, master, master, None)
 
@@ -198,7 +205,7 @@ def _receive(listener: socket.socket) -> int:
 def _said(errors: int) -> str:
     try:
         return message_in(os.read(errors, _MESSAGE_BYTES))
-    except BlockingIOError:
+    except OSError:  # there is nothing, or the terminal is nobody's
         return ""
 
 

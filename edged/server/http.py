@@ -14,15 +14,16 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from beehive import Clock
 from beehive.accepting import accept_connection
 from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares, address_of
+from beehive.peer_certificate import peer_certificate
 from edged.server.errors import RequestError
 from edged.server.request import MAX_HEAD, Request, read_request
 from edged.server.responses import Reply, Response, Stream, Takeover, text
@@ -111,6 +112,14 @@ class HttpServer:
             threads = list(self._threads.values())
         for thread in threads:
             thread.join(_STOP_SECONDS)
+
+    def end_connections(self, refused: Callable[[Mapping[str, Any] | None], bool]) -> None:
+        """End the connections of clients whose certificates are refused now, also while they are answered.
+
+        Args:
+            refused: is given a client's certificate.
+        """
+        self._open.end_where(lambda each: _is_refused(each.socket, refused))
 
     def _accept(self) -> None:
         while (accepted := accept_connection(self._listening, make_room=self._open.end_one)) is not None:
@@ -230,7 +239,7 @@ class _Connection:
 
     def _certified(self, request: Request) -> Request:
         if isinstance(self.socket, ssl.SSLSocket):
-            return msgspec.structs.replace(request, certificate=self.socket.getpeercert() or None)
+            return msgspec.structs.replace(request, certificate=peer_certificate(self.socket))
         return request
 
     def wait(self, seconds: float) -> bool:
@@ -319,3 +328,10 @@ class _SocketPeer:
         if wake is not None:
             self._poll.register(wake, select.POLLIN)
         return any(ready == self._connection for ready, _ in self._poll.poll(seconds * 1000))
+
+
+def _is_refused(connection: socket.socket, refused: Callable[[Mapping[str, Any] | None], bool]) -> bool:
+    try:
+        return isinstance(connection, ssl.SSLSocket) and refused(peer_certificate(connection))
+    except (OSError, ValueError):  # it has just ended, or the handshake lasts
+        return False

@@ -21,7 +21,7 @@ MAX_BODY: Final = 64 * 1024
 _MAX_HEAD: Final = 64 * 1024
 _READ_BYTES: Final = 16 * 1024
 _HTTPS_PORT: Final = 443
-_SHOWN: Final = 200
+_SHOWN: Final = 500
 
 
 class CertificateResponse(NamedTuple):

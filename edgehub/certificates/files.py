@@ -23,6 +23,7 @@ LONGEST: Final = 1024 * 1024
 PUBLIC, PRIVATE = 0o644, 0o600
 _DIRECTORY: Final = 0o700
 _NEW: Final = ".new"
+_JOINING: Final = ".joining"
 
 
 def pem(certificate: bytes) -> bytes:
@@ -46,6 +47,21 @@ def read_certificate(path: Path) -> Certificate | None:
         raise FilesError("cannot read the certificate", str(path), str(error.strerror)) from error
     except ValueError as error:
         raise FilesError("the file holds no certificate", str(path), f"{error}; remove it to join again") from error
+
+
+def read_key(paths: CertificatePaths, *, is_of_node: bool) -> bytes:
+    """Return the key with which this node joins: that of a join whose answer was lost or, unless the present
+    certificate is of another node, that of the certificate; empty without either. A name belongs to one key.
+    """
+    for path in (_joining_path(paths.key), *((paths.key,) if is_of_node else ())):
+        with contextlib.suppress(OSError):
+            return read_file(path, LONGEST)
+    return b""
+
+
+def keep_joining_key(paths: CertificatePaths, key: bytes) -> None:
+    """Keep the key (PEM) of a join whose answer was lost, for the next attempt. Raise FilesError if it is not kept."""
+    _write(_joining_path(paths.key), key, PRIVATE)
 
 
 def finish_replacement(paths: CertificatePaths) -> None:
@@ -86,6 +102,7 @@ def store(paths: CertificatePaths, authority: bytes | None, certificate: bytes, 
     if authority is not None:
         _rename(_new_path(paths.authority), paths.authority)
     _rename(_new_path(paths.key), paths.key)
+    _remove(_joining_path(paths.key))
     _put_certificate_in_place(paths.certificate)
 
 
@@ -99,12 +116,16 @@ def _put_certificate_in_place(certificate: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove the new certificate of a replacement that ended before its key was in place."""
+    """Remove a file that may be there: of a replacement that ended early, or of a join whose answer was lost."""
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
     except OSError as error:
         raise FilesError("cannot remove", str(path), str(error.strerror)) from error
+
+
+def _joining_path(path: Path) -> Path:
+    return path.with_name(path.name + _JOINING)
 
 
 def _new_path(path: Path) -> Path:

@@ -6,7 +6,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 from edgehub.certificates.errors import AuthorityError, RefusedError
@@ -21,10 +21,14 @@ _OIDS: Final = {
 
 
 class NodeKey:
-    """A new ECDSA key on P-256, like KubeEdge's."""
+    """A node's ECDSA key on P-256, like KubeEdge's.
 
-    def __init__(self) -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
+    Args:
+        pem: a key to use again, PEM; without one, or if it is no such key, a new one is made.
+    """
+
+    def __init__(self, pem: bytes = b"") -> None:
+        self._key = _loaded(pem) or ec.generate_private_key(ec.SECP256R1())
 
     def pem(self) -> bytes:
         """Return the key as PEM (`EC PRIVATE KEY`)."""
@@ -56,6 +60,23 @@ class NodeKey:
         if not any(_signed(issued, authority) for authority in authorities):
             by = issued.issuer.rfc4514_string()
             raise AuthorityError("the certificate is signed by another CA than the cloud's", by, "see the cloud's log")
+
+
+def is_key(pem: bytes) -> bool:
+    """Return whether a text has a private key that is not encrypted (PEM)."""
+    try:
+        load_pem_private_key(pem, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _loaded(pem: bytes) -> ec.EllipticCurvePrivateKey | None:
+    try:
+        key = load_pem_private_key(pem, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+    return key if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1) else None
 
 
 def _signed(issued: x509.Certificate, authority: bytes) -> bool:

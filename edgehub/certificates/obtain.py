@@ -1,13 +1,13 @@
 """Obtains certificates: the first with a token, the next with the one before. Blocks; for short-lived processes."""
 
-import ssl
 from pathlib import Path
 
 from beehive import Clock
+from beehive.tls_client import default_client_context
 from edgehub.certificates import files, rules
 from edgehub.certificates.certificate import Certificate, pem_blocks
 from edgehub.certificates.diagnosis import explain, is_about_time
-from edgehub.certificates.errors import AuthorityError, CertificateError, FilesError
+from edgehub.certificates.errors import AuthorityError, CertificateError, FilesError, UnreachableError
 from edgehub.certificates.fetch import CertificateServer
 from edgehub.certificates.keys import NodeKey
 from edgehub.certificates.settings import CertificateSettings
@@ -29,13 +29,16 @@ def join(settings: CertificateSettings, clock: Clock) -> Certificate:
     here = clock.now()
     there = here if date is None else date
     token.check_valid(there)
-    key = NodeKey()
+    token.check_node(settings.node, replaces=settings.replace)
+    key = NodeKey(b"" if settings.replace else files.read_key(settings.paths, is_of_node=_is_of_node(settings)))
     try:
-        context = ssl.create_default_context(cadata=authority)
+        context = default_client_context(cadata=authority)
         issued = server.sign(key.request(settings.node), settings.node, context, token.bearer).body
     except CertificateError as error:
         if is_about_time(error.__cause__) and abs(there - here) > rules.CLOCK_TOLERANCE:
             raise rules.clock_error(there - here, here) from error
+        if isinstance(error, UnreachableError):
+            files.keep_joining_key(settings.paths, key.pem())
         raise
     certificate = _checked(settings, key, issued, [authority], there)
     files.store(settings.paths, files.pem(authority), files.pem(issued), key.pem())
@@ -62,6 +65,15 @@ def renew(settings: CertificateSettings, clock: Clock) -> Certificate:
     certificate = _checked(settings, key, issued, _authorities(paths.authority), clock.now())
     files.store(paths, None, files.pem(issued), key.pem())
     return certificate
+
+
+def _is_of_node(settings: CertificateSettings) -> bool:
+    """Return whether the present certificate, which may have expired, is of this node; also without one."""
+    try:
+        present = files.read_certificate(settings.paths.certificate)
+    except FilesError:
+        return True
+    return present is None or present.common_name == rules.common_name(settings.node)
 
 
 def _checked(

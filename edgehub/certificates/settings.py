@@ -26,6 +26,9 @@ class CertificateSettings(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     """Token for the first certificate; a secret, which `repr` omits."""
 
+    replace: bool = False
+    """Whether this machine takes the place of another with the node's name: it joins with a new key then."""
+
     rotate: bool = True
     """Whether the certificate is renewed before it expires."""
 

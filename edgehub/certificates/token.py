@@ -25,6 +25,8 @@ HOW_TO_GET_ONE: Final = "`cloudcore token`, or `keadm gettoken`, prints one"
 
 class _Claims(msgspec.Struct):
     exp: float | None = None
+    node: str = ""
+    replace: bool = False
 
 
 class Token(NamedTuple):
@@ -38,6 +40,12 @@ class Token(NamedTuple):
 
     expires: float | None
     """Unix time at which the JWT expires; None if it has none that can be read."""
+
+    node: str = ""
+    """The only node that can join with it; empty for any."""
+
+    replaces: bool = False
+    """Whether the node's name may belong to another machine then."""
 
     def __repr__(self) -> str:
         return f"Token(authority={self.authority[:8]}…, expires={self.expires})"
@@ -57,7 +65,8 @@ class Token(NamedTuple):
             form = "{64 hexadecimal digits}.{JWT of three parts} is wanted"
             raise TokenError("the token has not the form of one", f"{len(text)} characters in {parts} parts",
                              f"{form}; was it copied whole? {HOW_TO_GET_ONE}")  # fmt: skip
-        return cls(match[1].lower(), match[2], _expiry(match[2]))
+        claims = _claims(match[2])
+        return cls(match[1].lower(), match[2], claims.exp, claims.node, claims.replace)
 
     def check_valid(self, now: float) -> None:
         """Raise TokenError if the token has expired by `now`, the Unix time of the cloud's clock if it is known."""
@@ -65,6 +74,17 @@ class Token(NamedTuple):
             raise TokenError(
                 "the token has expired", f"at {format_time(self.expires)}, it is {format_time(now)} now", HOW_TO_GET_ONE
             )
+
+    def check_node(self, node: str, *, replaces: bool) -> None:
+        """Raise TokenError if the token is for another node or, for a machine that takes another's place, not for
+        that.
+        """
+        if self.node and self.node != node:
+            hint = f"`edgecore join --name {self.node}`, or a token for this name: {HOW_TO_GET_ONE}"
+            raise TokenError("the token is for another node", f"for {self.node}, this node is {node}", hint)
+        if replaces and not self.replaces:
+            hint = f"`cloudcore token --node {node} --replace` prints one that does"
+            raise TokenError("the token lets no machine take another's place", f"node {node}", hint)
 
     def check_authority(self, certificate: bytes, server: str) -> None:
         """Raise AuthorityError unless the CA (DER) that a server sent is the token's."""
@@ -74,9 +94,9 @@ class Token(NamedTuple):
             raise AuthorityError("the cloud's CA is not the token's", f"{server} has {digest[:16]}…", hint)
 
 
-def _expiry(jwt: str) -> float | None:
+def _claims(jwt: str) -> _Claims:
     payload = jwt.split(".")[1]
     try:
-        return decode_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), _Claims).exp
+        return decode_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), _Claims)
     except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError):
-        return None
+        return _Claims()

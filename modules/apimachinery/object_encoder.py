@@ -1,6 +1,6 @@
 """Encoding of objects in the form that a client accepts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -42,7 +42,7 @@ class ObjectEncoder:
                 metadata = msgspec.json.decode(_DOCUMENT.decode(text)["metadata"])
                 return self._table([text], {"resourceVersion": metadata.get("resourceVersion", "")})
 
-    def encode_list(self, texts: Sequence[bytes], metadata: dict[str, Any]) -> bytes:
+    def encode_list(self, texts: Iterable[bytes], metadata: dict[str, Any]) -> bytes:
         """Return a list in this form, with the list's metadata."""
         match self._form:
             case Form.OBJECT:
@@ -63,7 +63,7 @@ class ObjectEncoder:
         version = self._resource.group_version if self._form is Form.OBJECT else _META
         return msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})
 
-    def _table(self, texts: Sequence[bytes], metadata: dict[str, Any]) -> bytes:
+    def _table(self, texts: Iterable[bytes], metadata: dict[str, Any]) -> bytes:
         columns = self._columns()
         table = {
             "kind": "Table",

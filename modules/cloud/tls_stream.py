@@ -4,6 +4,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
+from beehive.peer_certificate import peer_certificate
+
 _RECORD: Final = 16 * 1024
 """Bytes that one TLS record carries at most."""
 
@@ -62,5 +64,5 @@ class TlsStream:
         return self._outgoing.read()
 
     def certificate(self) -> Mapping[str, Any] | None:
-        """Return the peer's verified certificate in the form of `ssl.SSLSocket.getpeercert`."""
-        return self._tls.getpeercert()
+        """Return the peer's verified certificate (`beehive.peer_certificate`)."""
+        return peer_certificate(self._tls)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from modules.tools.site.commands import parser_of
 from tests.documentation import session
 from tests.documentation.blocks import PAGES, blocks, commands
 
+_parser = cache(parser_of)
 _LONGEST = 160
 _QUICK = ("README.md", "devices.md", "oci-runtime.md", "run-a-pod.md")
 """Pages that are run without `make slow`."""
@@ -48,7 +50,7 @@ def _refusal(program: str, arguments: list[str]) -> str:
     errors = io.StringIO()
     try:
         with redirect_stderr(errors), redirect_stdout(io.StringIO()):
-            parser_of(program).parse_args(arguments)
+            _parser(program).parse_args(arguments)
     except SystemExit as end:
         return errors.getvalue().strip().splitlines()[-1][:_LONGEST] if end.code else ""
     return ""

@@ -17,6 +17,7 @@ from tests.end_to_end.runtimes import (
     OciUnderTest,
     RuntimeUnderTest,
 )
+from tests.end_to_end.shared import SharedMachine
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.dockerd import PrivateDockerd
 from tests.support.dockerd import reason_missing as docker_missing
@@ -96,11 +97,32 @@ def stopped_machine(runtime: RuntimeUnderTest) -> Iterator[Machine]:
         made.close()
 
 
+@pytest.fixture(scope="session")
+def shared_machine() -> Iterator[SharedMachine]:
+    """A machine of this test worker's own."""
+    shared = SharedMachine()
+    yield shared
+    shared.close()
+
+
 @pytest.fixture
-def machine(stopped_machine: Machine) -> Machine:
-    """A machine whose node is registered and ready."""
-    stopped_machine.start()
-    return stopped_machine
+def machine(request: pytest.FixtureRequest, runtime: RuntimeUnderTest) -> Iterator[Machine]:
+    """A machine whose node is registered and ready.
+
+    A test that is marked `leaves_the_machine_alone` has it after others, if it is one with the embedded runtime.
+    """
+    if request.node.get_closest_marker("leaves_the_machine_alone") is None or runtime.name != EmbeddedUnderTest.name:
+        made: Machine = request.getfixturevalue("stopped_machine")
+        made.start()
+        yield made
+        return
+    shared: SharedMachine = request.getfixturevalue("shared_machine")
+    failures = request.session.testsfailed
+    yield shared.machine()
+    if request.session.testsfailed == failures:
+        shared.clear()
+    else:
+        shared.close()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -110,7 +132,7 @@ def pytest_runtest_makereport(
     """The logs of a failed test's processes go into its report, while they are still there."""
     report = yield
     given = getattr(item, "funcargs", {})
-    machine = given.get("stopped_machine") or getattr(given.get("crowd"), "machine", None)
+    machine = given.get("stopped_machine") or given.get("machine") or getattr(given.get("crowd"), "machine", None)
     if call.when in ("setup", "call") and report.failed and isinstance(machine, Machine):
         report.sections.append(("logs", machine.report()))
     return report

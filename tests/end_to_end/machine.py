@@ -81,6 +81,11 @@ class Cloud:
             self._mirrors[kind] = Mirror(self.socket, kind)
         return self._mirrors[kind]
 
+    def forget(self) -> None:
+        """What the mirrors have seen is no concern of the next test."""
+        for mirror in self._mirrors.values():
+            mirror.forget()
+
     def start(self) -> None:
         """Starts it (again) and returns when it serves."""
         ready = self._directory / "cloud.address"

@@ -69,6 +69,12 @@ class Mirror:
         with self._changed:
             return list(self._history.get(name, []))
 
+    def forget(self) -> None:
+        """Keep nothing but the objects as they are now."""
+        with self._changed:
+            self._states = {name: [obj] for name, obj in self._objects.items()}
+            self._history = {name: [obj] for name, obj in self._objects.items()}
+
     def _follow(self, socket: Path) -> None:
         try:
             for change, item in ControlClient(socket).watch(Get(self._kind, namespace=None)):

@@ -64,8 +64,8 @@ def test_a_configured_token_is_enough(stopped_machine: Machine, monkeypatch: pyt
     What makes the key is not loaded into the agent, and the token is not in its log."""
     machine = stopped_machine
     machine.cloud.start()
-    token = machine.cloud.client.token(3600.0)
-    assert machine.edge.join(machine.cloud, token).returncode == ExitCode.OK
+    token = machine.cloud.client.token(3600.0, node=NODE, replace=True)
+    assert machine.edge.join(machine.cloud, machine.cloud.client.token(3600.0)).returncode == ExitCode.OK
     for file in (machine.edge.root / "certs").iterdir():
         file.unlink()
     text = machine.edge.file.read_text()
@@ -103,6 +103,28 @@ def test_tokens_that_do_not_do(stopped_machine: Machine) -> None:
         assert token not in done.stderr + done.stdout
     assert not (machine.edge.root / "certs").exists()
     assert "127.0.0.1:1" in machine.edge.file.read_text()
+
+
+def test_a_stolen_node_is_locked_out_until_it_is_allowed(stopped_machine: Machine) -> None:
+    """Its link ends within a second, it says why, and neither a restart nor a token brings it back."""
+    machine = stopped_machine
+    machine.cloud.start()
+    assert machine.edge.join(machine.cloud, machine.cloud.client.token(3600.0)).returncode == ExitCode.OK
+    machine.edge.run()
+    wait_until(lambda: metric(machine, "edgehub_connected") == 1.0, "connected")
+    machine.cloud.client.revoke("node", NODE, "stolen")
+    assert machine.cloud.client.nodes() == []
+    wait_until(lambda: f"1008 node {NODE} is revoked since" in machine.edge.process.text(), "the node says why")
+    machine.cloud.kill()
+    machine.cloud.start()
+    wait_until(lambda: bool(machine.cloud.client.connections().refused), "the node has tried again")
+    assert "stolen" in machine.cloud.client.connections().refused[0].why
+    assert metric(machine, "edgehub_connected") == 0.0
+    again = machine.edge.join(machine.cloud, machine.cloud.client.token(3600.0))
+    assert again.returncode == ExitCode.NOT_JOINED
+    assert f"cloudcore allow node {NODE}" in again.stderr
+    machine.cloud.client.allow("node", NODE)
+    wait_until(lambda: metric(machine, "edgehub_connected") == 1.0, "connected again")
 
 
 def test_a_failing_certificate_stops_no_pod(stopped_machine: Machine) -> None:

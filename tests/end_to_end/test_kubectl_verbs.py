@@ -7,9 +7,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import is_ready
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
+
+pytestmark = pytest.mark.leaves_the_machine_alone
 
 
 def cloudcore(machine: Machine, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+
 from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import (
@@ -19,6 +21,8 @@ from tests.end_to_end.pods import (
     status_of,
 )
 from tests.end_to_end.processes import wait_until
+
+pytestmark = pytest.mark.leaves_the_machine_alone
 
 
 def test_create(machine: Machine) -> None:

@@ -47,6 +47,7 @@ SCRIPT = f"echo oops >&2; until [ -e /host/go ]; do sleep 0.05; done; echo one; 
 """Waits in between: of two streams nobody knows the order in which the runtime reads them."""
 
 
+@pytest.mark.leaves_the_machine_alone
 def test_pods_and_their_logs(machine: Machine, tmp_path: Path) -> None:
     """Once, followed to the end of the container, and of the container before."""
     host = {"name": "host", "hostPath": {"path": str(tmp_path)}}
@@ -72,6 +73,7 @@ def test_pods_and_their_logs(machine: Machine, tmp_path: Path) -> None:
     assert follower.returncode == 0
 
 
+@pytest.mark.leaves_the_machine_alone
 def test_the_log_of_the_container_before(machine: Machine) -> None:
     machine.cloud.apply(pod("p", container("echo first; exit 3")))
     machine.cloud.pods.wait("p", lambda obj: restarts_of(obj) >= 1)
@@ -99,6 +101,7 @@ def containerd_only(runtime: RuntimeUnderTest) -> None:
         pytest.skip("the embedded runtime has no streams of processes")
 
 
+@pytest.mark.leaves_the_machine_alone
 def test_a_runtime_without_streams(runtime: RuntimeUnderTest, machine: Machine) -> None:
     """A command is run to its end there, and what needs streams is refused."""
     if not isinstance(runtime, EmbeddedUnderTest):
@@ -259,6 +262,7 @@ def resize(keys: int, columns: int) -> None:
     fcntl.ioctl(keys, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
 
+@pytest.mark.leaves_the_machine_alone
 def test_only_the_owner_may_open_the_socket(machine: Machine) -> None:
     path = machine.edge.root / "edged" / "edged.sock"
     assert path.stat().st_mode & 0o777 == 0o600

@@ -7,6 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import (
@@ -22,6 +24,9 @@ from tests.end_to_end.pods import (
     status_of,
 )
 from tests.end_to_end.processes import wait_until
+
+pytestmark = pytest.mark.leaves_the_machine_alone
+
 
 OBEYS = "trap 'echo $NAME >> /host/log; exit 0' TERM; touch /host/up-$NAME; while true; do sleep 600 & wait $!; done"
 """Runs until SIGTERM, and says so; says before that it will (a shell that is first in its container and has no trap yet

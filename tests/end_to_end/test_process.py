@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 
+import pytest
+
 from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, restarts_of, status_of
@@ -49,6 +51,7 @@ def test_a_termination_in_the_middle_of_work(machine: Machine) -> None:
         assert restarts_of(machine.cloud.pods.wait(name, is_ready)) == 0
 
 
+@pytest.mark.leaves_the_machine_alone
 def test_its_http_server(machine: Machine) -> None:
     """/healthz says ok, /pods lists the pods as Kubernetes does, /metrics counts messages; elsewhere is nothing."""
     machine.cloud.apply(pod("p"))
@@ -62,6 +65,7 @@ def test_its_http_server(machine: Machine) -> None:
     assert machine.edge.get("/nothing")[0] == 404
 
 
+@pytest.mark.leaves_the_machine_alone
 def test_the_node_in_the_cloud(machine: Machine) -> None:
     """It is registered with its addresses, capacity and versions, and renews a lease that bears its name."""
     status = machine.cloud.get("Node", NODE)["status"]

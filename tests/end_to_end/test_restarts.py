@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, phase, pod, restarts_of, state_of, status_of
@@ -52,6 +54,7 @@ def test_a_container_that_cannot_be_started_is_in_a_crash_loop(machine: Machine)
     machine.cloud.pods.wait("p", _is_looping)
 
 
+@pytest.mark.leaves_the_machine_alone
 def test_a_crashing_container_leaves_its_neighbours_alone(machine: Machine) -> None:
     """The other container of the pod is not restarted."""
     machine.cloud.apply(pod("p", container("exit 1", name="bad"), container(name="good")))
@@ -76,6 +79,7 @@ def test_a_completed_pod_stays_completed(machine: Machine, tmp_path: Path) -> No
     assert restarts_of(after) == 0
 
 
+@pytest.mark.leaves_the_machine_alone
 def test_on_failure_means_until_it_succeeds(machine: Machine) -> None:
     """A job that fails once is started once more, and then has succeeded."""
     job = container("[ -e /shared/tried ] || { touch /shared/tried; exit 1; }", volumeMounts=_MOUNT)
@@ -84,6 +88,7 @@ def test_on_failure_means_until_it_succeeds(machine: Machine) -> None:
     assert restarts_of(done) == 1
 
 
+@pytest.mark.leaves_the_machine_alone
 def test_init_containers_run_in_order(machine: Machine) -> None:
     """Each begins when the one before has ended well, and the pod's containers when all have."""
     write = "echo {0} begins >> /shared/log; sleep 0.2; echo {0} ends >> /shared/log"
@@ -103,6 +108,7 @@ def test_init_containers_run_in_order(machine: Machine) -> None:
     assert [each["state"]["terminated"]["exitCode"] for each in made["status"]["initContainerStatuses"]] == [0, 0]
 
 
+@pytest.mark.leaves_the_machine_alone
 def test_a_failed_init_container_of_a_pod_that_never_restarts(machine: Machine) -> None:
     """The pod has failed, and its container was never started."""
     init = container("exit 4", "init")

@@ -5,10 +5,15 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import pytest
+
 from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod
 from tests.end_to_end.processes import wait_until
+
+pytestmark = pytest.mark.leaves_the_machine_alone
+
 
 _WHOLE = 200_000
 """Bytes of a value that no reader could get in one piece, were it written in place."""

@@ -15,10 +15,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
 from beehive.http.server import ServerExchange
+from beehive.message import Message
 from beehive.simulation import Simulation
 from edged.server.errors import RequestError
 from edged.server.request import MAX_HEAD, read_request
 from edged.server.responses import Response, Stream
+from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.endpoints.service import ApiService
@@ -30,10 +32,13 @@ from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, TokenError
-from modules.cloud.cloudhub.certificates.node_identity import node_in
+from modules.cloud.identities.node_identity import node_in
+from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.messages import Cloudcores
-from modules.processes.cloudcore.control_service import ControlService
+from modules.processes.cloudcore.control_service import ControlService, NodesResponseBody
+from modules.processes.cloudcore.identity_service import IdentityService
 from tests.fuzz.target import Target, must
+from tests.modules.cloud.cloudhub.certificates.made import unrefused
 
 _NOW: Final = 1795139667.0
 _YEAR: Final = 365 * 24 * 3600.0
@@ -113,9 +118,9 @@ def _der(tag: int, body: bytes) -> bytes:
 @cache
 def _tokens() -> Sequence[bytes]:
     authority = _authority()
-    good = join_tokens.issue(authority.der, authority.token_key, _NOW + 3600)
-    over = join_tokens.issue(authority.der, authority.token_key, _NOW - 1)
-    foreign = join_tokens.issue(authority.der, b"another key", _NOW + 3600)
+    good = join_tokens.issue(authority.der, authority.token_key, join_tokens.Claims(_NOW + 3600))
+    over = join_tokens.issue(authority.der, authority.token_key, join_tokens.Claims(_NOW - 1))
+    foreign = join_tokens.issue(authority.der, b"another key", join_tokens.Claims(_NOW + 3600))
     return (*(token.partition(".")[2].encode() for token in (good, good, over, foreign)), PLAIN_TOKEN, PLAIN_TOKEN)
 
 
@@ -146,8 +151,8 @@ def _check_enrolment(data: bytes, random: Random) -> None:
     headers = {name.lower(): value for name, _, value in (line.partition(":") for line in fields) if name}
     shown = random.random() < 0.3
     holder = random.choice(("", _NODE, "other"))
-    request = EnrolmentRequest(method, path, headers, body, shown, holder if shown else "")
-    enrolment = Enrolment(_authority(), lambda name: name == _NODE, _YEAR)
+    request = EnrolmentRequest(method, path, headers, body, CertifiedPeer("1", _NOW, holder) if shown else None)
+    enrolment = Enrolment(_authority(), lambda name: name == _NODE, _YEAR, unrefused, unrefused)
     answer = enrolment.answer(request, _NOW)
     if answer.status != HTTPStatus.OK:
         must(bool(answer.text) and "\n" not in answer.text, "a refusal says why, in a line")
@@ -183,7 +188,9 @@ class _Alone:
         self._cluster.create({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": _SPEC})
         self.subscriptions = Subscriptions()
         api = ApiService(self, self.subscriptions, "v1.32.0", self._clock)
-        self.service = ControlService(api, str, lambda: "", list, lambda: Cloudcores("", ()))
+        nodes, cloudcores = NodesResponseBody([]), Cloudcores("", ())
+        identities = IdentityService(_unanswered)
+        self.service = ControlService(api, identities, lambda: "", lambda: nodes, lambda: cloudcores)
 
     def call(self, call: ApiCall) -> ApiResult:
         """Carries out a call."""
@@ -195,6 +202,10 @@ class _Alone:
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Begins a watch."""
         return self._history.start(query)
+
+
+def _unanswered(module: str, operation: str, content: object) -> Message:
+    raise ApiStatusError(409, f"{module} does not answer {operation} with {content!r}")
 
 
 _SPEC: Final = {"containers": [{"name": "c", "image": "i"}]}

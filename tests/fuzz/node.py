@@ -251,7 +251,7 @@ def _certificates() -> Sequence[bytes]:
 
 @cache
 def _joins() -> Sequence[bytes]:
-    good = join_tokens.issue(_authority().der, _authority().token_key, _NOW + 3600)
+    good = join_tokens.issue(_authority().der, _authority().token_key, join_tokens.Claims(_NOW + 3600))
     return (good.encode(), good.upper().encode(), f" {good}\n".encode(), PLAIN_TOKEN, PLAIN_TOKEN)
 
 

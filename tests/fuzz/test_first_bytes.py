@@ -20,7 +20,7 @@ from modules.cloud.cloudhub.link import FrameReceived, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
 from tests.end_to_end.processes import PATIENCE
 from tests.fuzz.mutate import mutate
-from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR
+from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, unrefused
 
 CASES = 150
 _UPGRADE = (
@@ -124,7 +124,7 @@ def test_the_server_of_certificates_outlives_strangers(tmp_path: Path) -> None:
     pair.write_bytes(b"".join(authority.make_server_certificate(["127.0.0.1"], NOW)))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair)
-    enrolment = Enrolment(authority, lambda _: False, YEAR)
+    enrolment = Enrolment(authority, lambda _: False, YEAR, unrefused, unrefused)
     server = HttpsServer(
         "127.0.0.1", 0, context, lambda request: enrolment.answer(request, NOW), lambda: NOW, monotonic
     )

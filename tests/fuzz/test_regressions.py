@@ -80,7 +80,7 @@ def test_a_request_of_another_version_is_refused() -> None:
 
 def test_a_token_has_one_spelling() -> None:
     """Letters outside of base64 are refused; when they were skipped, one token had many spellings."""
-    token = join_tokens.issue(b"authority", b"key", 2e9).partition(".")[2]
+    token = join_tokens.issue(b"authority", b"key", join_tokens.Claims(2e9)).partition(".")[2]
     join_tokens.check(token, b"key", 1e9)
     for changed in (token[:-3] + "?" + token[-3:], token + "=", token[:-3] + " " + token[-3:]):
         with pytest.raises(TokenError):

@@ -32,6 +32,8 @@ class ReleaseError(Exception):
 def build(root: Path, into: Path) -> list[Path]:
     """Build the commit that a clone has checked out; return the wheel, the sdist, the constraints and SHA256SUMS.
 
+    They replace those of an earlier commit in the directory.
+
     Raises:
         ReleaseError: files differ from the commit, or the clone does not know its history.
         subprocess.CalledProcessError: git or setuptools failed; its output is on standard error.
@@ -55,6 +57,8 @@ def build(root: Path, into: Path) -> list[Path]:
         sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
         (built / "SHA256SUMS").write_text(sums)
         into.mkdir(parents=True, exist_ok=True)
+        for earlier in into.glob("edgecore-*"):
+            earlier.unlink()
         return [Path(shutil.copy(file, into)) for file in [*files, built / "SHA256SUMS"]]
 
 

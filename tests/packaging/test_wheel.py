@@ -57,6 +57,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def release(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory that `make release` makes from it."""
     where = tmp_path_factory.mktemp("dist")
+    (where / "edgecore-0.2.0-py3-none-any.whl").touch()
     build(clone, where)
     return where
 

@@ -6,11 +6,13 @@ of each process of the run: `tests/support/remains.py` finds by it what a run ha
 
 from __future__ import annotations
 
+import atexit
+import fcntl
 import os
 import secrets
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +26,11 @@ _LONGEST_PARENT: Final = 24
 """Bytes of the directory for temporary files, so that a socket three directories below a test's own can be made."""
 _CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _TRIES: Final = 1000
+_LOCK: Final = "lock"
+AT_END: Final = ExitStack()
+"""What a process of the tests undoes at its end: `tests/conftest.py` closes it after the last test."""
+atexit.register(AT_END.close)
+_KEPT: Final = 3
 
 
 def begin_run() -> None:
@@ -60,6 +67,41 @@ def new_directory(prefix: str, parent: Path = SHORT, mode: int = 0o700) -> Path:
         path.chmod(mode)
         return path
     raise FileExistsError(f"{parent} has no free name that begins with {prefix}")
+
+
+def run_directory(parent: Path) -> tuple[Path, int]:
+    """Make the directory of a whole run and return it with the descriptor of its lock.
+
+    A run that has failed leaves its directory for people to look into; those of the last three runs are kept.
+    """
+    for directory in _runs(parent)[_KEPT:]:
+        with suppress(OSError):  # it has no lock yet, its run still goes on, or something in it resists
+            os.close(_locked(directory / _LOCK, os.O_RDWR))
+            remove_tree(directory)
+    directory = new_directory("t-", parent, mode=0o711)
+    return directory, _locked(directory / _LOCK, os.O_RDWR | os.O_CREAT)
+
+
+def _runs(parent: Path) -> list[Path]:
+    """Return the directories of this user's runs, the newest first."""
+    found = []
+    for path in parent.glob("t-????????"):
+        with suppress(FileNotFoundError):  # another run has just removed it
+            status = path.stat()
+            if status.st_uid == os.geteuid():
+                found.append((status.st_mtime, path))
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def _locked(path: Path, flags: int) -> int:
+    """Return a descriptor that holds the lock of a file. Raises OSError if another process holds it."""
+    opened = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        raise
+    return opened
 
 
 @contextmanager

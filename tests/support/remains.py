@@ -116,8 +116,10 @@ def _interfaces(mark: str) -> Iterator[str]:
 def _rules(mark: str) -> Iterator[str]:
     for command in _RULES:
         if os.geteuid() == 0 and shutil.which(command[0]):
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-            yield from (f"rule of {command[0]}: {line.strip()}" for line in _with_mark(done.stdout.splitlines(), mark))
+            with suppress(subprocess.TimeoutExpired):
+                done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+                lines = _with_mark(done.stdout.splitlines(), mark)
+                yield from (f"rule of {command[0]}: {line.strip()}" for line in lines)
 
 
 def _cgroups(mark: str) -> Iterator[str]:

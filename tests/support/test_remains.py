@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import remains
-from tests.support.directories import SHORT, VARIABLE, new_directory, short_directory
+from tests.support.directories import SHORT, VARIABLE, short_directory
 from tests.support.remains import Machine, changes
 
 
@@ -49,16 +49,6 @@ def test_a_directory_is_left(mark: str) -> None:
         (found,) = remains.remains(mark)
     assert found.startswith(f"file {SHORT}/remains-{mark}")
     assert remains.remains(mark) == []
-
-
-def test_a_directory_has_the_mode_that_was_asked_for() -> None:
-    before = os.umask(0o077)
-    try:
-        directory = new_directory("remains-", mode=0o755)
-    finally:
-        os.umask(before)
-    assert directory.stat().st_mode & 0o7777 == 0o755
-    directory.rmdir()
 
 
 _OTHER = "29 1 0:5 / /tmp/e2e-zzzz0000/volume rw - tmpfs tmpfs rw\n"

@@ -74,6 +74,11 @@ class Command:
         self._child = self._launcher.start(argv, streams)
         return os.pidfd_open(self._child.pid)
 
+    @property
+    def program(self) -> str:
+        """The first word of the command."""
+        return str(self._process["args"][0])
+
     def poll(self) -> int | None:
         """Return the exit code; None while the command runs."""
         return None if self._child is None else self._child.poll()

@@ -4,6 +4,7 @@ States are recognised by exit statuses and by edgecore's own records; the progra
 """
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from edged.oci.orphans import await_orphans, commands_with
 
 _LONGEST_MESSAGE = 2048
 """Characters kept of a program's message."""
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""crun colours what it writes to a terminal."""
 
 
 class CommandFailedError(Exception):
@@ -130,7 +133,8 @@ class RuntimeCommand:
 
 def message_in(stderr: bytes) -> str:
     """Return the message of the last line that a program wrote: the `msg` of a JSON object, or the line itself."""
-    lines = stderr[-2 * _LONGEST_MESSAGE :].decode("utf-8", "replace").strip().splitlines()
+    text = _COLOURS.sub("", stderr[-2 * _LONGEST_MESSAGE :].decode("utf-8", "replace"))
+    lines = text.strip().splitlines()
     if not lines:
         return ""
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive import Clock
+from beehive.files.removal import remove_tree
 from edged.oci.network.bridge import Interface, addresses_of_bridge, remove_bridge
 from edged.oci.network.configuration import NetworkConfiguration, Plugin
 from edged.oci.network.errors import PodNetworkError
@@ -45,6 +46,7 @@ class DefaultNetwork:
         self._clock = clock
         self._ranges = [ipaddress.ip_network(each) for each in cidrs or (POD_CIDR,)]
         self._bridge = bridge
+        self._leases = leases
         self._lock = threading.Lock()
         self._checked: float | None = None
         self._is_settled = False
@@ -113,11 +115,15 @@ class DefaultNetwork:
         return changed
 
     def remove(self) -> None:
-        """Remove the bridge and the rules, on a machine that runs no pods any more. They may be missing."""
+        """Remove the bridge, the rules and the leases, on a machine that runs no pods any more. They may be missing."""
         with self._lock:
             self._remove_rules()
         with suppress(OSError):
             remove_bridge(self._bridge)
+        with suppress(OSError):  # a directory above them that has more stays
+            remove_tree(self._leases / NAME)
+            self._leases.rmdir()
+            self._leases.parent.rmdir()
 
     def _remove_rules(self) -> None:
         for program in (IPV4, IPV6):
@@ -133,7 +139,7 @@ class DefaultNetwork:
     def _rules(self, pods: PodRange, forwarding: str) -> list[Rule]:
         """Return the rules by which pods reach other networks with the node's address, and packets pass both ways."""
         return [
-            Rule("nat", "POSTROUTING", f"-s {pods} ! -d {pods}", self._comment, "MASQUERADE"),
+            Rule("nat", "POSTROUTING", f"-s {pods} ! -d {pods}", self._comment, "MASQUERADE --random-fully"),
             Rule("filter", forwarding, f"-i {self._bridge}", self._comment, "ACCEPT"),
             Rule("filter", forwarding, f"-o {self._bridge}", self._comment, "ACCEPT"),
         ]

@@ -104,7 +104,7 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         return ApiResult(refusal=BadRequestError(TOO_DEEP).status())
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
         result.object["metadata"]["remainingItemCount"] = 1
-    warnings = (*warnings, *_placement_warnings(cluster, request, result))
+    warnings = (*warnings, *_placement_warnings(cluster, request, result), *_deletion_warnings(request, result))
     if warnings:
         result = msgspec.structs.replace(result, warnings=warnings)
     if dry_run:
@@ -124,6 +124,16 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
     why = waits_because(obj)
     advice = "it waits; spec.nodeName, or `cloudcore run --node NAME`, names a node"
     return (f"pod {obj['metadata']['name']}: {why} ({advice})",) if why else ()
+
+
+def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that a node that is alive registers again."""
+    if request.verb != "delete" or request.plural != "nodes" or request.node or result.refusal is not None:
+        return ()
+    return (
+        f"node {request.name} registers again if it is alive: `cloudcore revoke node {request.name}` locks it out, and "
+        f"`cloudcore allow node {request.name}` ends that",
+    )
 
 
 def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Set
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from modules.apimachinery.continue_tokens import read_continue, write_continue
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.go_json import number_error
@@ -14,6 +16,8 @@ from modules.cloud.apiserver.errors import BadRequestError, InvalidError
 from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
 from modules.cloud.apiserver.past_states import ForgottenError
 
+PART_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of a part of a list after which no further object is added, however many the client allows."""
 _EXACT: Final = "Exact"
 _DIGITS: Final = 20
 """Digits of a resourceVersion, and one more."""
@@ -72,7 +76,7 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
     except ForgottenError:
         raise _ExpiredError(_present(token)) if token else ApiStatusError(410, _TOO_OLD) from None
     metadata: dict[str, Any] = {"resourceVersion": str(place.version)}
-    items = list(islice(found, limit or None))
+    items = list(_part(found, limit) if limit else found)
     if limit and next(found, None) is not None:
         last = _key(items[-1])
         metadata["continue"] = _token(place.version, namespace, *last)
@@ -80,6 +84,16 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
             count = cluster.storage.count_after(kind, namespace or None, last, place.version)
             metadata["remainingItemCount"] = count
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
+
+
+def _part(found: Iterator[JsonObject], limit: int) -> Iterator[JsonObject]:
+    """Yield the objects of one part of a list: so many, or fewer large ones, as Kubernetes' API allows."""
+    size = 0
+    for obj in islice(found, limit):
+        yield obj
+        size += len(msgspec.json.encode(obj))
+        if size >= PART_BYTES:
+            return
 
 
 def exact_version(options: JsonObject, present: int) -> int:

@@ -16,13 +16,14 @@ from modules.cloud.apiserver.authorization.graph import NodeGraph
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.completeness import Completeness
-from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.database import Database, whole
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.listener import poll_for_changes
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.failures import Failures
 from modules.cloud.apiserver.kinds import JsonObject, kind_named
+from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
 from modules.cloud.apiserver.scheduler import makes_room
@@ -38,8 +39,8 @@ _log = logging.getLogger(__name__)
 
 _MANIFESTS_PERIOD: Final = 1.0
 """Seconds between two reads of the manifests."""
-_POD, _VOLUME = kind_named("Pod"), kind_named("PersistentVolume")
 _NODE: Final = "Node"
+_IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named(_NODE))
 
 
 class ApiServer(Module):
@@ -78,7 +79,7 @@ class ApiServer(Module):
         self._definitions = definitions
         self._subscriptions = subscriptions
         self._completeness = Completeness(database, manifests)
-        self._graph = NodeGraph(cluster.storage)
+        self._graph = NodeGraph(cluster.storage, self.clock.monotonic)
         self._access_control = AccessControl(self._graph, refusals)
         self._transactions = Transactions(cluster.storage, database, self._changed, _ignore, self._rolled_back)
         self._history: WatchHistory | None = None
@@ -96,7 +97,9 @@ class ApiServer(Module):
     def on_start(self) -> None:
         """Loads the objects, and applies definitions and manifests. That takes as long as there are many."""
         self._database.progressed = self.announce_progress
-        self._transact(self._load)
+        loaded = LoadedObjects()
+        self._database.taken = loaded.take
+        self._transact(partial(self._load, loaded))
         poll_for_changes(self, self._database, lambda: self._transact(_nothing))
         self.every(MONITOR_PERIOD, self._monitor_nodes)
         if self._manifests is not None:
@@ -175,9 +178,13 @@ class ApiServer(Module):
         except Exception as error:  # noqa: BLE001 - one sender's message must not stop the module for all
             refuse(self._failures.refusal_of(message, error).status())
 
-    def _load(self) -> None:
+    def _load(self, loaded: LoadedObjects) -> None:
         """Take over the objects that the transaction has loaded, and apply definitions and manifests."""
-        for kind in (_POD, _VOLUME):
+        self._database.taken = whole
+        loaded.log()
+        if loaded.left_out:
+            self._database.remove_rows(loaded.left_out, self._cluster.storage.next_version())
+        for kind in _IN_GRAPH:
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
         self._history = WatchHistory(self._cluster.storage)

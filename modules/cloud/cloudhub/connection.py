@@ -17,12 +17,15 @@ from websockets.server import ServerProtocol
 if TYPE_CHECKING:
     from modules.cloud.cloudhub.handshake import Refusal
     from modules.cloud.cloudhub.wire import Wire
+    from modules.cloud.identities.peer import CertifiedPeer
 
 _log = logging.getLogger(__name__)
 _READ = 16 * 1024
 """Bytes of one `recv`. Decompressed, they may be a thousand times as many, all in memory at once."""
 OPENING_SECONDS: Final = 10.0
 """Timeout for TLS and the upgrade."""
+_CLOSE_REASON = 123
+"""Bytes of the reason in a close frame."""
 _CLOSE_TIMEOUT = 1.0
 """Seconds in which the peer is to close after us."""
 _WAITING = 512
@@ -57,6 +60,8 @@ class WebsocketLink:
         self.is_closed = False
         self.is_ended = False
         """Whether the connection is to be closed with a close frame."""
+        self.closing = (int(CloseCode.GOING_AWAY), "cloudcore is stopping")
+        """Code and reason in that frame."""
         self.is_stuck = False
         """Whether the socket's buffer is full."""
         self.passed_frames = self.passed_bytes = 0
@@ -119,8 +124,9 @@ class WebsocketLink:
         self.is_closed = True
         self._wake(self)
 
-    def end(self) -> None:
+    def end(self, code: int = CloseCode.GOING_AWAY, reason: str = "cloudcore is stopping") -> None:
         """Closes the connection with a close frame, after the waiting messages."""
+        self.closing = (code, reason)
         self.is_ended = True
         self._wake(self)
 
@@ -172,6 +178,10 @@ class WebsocketConnection:
         """The node's name, once it has been admitted."""
         self.is_open = False
         """Whether the upgrade has been granted, now or earlier."""
+        self.certified: CertifiedPeer | None = None
+        """The node's certificate, once it has been admitted."""
+        self.is_refused = False
+        """Whether the node is refused since: `LinkClosed` was delivered, and nothing more of it is."""
         self.has_begun = False
         """Whether bytes of the peer have come."""
         self.seconds = 0.0
@@ -329,8 +339,23 @@ class WebsocketConnection:
             return
         while self.link.waiting:
             self._protocol.send_text(self.link.take())
-        self._protocol.send_close(CloseCode.GOING_AWAY, "cloudcore is stopping")
+        code, reason = self.link.closing
+        self._protocol.send_close(code, _clipped(reason))
         self._take_protocol()
+        self._drop_at = now + _CLOSE_TIMEOUT
+        self.flush(now)
+
+    def refuse(self, reason: str, now: float) -> None:
+        """Writes a close frame, and discards what waits and what the peer still sends; it has a second to close.
+
+        Raises:
+            OSError: the connection is gone.
+        """
+        if self._protocol.state is OPEN:
+            self._protocol.send_close(CloseCode.POLICY_VIOLATION, _clipped(reason))
+            self._take_protocol()
+        self.unread.clear()
+        self._is_cut = self._is_ending = True
         self._drop_at = now + _CLOSE_TIMEOUT
         self.flush(now)
 
@@ -395,3 +420,9 @@ class WebsocketConnection:
             return "ended by the peer"
         self._protocol.receive_eof()
         return str(self._protocol.close_exc)
+
+
+def _clipped(reason: str) -> str:
+    """Returns a reason that fits into a close frame (RFC 6455 §5.5)."""
+    encoded = reason.encode()
+    return reason if len(encoded) <= _CLOSE_REASON else encoded[: _CLOSE_REASON - 3].decode(errors="ignore") + "…"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from modules.cloud.cloudhub.certificates.node_identity import is_node_name, node_in
+from modules.cloud.identities.node_identity import is_node_name, node_in
 
 if TYPE_CHECKING:
     from websockets.http11 import Request

@@ -1,10 +1,13 @@
 """The border between cloudhub and a transport: the link to one node, and its events."""
 
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
 from beehive.message import Message
+
+REPLACED: Final = 4001
+"""Close code, of those for private use (RFC 6455 §7.4.2)."""
 
 
 class Link(Protocol):
@@ -36,8 +39,13 @@ class Link(Protocol):
 class EndingLink(Protocol):
     """A link over a protocol that can tell the node why it is closed."""
 
-    def end(self) -> None:
-        """Closes the connection after sending the waiting messages; never blocks, never raises, may be called again."""
+    def end(self, code: int = 1001, reason: str = "cloudcore is stopping") -> None:
+        """Closes the connection after sending the waiting messages; never blocks, never raises, may be called again.
+
+        Args:
+            code: of the close frame (RFC 6455 §7.4).
+            reason: in it.
+        """
 
 
 def close_now(link: Link) -> None:
@@ -49,6 +57,14 @@ def end(link: Link) -> None:
     """Ends a link, and tells the node that this cloudcore is stopping, if the link can."""
     if isinstance(link, EndingLink):
         link.end()
+    else:
+        link.close()
+
+
+def replaced(link: Link) -> None:
+    """Ends a link because the node has connected again, and says so: it may be another machine with its name."""
+    if isinstance(link, EndingLink):
+        link.end(REPLACED, "another connection with the name of this node has taken its place")
     else:
         link.close()
 

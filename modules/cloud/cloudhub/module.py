@@ -18,7 +18,7 @@ from modules.cloud.cloudhub.connection_checks import ConnectionChecks
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.draining import Draining
-from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkOpened, close_now, end
+from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkOpened, close_now, end, replaced
 from modules.cloud.cloudhub.messages_without_room import MessagesWithoutRoom, Passing
 from modules.cloud.cloudhub.node_connection import Connection
 from modules.cloud.cloudhub.node_session import NodeSession, ObjectVersion, OfferResult, object_version_of
@@ -183,7 +183,7 @@ class CloudHub(Module):
         node = message.route.resource.partition("/")[2]
         connection = self._connections.get(node)
         if connection is not None and connection.id == message.content_as(SessionTakenOver).connection:
-            self._disconnect(node, "the node has connected to another cloudcore")
+            self._disconnect(node, "the node has connected to another cloudcore", replaced)
 
     @handles(None, HANDLED)
     def handled(self, message: Message) -> None:
@@ -230,9 +230,11 @@ class CloudHub(Module):
     def _opened(self, node: str, link: Link) -> None:
         if node in self._connections and self._replaced.note(node, self.clock.monotonic()):
             _log.warning(TWO_MACHINES, node)
-        self._disconnect(node, "the node has connected again")
+        self._disconnect(node, "the node has connected again", replaced)
         now = self.clock.monotonic()
         connection = Connection(link, now, self.clock.new_id(), opened_at=now)
+        if self._replaced.are_two(node, now):
+            connection.note_error(TWO_MACHINES % node, now)
         self._connections[node] = connection
         self._sessions[node] = NodeSession(self._settings.ack_resend_interval, resent=self._counters.note_resent)
         _log.info("node %s connected", node)

@@ -11,6 +11,9 @@ MANY: Final = 5
 longer each time.
 """
 
+REMEMBERED: Final = 600.0
+"""Seconds for which it is said of a node that two machines have its name."""
+
 TWO_MACHINES: Final = (
     "node %s connects again and again while it is connected: two machines seem to have this name; give one of them "
     "another: `edgecore join --name`, or modules.edged.hostnameOverride"
@@ -23,6 +26,14 @@ class ReplacedConnections:
 
     def __init__(self) -> None:
         self._times: dict[str, list[float]] = {}
+        self._two: dict[str, float] = {}
+        """When it was found last that two machines have a name, in monotonic seconds."""
+
+    def are_two(self, node: str, now: float) -> bool:
+        """Return whether two machines had the node's name a moment ago."""
+        for each in [name for name, time in self._two.items() if time <= now - REMEMBERED]:
+            del self._two[each]
+        return node in self._two
 
     def note(self, node: str, now: float) -> bool:
         """Count one, and return whether there were so many that two machines must have the node's name.
@@ -40,4 +51,5 @@ class ReplacedConnections:
         if len(self._times[node]) < MANY:
             return False
         del self._times[node]
+        self._two[node] = now
         return True

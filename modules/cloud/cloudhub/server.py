@@ -8,6 +8,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -22,7 +23,10 @@ from modules.cloud.cloudhub.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.cloudhub.incoming_frames import IncomingFrames
 from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.opening_connections import OpeningConnections, most_opening
+from modules.cloud.cloudhub.reading_order import Ready, in_order
 from modules.cloud.cloudhub.wire import PlainWire
+from modules.cloud.identities.known import NOT_YET, KnownIdentities
+from modules.cloud.identities.peer import read_peer
 from modules.cloud.tls_stream import TlsStream
 
 if TYPE_CHECKING:
@@ -48,11 +52,6 @@ _ENDING_SECONDS = 2.0
 """Time in which nodes that were told of the end close their connections."""
 _ACCEPTED = 64
 """Connections that are accepted between two polls of the sockets: those before them may have sent something."""
-_ROUND_SECONDS = 0.05
-"""Seconds between two polls of the sockets after which only connections that cost little are read: 16 KiB of a node may
-be 16 MiB without compression.
-"""
-_LITTLE_SECONDS = 0.005
 _FULL_PERIOD = 0.005
 """Seconds between two checks whether the controllers' inboxes have room again."""
 
@@ -88,6 +87,7 @@ class WebsocketServer:
         ssl_context: server-side TLS that requires client certificates; None for plain TCP.
         is_full: whether the inboxes behind `deliver` are full, so that only keepalives and ends are passed on.
         counters: counts refused connections and frames.
+        identities: says which nodes are refused; None: none is.
 
     Raises:
         ListenError: the server cannot listen on the address.
@@ -106,6 +106,7 @@ class WebsocketServer:
         ssl_context: "ssl.SSLContext | None" = None,
         is_full: Callable[[], bool] = lambda: False,
         counters: CloudHubCounters | None = None,
+        identities: KnownIdentities | None = None,
     ) -> None:
         counters = counters or CloudHubCounters()
         self._refused = counters.refused_connections
@@ -119,6 +120,8 @@ class WebsocketServer:
         """Frames that are not messages, by reason."""
         with told_why(settings.address, settings.port, self.option):
             self._listening = socket.create_server((settings.address, settings.port), backlog=_BACKLOG)
+        self._identities = identities
+        self._is_recheck_due = False
         self._listening.settimeout(0.0)
         host, bound_port = self._listening.getsockname()[:2]
         self._address = (str(host), int(bound_port))
@@ -146,7 +149,14 @@ class WebsocketServer:
 
     def start(self) -> None:
         """Starts to accept connections."""
+        if self._identities is not None:
+            self._identities.on_change(self.recheck)
         self._thread.start()
+
+    def recheck(self) -> None:
+        """Ends the connections of nodes that are refused now; callable from any thread."""
+        self._is_recheck_due = True
+        self._wake()
 
     def stop_listening(self) -> None:
         """Closes the port; callable from any thread. Connections stay, and those that are being closed get a moment in
@@ -157,6 +167,8 @@ class WebsocketServer:
 
     def stop(self) -> None:
         """Closes all connections and ends the thread; the links' closing is delivered before it returns."""
+        if self._identities is not None:
+            self._identities.forget(self.recheck)
         self._stopping = True
         self._wake()
         self._thread.join()
@@ -207,7 +219,7 @@ class WebsocketServer:
         wait = _OVERDUE_PERIOD
         if self._incoming or self._unopened:
             wait = _FULL_PERIOD if is_full else 0.0
-        ready: list[tuple[WebsocketConnection, int]] = []
+        ready: list[Ready] = []
         for key, happened in self._selector.select(wait):
             if key.fileobj is self._woken:
                 self._clear_waker()
@@ -215,23 +227,12 @@ class WebsocketServer:
                 self._accept()
             else:
                 ready.append((key.data, happened))
-        self._serve_ready(ready)
+        for connection, happened in in_order(ready, self._clock.monotonic):
+            self._serve(connection, happened)
+        if self._is_recheck_due:
+            self._end_refused()
         self._serve_signalled()
         self._incoming.dispatch(self._update)
-
-    def _serve_ready(self, ready: list[tuple[WebsocketConnection, int]]) -> None:
-        """Serves connections, those first that have cost least. Costly ones are left for the next poll once the others
-        have waited long enough; one is served each time.
-        """
-        ready.sort(key=lambda each: each[0].seconds)
-        begin = before = self._clock.monotonic()
-        for number, (connection, happened) in enumerate(ready):
-            if number and connection.seconds > _LITTLE_SECONDS and before - begin > _ROUND_SECONDS:
-                return
-            self._serve(connection, happened)
-            now = self._clock.monotonic()
-            connection.seconds += now - before
-            before = now
 
     def _close_listening(self) -> None:
         if self._listening in self._registered:
@@ -339,6 +340,8 @@ class WebsocketServer:
             connection = self._connections.get(link)
             if connection is None:
                 continue
+            if connection.is_refused:
+                continue  # it has a moment to read why
             if link.is_closed:
                 self._drop(connection, "ended by the cloud")
             elif link.is_ended:
@@ -362,12 +365,49 @@ class WebsocketServer:
         refusal = refuse_handshake(
             request, connection.wire.certificate(), self._nodes, limit, tls=self._context is not None
         )
+        refusal = refusal or self._refusal_of_identity(connection, node_of(request))
         if refusal is None:
             connection.node = node_of(request)
             self._nodes[connection.node] += 1
         else:
             self._refused[refusal.reason] += 1
         return refusal
+
+    def _refusal_of_identity(self, connection: WebsocketConnection, node: str) -> Refusal | None:
+        """Returns the reason to refuse a node that is revoked, or whose name belongs to another key."""
+        if self._identities is None:
+            return None
+        connection.certified = peer = read_peer(connection.wire.certificate())
+        why = self._identities.refusal_of_node(node, peer)
+        if not why:
+            if peer is not None:
+                self._identities.accepted(peer)
+            return None
+        _log.warning("connection of node %s refused: %s", node, why)
+        status = HTTPStatus.SERVICE_UNAVAILABLE if why == NOT_YET else HTTPStatus.FORBIDDEN
+        return Refusal(status, f"{why}\n", "revoked or another key")
+
+    def _end_refused(self) -> None:
+        """Ends the open connections of nodes that are refused now."""
+        self._is_recheck_due = False
+        known = self._identities
+        for connection in [each for each in self._connections.values() if each.is_open and not each.is_refused]:
+            why = known.refusal_of_node(connection.node, connection.certified) if known is not None else ""
+            if why and why != NOT_YET:
+                self._cut_off(connection, why)
+
+    def _cut_off(self, connection: WebsocketConnection, why: str) -> None:
+        """Ends a connection with the reason; nothing more of the node is taken."""
+        _log.warning("node %s: connection ended: %s", connection.node, why)
+        connection.is_refused = connection.link.is_closed = True
+        self._incoming.end(connection)
+        self._deliver(LinkClosed(connection.node, connection.link))
+        try:
+            connection.refuse(why, self._clock.monotonic())
+        except OSError as error:
+            self._drop(connection, str(error))
+        else:
+            self._update(connection)
 
     def _tls_failed(self) -> None:
         self._refused[_TLS] += 1
@@ -403,7 +443,7 @@ class WebsocketServer:
         self._nodes[node] -= 1
         if not self._nodes[node]:
             del self._nodes[node]
-        if connection.is_open:
+        if connection.is_open and not connection.is_refused:
             self._deliver(LinkClosed(node, connection.link))
 
     def _drop_overdue(self, now: float) -> None:

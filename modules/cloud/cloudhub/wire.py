@@ -25,7 +25,7 @@ class Wire(Protocol):
         """Whether the peer has ended the stream."""
 
     def certificate(self) -> Mapping[str, Any] | None:
-        """Returns the peer's verified certificate in the form of `ssl.SSLSocket.getpeercert`."""
+        """Returns the peer's verified certificate (`beehive.peer_certificate`)."""
 
 
 class PlainWire:

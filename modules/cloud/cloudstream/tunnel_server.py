@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from beehive.clock import Clock
     from modules.cloud.cloudhub.handshake import Refusal
     from modules.cloud.cloudstream.tunnels import Tunnels
+    from modules.cloud.identities.known import KnownIdentities
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class TunnelServer(WebsocketServer):
         tunnels: takes opened and closed tunnels, and received messages.
         clock: for deadlines.
         ssl_context: demands client certificates; None for plain TCP.
+        identities: says which nodes are refused; None: none is.
 
     Raises:
         ListenError: the server cannot listen on the address.
@@ -57,6 +59,7 @@ class TunnelServer(WebsocketServer):
         tunnels: "Tunnels",
         clock: "Clock",
         ssl_context: "ssl.SSLContext | None" = None,
+        identities: "KnownIdentities | None" = None,
     ) -> None:
         settings = WebsocketSettings(
             address=address,
@@ -65,13 +68,14 @@ class TunnelServer(WebsocketServer):
             max_frame_bytes=MOST_MESSAGE,
             write_timeout=_WRITE_SECONDS,
         )
-        super().__init__(settings, self._closed, clock, ssl_context=ssl_context)
+        super().__init__(settings, self._closed, clock, ssl_context=ssl_context, identities=identities)
         self._tunnels = tunnels
         self._addresses: dict[WebsocketConnection, str] = {}
 
     def _refusal(self, connection: WebsocketConnection, request: "Request") -> "Refusal | None":
         limit, has_tls = self._settings.node_limit, self._context is not None
         refusal = refuse_tunnel(request, connection.wire.certificate(), self._nodes, limit, tls=has_tls)
+        refusal = refusal or self._refusal_of_identity(connection, node_of(request))
         if refusal is None:
             connection.node = node_of(request)
             self._addresses[connection] = address_of(request) or connection.peer

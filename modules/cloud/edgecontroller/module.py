@@ -49,6 +49,7 @@ from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.resending import Resending
 from modules.cloud.edgecontroller.upstream import handler_of, handles_requests
 from modules.cloud.edgecontroller.upstream_controller import UpstreamController
+from modules.cloud.identities.messages import NAME as IDENTITIES
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     CLOUDCORES,
@@ -102,7 +103,7 @@ class EdgeController(Module):
         super().__init__()
         self._database = database
         mirror = Mirror()
-        self._graph = NodeGraph(mirror)
+        self._graph = NodeGraph(mirror, self.clock.monotonic)
         object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
         self._kubelet_ports = KubeletPorts(self, self._transactions)
@@ -240,6 +241,7 @@ class EdgeController(Module):
     @handles(None, Verb.CALL, source=ModuleName.DEVICECONTROLLER)
     @handles(None, Verb.CALL, source=ModuleName.ROUTER)
     @handles(None, Verb.CALL, source=ModuleName.CLOUDSTREAM)
+    @handles(None, Verb.CALL, source=IDENTITIES)
     @handles(None, Verb.CALL, source=commands.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
         """Makes an API call of a module of the cloud: of an administrator without authorization, of a node that calls

@@ -16,6 +16,7 @@ from edged.server.listening import listen_tcp
 from edged.server.request import Request
 from edged.server.responses import Response, text
 from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.router.callers import CallApi, Callers, is_cloudcore
 from modules.cloud.router.paths import CallerPath, read_path
 
@@ -65,15 +66,26 @@ class RestService:
         callers: decides who may call.
         ask: returns the router's answer; may block.
         api: makes API calls; blocks.
+        identities: says which client certificates are refused; None: none is.
     """
 
-    def __init__(self, callers: Callers, ask: Callable[[RestCall], RestAnswer], api: CallApi) -> None:
+    def __init__(
+        self,
+        callers: Callers,
+        ask: Callable[[RestCall], RestAnswer],
+        api: CallApi,
+        identities: KnownIdentities | None = None,
+    ) -> None:
         self._callers = callers
+        self._identities = identities
         self._ask = ask
         self._api = api
 
     def admit(self, request: Request) -> None:
         """Check who calls, before the body is read. Raise RequestError if he may not."""
+        why = self._identities.refusal(request.certificate) if self._identities is not None else ""
+        if why:
+            raise RequestError(HTTPStatus.UNAUTHORIZED, f"Unauthorized: {why}")
         if is_cloudcore(request):
             return
         try:
@@ -118,9 +130,19 @@ class RestListener:
         port: 0 takes a free one.
         callers: decides who may call.
         context: its TLS; None serves plain HTTP.
+        identities: says which client certificates are refused; None: none is.
     """
 
-    def __init__(self, address: str, port: int, callers: Callers, context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        callers: Callers,
+        context: ssl.SSLContext | None = None,
+        identities: KnownIdentities | None = None,
+    ) -> None:
+        self._identities = identities
+        self._unwatch: Callable[[], None] = lambda: None
         self._address = address
         self._context = context
         self.callers = callers
@@ -136,7 +158,7 @@ class RestListener:
     def start(self, ask: Callable[[RestCall], RestAnswer], api: CallApi, clock: Clock) -> HttpServer:
         """Start to serve. Raise ServerError when the address cannot be listened on."""
         listening = listen_tcp(self._address, self.port, "--router-listen")
-        service = RestService(self.callers, ask, api)
+        service = RestService(self.callers, ask, api, self._identities)
         server = HttpServer(
             listening,
             service,
@@ -149,4 +171,7 @@ class RestListener:
         )
         self.port = server.port
         server.start()
+        self._unwatch()
+        if self._identities is not None:
+            self._unwatch = self._identities.end_connections(server)
         return server

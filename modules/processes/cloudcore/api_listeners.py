@@ -13,10 +13,12 @@ from modules.processes.cloudcore.errors import ControlError
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from beehive import Clock
     from edged.server.router import HttpService
     from modules.cloud.apiserver.authentication.authenticator import Authenticator
+    from modules.cloud.identities.known import KnownIdentities
 
 _log = logging.getLogger(__name__)
 
@@ -38,9 +40,20 @@ class ApiListener:
         option: of the command line, for errors.
         context: its TLS; None serves plain HTTP.
         max_streams: at one time.
+        identities: says which client certificates are refused; None: none is.
     """
 
-    def __init__(self, address: str, port: int, option: str, context: ssl.SSLContext | None, max_streams: int) -> None:
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        option: str,
+        context: ssl.SSLContext | None,
+        max_streams: int,
+        identities: KnownIdentities | None = None,
+    ) -> None:
+        self._identities = identities
+        self._unwatch: Callable[[], None] = lambda: None
         self._address = address
         self._port = port
         self._option = option
@@ -82,6 +95,9 @@ class ApiListener:
         )
         self._port = server.port
         server.start()
+        self._unwatch()
+        if self._identities is not None:
+            self._unwatch = self._identities.end_connections(server)
         return server
 
 
@@ -94,12 +110,19 @@ class SecureListener(ApiListener):
         context: asks for client certificates of the authority.
         authenticator: finds the user of a request.
         max_streams: at one time.
+        identities: says which client certificates are refused.
     """
 
     def __init__(
-        self, address: str, port: int, context: ssl.SSLContext, authenticator: Authenticator, max_streams: int
+        self,
+        address: str,
+        port: int,
+        context: ssl.SSLContext,
+        authenticator: Authenticator,
+        max_streams: int,
+        identities: KnownIdentities | None = None,
     ) -> None:
-        super().__init__(address, port, "--secure-port", context, max_streams)
+        super().__init__(address, port, "--secure-port", context, max_streams, identities)
         self.authenticator = authenticator
 
 

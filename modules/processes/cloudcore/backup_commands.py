@@ -83,7 +83,12 @@ def _restore(chosen: argparse.Namespace) -> None:
     from modules.processes.edgecore.backup.archive import check_database, read_archive  # noqa: PLC0415
     from modules.processes.edgecore.backup.commands import files_of, scratch_beside, suffix  # noqa: PLC0415
     from modules.processes.edgecore.backup.errors import BackupError  # noqa: PLC0415
-    from modules.processes.edgecore.backup.replacement import Replacement, replace_all, replacing_database  # noqa: PLC0415
+    from modules.processes.edgecore.backup.replacement import (  # noqa: PLC0415
+        Replacement,
+        check_places,
+        replace_all,
+        replacing_database,
+    )
     from modules.tools.printing.terminal import print_lines  # noqa: PLC0415
 
     paths = paths_of(chosen)
@@ -101,7 +106,9 @@ def _restore(chosen: argparse.Namespace) -> None:
             for name, mode in _TLS.items()
             if name in manifest.names
         ]
-        kept = replace_all([*replacing_database(extracted / _DATABASE, database), *tls], suffix())
+        replacements = [*replacing_database(extracted / _DATABASE, database), *tls]
+        check_places(replacements)
+        kept = replace_all(replacements, suffix())
     print_lines([f"cloud in {paths.root}: {files_of(manifest)} of {manifest.created} are back"])
     print_lines(f"kept: {path}" for path in kept)
 

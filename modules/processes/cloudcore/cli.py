@@ -16,7 +16,9 @@ from modules.processes.cloudcore import (
     doctor_command,
     kubeconfig_command,
     nodes_command,
+    revocation_commands,
     run_command,
+    token_command,
     unit_command,
 )
 from modules.processes.cloudcore import commands as own_commands
@@ -69,6 +71,8 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     run_command.add(commands)
     add_verbs(commands, "cloudcore", connect, VERBS, add_connection=add_socket_options, words=words)
+    token_command.add(commands)
+    revocation_commands.add(commands)
     own_commands.add(commands)
     nodes_command.add(commands)
     doctor_command.add(commands)

@@ -33,8 +33,8 @@ class TlsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     names: tuple[Annotated[str, Meta(min_length=1)], ...] = ("127.0.0.1", "localhost")
     """Addresses and DNS names of the cloud (`cloudHub.advertiseAddress`, `cloudHub.dnsNames`)."""
 
-    certificate_seconds: Annotated[float, Meta(ge=1, le=100 * 365 * 24 * 3600)] = 365 * 24 * 3600.0
-    """Validity of a node's certificate (`cloudHub.edgeCertSigningDuration`, there in days)."""
+    certificate_seconds: Annotated[float, Meta(ge=1, le=100 * 365 * 24 * 3600)] = 30 * 24 * 3600.0
+    """Validity of a node's certificate (`cloudHub.edgeCertSigningDuration`, there in days, and 365 of them)."""
 
 
 class RouterConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,7 +130,7 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     max_streams: Annotated[int, Meta(ge=4, le=10_000)] = 768
     """Maximum of watches, followed logs and commands on each port of the Kubernetes API at a time. Each has a thread.
-    One client may have three quarters of them."""
+    One client may have three quarters of them. Also the maximum of logs and commands of a cluster's API server."""
 
     router: RouterConfig | None = None
     """Callers of nodes, by Rules. Default none: Rules from nodes to servers only. With `tls` it is HTTPS."""

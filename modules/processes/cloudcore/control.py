@@ -27,18 +27,18 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.limits import REQUEST_BYTES
 from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.messages import CLOUDCORES, CLOUDCORES_RESOURCE, NODES, NODES_RESOURCE, Cloudcores, NodeConnection
 from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
-from modules.processes.cloudcore.control_service import ControlService
+from modules.processes.cloudcore.control_service import ControlService, NodesResponseBody, RefusedConnection
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.errors import ControlError
+from modules.processes.cloudcore.identity_service import IdentityService
 from modules.processes.cloudcore.metrics import exposition
 from modules.processes.edgecore.version import KUBELET_VERSION
 
 _REPLY_SECONDS = 30.0
 """Seconds for edgecontroller's reply to a request."""
-_REGISTRAR = "registrar"
-_TOKEN = "token"  # noqa: S105 - the operation of a message
 
 
 class Control(Module):
@@ -54,6 +54,7 @@ class Control(Module):
         listeners: serve the Kubernetes API over TCP, too.
         api_server: the module that makes API calls.
         nodes: reaches the servers of nodes, for logs of and commands in containers.
+        identities: says which nodes were refused.
     """
 
     name: ClassVar[str] = commands.SOURCE
@@ -66,8 +67,10 @@ class Control(Module):
         listeners: Sequence[ApiListener] = (),
         api_server: str = commands.MODULE,
         nodes: NodeServer | None = None,
+        identities: KnownIdentities | None = None,
     ) -> None:
         super().__init__()
+        self._identities = identities
         self._node_servers = nodes
         self._path = path
         self._counters = counters
@@ -112,7 +115,7 @@ class Control(Module):
         """Returns the service behind the socket; tests serve it on a port."""
         api = self._api(self, self._node_servers)
         metrics = lambda: exposition(self.hive, self._counters)  # noqa: E731 - a thunk for the service
-        return ControlService(api, self._make_token, metrics, self._nodes, self._cloudcores)
+        return ControlService(api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores)
 
     def _api(self, caller: ApiCaller, nodes: NodeServer | None = None) -> ApiService:
         return ApiService(caller, self._subscriptions, KUBELET_VERSION, self.clock, self._unready, self.call, nodes)
@@ -138,29 +141,32 @@ class Control(Module):
         """
         return ModuleCaller(self.hive, self.clock, self._api_server).start_watch(query)
 
-    def _make_token(self, seconds: float) -> str:
-        """Returns a token of the module `registrar`, which exists with `--tls` only."""
-        if not self.hive.members(_REGISTRAR):
+    def _ask(self, module: str, operation: str, content: object) -> Message:
+        """Returns the answer of the module `identities`, or of `registrar`, which exists with `--tls` only."""
+        if not self.hive.members(module):
             raise ApiStatusError(409, "there are no tokens without TLS: start `cloudcore run` with --tls")
-        request = self.message(_REGISTRAR, _TOKEN, {"seconds": seconds})
         try:
-            answer = self.hive.request(_REGISTRAR, request, _REPLY_SECONDS).get()
-            text: str = answer.content_as(str)
+            answer: Message = self.hive.request(module, self.message(module, operation, content), _REPLY_SECONDS).get()
+            refusal = answer.content_as(str) if answer.route.operation == Operation.ERROR else ""
         except BeehiveError as error:
-            raise ApiStatusError(504, f"no token can be made: {error}") from error
-        if answer.route.operation == Operation.ERROR:
-            raise ApiStatusError(400, text)
-        return text
+            raise ApiStatusError(504, f"{module} did not answer: {error}") from error
+        if refusal:
+            raise ApiStatusError(400, refusal)
+        return answer
 
-    def _nodes(self) -> list[NodeConnection]:
-        """Returns the connections that cloudhub holds."""
+    def _nodes(self) -> NodesResponseBody:
+        """Returns the connections that cloudhub holds, and the nodes that were refused."""
         request = self.message(NODES_RESOURCE, NODES)
         try:
             answer = self.hive.request(ModuleName.CLOUDHUB, request, _REPLY_SECONDS).get()
         except BeehiveError as error:
             raise ApiStatusError(504, f"cloudhub did not answer: {error}") from error
-        nodes: list[NodeConnection] = answer.content_as(list[NodeConnection])
-        return nodes
+        now = self.clock.monotonic()
+        refused = self._identities.refused() if self._identities is not None else []
+        return NodesResponseBody(
+            answer.content_as(list[NodeConnection]),
+            [RefusedConnection(each.node, each.why, now - each.at) for each in refused],
+        )
 
     def _cloudcores(self) -> Cloudcores:
         """Returns the cloudcores that edgecontroller knows to be alive."""

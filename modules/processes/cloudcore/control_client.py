@@ -4,7 +4,7 @@ It makes requests of the Kubernetes API, and returns the answers in the form tha
 """
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -21,14 +21,19 @@ from modules.cloud.apiserver.errors import UnknownKindError
 from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.cloud.apiserver.manifests import items_of
 from modules.cloud.client.calls import APPLY
+from modules.cloud.identities.messages import Identities
+from modules.cloud.identities.records import Record
 from modules.cloud.messages import Cloudcores, NodeConnection
 from modules.processes.cloudcore.control_service import NodesResponseBody
 from modules.processes.cloudcore.errors import ControlError
+from modules.processes.cloudcore.identity_service import RevocationOutcome, TokenResponseBody
 
 _SECONDS: Final = 60.0
 _MAX_HEAD: Final = 64 * 1024
 _LARGEST: Final = 256 * 1024 * 1024
-"""Bytes of an answer: a list of all objects of a kind must fit."""
+"""Bytes of an answer."""
+_PART: Final = 500
+"""Objects of a part of a list (kubectl's `--chunk-size`)."""
 _READ: Final = 1 << 16
 _JSON: Final = "application/json"
 _OK: Final = range(200, 300)
@@ -96,16 +101,68 @@ class ControlClient:
             case Delete():
                 return self._item(lambda: self._delete(command))
 
-    def token(self, seconds: float) -> str:
-        """Returns a new token for nodes, valid for so many seconds.
+    def token(
+        self,
+        seconds: float,
+        *,
+        node: str = "",
+        once: bool = False,
+        replace: bool = False,
+        labels: Mapping[str, str] | None = None,
+    ) -> str:
+        """Returns a new token for nodes.
+
+        Args:
+            seconds: of its validity.
+            node: the only node that can join with it; "" for any.
+            once: whether one node can join with it, once.
+            replace: whether the node's name may belong to another machine then.
+            labels: of the Nodes that join with it, from their registration on.
 
         Raises:
             ControlError: cloudcore does not run, or has no certificate authority.
         """
-        status, body = self.request("POST", "/cloudcore/tokens", msgspec.json.encode({"seconds": seconds}))
+        asked = {"seconds": seconds, "node": node, "once": once, "replace": replace, "labels": labels or {}}
+        body = self._own("POST", "tokens", asked, "cannot make a token")
+        return decode_json(body, TokenResponseBody).token
+
+    def withdraw_token(self, name: str) -> str:
+        """Withdraws a token, given by its id, and returns "" or that there is none. Raises ControlError."""
+        body = self._own("DELETE", f"tokens/{quote(name, safe='')}", None, "cannot withdraw the token")
+        return decode_json(body, RevocationOutcome).remark
+
+    def revoke(self, kind: str, name: str, reason: str = "", serials: Sequence[str] = ()) -> str:
+        """Revokes a node, a certificate by its serial number, or a user, and returns "" once that is in force.
+
+        Args:
+            kind: node, certificate or user.
+            name: the name, or the serial number.
+            reason: for the list, and for the node.
+            serials: of a user: further certificates, which were made this very second.
+
+        Raises:
+            ControlError: cloudcore does not run, or refuses.
+        """
+        asked = {"kind": kind, "name": name, "reason": reason, "serials": list(serials)}
+        return decode_json(self._own("POST", "revocations", asked, "cannot revoke"), RevocationOutcome).remark
+
+    def allow(self, kind: str, name: str) -> str:
+        """Ends a revocation, and returns "" or that there was none. Raises ControlError."""
+        asked = {"kind": kind, "name": name}
+        return decode_json(self._own("POST", "allowances", asked, "cannot allow"), RevocationOutcome).remark
+
+    def identities(self) -> list[Record]:
+        """Returns the records of nodes, tokens and revocations. Raises ControlError."""
+        body = self._own("GET", "identities", None, "cannot read the revocations")
+        return decode_json(body, Identities).records
+
+    def _own(self, method: str, path: str, content: object, attempt: str) -> bytes:
+        """Returns the body of the answer of one of cloudcore's own paths. Raises ControlError."""
+        sent = b"" if content is None else msgspec.json.encode(content)
+        status, body = self.request(method, f"/cloudcore/{path}", sent)
         if status not in _OK:
-            raise ControlError("cannot make a token", _message_in(body))
-        return str(msgspec.json.decode(body)["token"])
+            raise ControlError(attempt, _message_in(body))
+        return body
 
     def metrics(self) -> str:
         """Returns cloudcore's metrics in Prometheus' text format.
@@ -116,7 +173,11 @@ class ControlClient:
         return self.request("GET", "/metrics")[1].decode()
 
     def nodes(self) -> list[NodeConnection]:
-        """Returns the connections of nodes to this cloudcore.
+        """Returns the connections of nodes to this cloudcore. Raises ControlError."""
+        return self.connections().nodes
+
+    def connections(self) -> NodesResponseBody:
+        """Returns the connections of nodes to this cloudcore, and those it has refused.
 
         Raises:
             ControlError: cloudcore does not run, or does not answer.
@@ -124,7 +185,7 @@ class ControlClient:
         status, body = self.request("GET", "/cloudcore/nodes")
         if status not in _OK:
             raise ControlError("cannot read the connections of nodes", _message_in(body))
-        return decode_json(body, NodesResponseBody).nodes
+        return decode_json(body, NodesResponseBody)
 
     def cloudcores(self) -> Cloudcores:
         """Returns the cloudcores that are alive, and the nodes that each has.
@@ -191,13 +252,21 @@ class ControlClient:
 
     def _get(self, command: Get) -> list[CommandItem]:
         kind = _kind(command.kind)
-        status, body = self.request("GET", _path(kind, command.namespace or None, command.name))
-        if status not in _OK:
-            return [CommandItem(error=_message_in(body))]
-        found = msgspec.json.decode(body)
-        if command.name:
-            return [CommandItem(found)]
-        return [CommandItem({"kind": kind.name, "apiVersion": kind.api_version, **obj}) for obj in found["items"]]
+        path = _path(kind, command.namespace or None, command.name)
+        query = "" if command.name else f"?limit={_PART}"
+        items: list[CommandItem] = []
+        while True:
+            status, body = self.request("GET", path + query)
+            if status not in _OK:
+                return [CommandItem(error=_message_in(body))]
+            found = msgspec.json.decode(body)
+            if command.name:
+                return [CommandItem(found)]
+            items += [CommandItem({"kind": kind.name, "apiVersion": kind.api_version, **obj}) for obj in found["items"]]
+            more = found["metadata"].get("continue")
+            if not more:
+                return items
+            query = f"?limit={_PART}&continue={quote(more, safe='')}"
 
     def _delete(self, command: Delete) -> list[CommandItem]:
         kind = _kind(command.kind)

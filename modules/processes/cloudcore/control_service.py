@@ -1,4 +1,4 @@
-"""The service of the control socket: the Kubernetes API, and four paths of cloudcore's own."""
+"""The service of the control socket: the Kubernetes API, and paths of cloudcore's own."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -6,15 +6,13 @@ from typing import Final
 
 import msgspec
 
-from beehive.decoding import decode_json
 from edged.server.request import Request
 from edged.server.responses import Reply, Response, json
 from edged.server.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.messages import Cloudcores, NodeConnection
+from modules.processes.cloudcore.identity_service import IdentityService
 
-TOKENS: Final = ("cloudcore", "tokens")
-"""Parts of the path of join tokens."""
 NODES: Final = ("cloudcore", "nodes")
 """Parts of the path of the connections of nodes."""
 CLOUDCORES: Final = ("cloudcore", "cloudcores")
@@ -22,23 +20,20 @@ CLOUDCORES: Final = ("cloudcore", "cloudcores")
 METRICS: Final = ("metrics",)
 
 
-class TokenRequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of `POST /cloudcore/tokens`."""
+class RefusedConnection(msgspec.Struct, frozen=True):
+    """A node whose connection was refused, and not accepted since."""
 
-    seconds: float = 24 * 3600.0
-    """Validity of the token."""
-
-
-class TokenResponseBody(msgspec.Struct, frozen=True):
-    """The response to `POST /cloudcore/tokens`."""
-
-    token: str
+    node: str
+    why: str
+    seconds: float
+    """Since then."""
 
 
 class NodesResponseBody(msgspec.Struct, frozen=True):
     """The response to `GET /cloudcore/nodes`."""
 
     nodes: list[NodeConnection]
+    refused: list[RefusedConnection] = []
 
 
 class ControlService:
@@ -46,24 +41,24 @@ class ControlService:
 
     Args:
         api: the Kubernetes API.
-        make_token: returns a join token that is valid for so many seconds; raises ApiStatusError.
+        identities: serves join tokens and revocations.
         metrics: returns the metrics in Prometheus' text format.
-        nodes: returns the nodes' connections to this cloudcore; raises ApiStatusError.
+        nodes: returns the nodes' connections to this cloudcore, and those it refused; raises ApiStatusError.
         cloudcores: returns the cloudcores that are alive; raises ApiStatusError.
     """
 
     def __init__(
         self,
         api: HttpService,
-        make_token: Callable[[float], str],
+        identities: IdentityService,
         metrics: Callable[[], str],
-        nodes: Callable[[], list[NodeConnection]],
+        nodes: Callable[[], NodesResponseBody],
         cloudcores: Callable[[], Cloudcores],
     ) -> None:
         self._api = api
         self._nodes = nodes
         self._cloudcores = cloudcores
-        self._make_token = make_token
+        self._identities = identities
         self._metrics = metrics
 
     def serve(self, request: Request) -> Reply:
@@ -72,11 +67,11 @@ class ControlService:
             if request.parts == METRICS:
                 return self._serve_metrics(request)
             if request.parts == NODES:
-                return self._serve_own(request, lambda: NodesResponseBody(self._nodes()))
+                return self._serve_own(request, self._nodes)
             if request.parts == CLOUDCORES:
                 return self._serve_own(request, self._cloudcores)
-            if request.parts[:1] == TOKENS[:1]:
-                return self._serve_tokens(request)
+            if request.parts[:1] == NODES[:1]:
+                return self._identities.serve(request)
         except ApiStatusError as error:
             return error.response()
         return self._api.serve(request)
@@ -90,14 +85,3 @@ class ControlService:
         if request.method not in ("GET", "HEAD"):
             raise ApiStatusError(405, "only GET is served here")
         return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self._metrics().encode())
-
-    def _serve_tokens(self, request: Request) -> Response:
-        if request.parts != TOKENS:
-            raise ApiStatusError(404, "the server could not find the requested resource")
-        if request.method != "POST":
-            raise ApiStatusError(405, "only POST is served here")
-        try:
-            body = decode_json(request.body or b"{}", TokenRequestBody)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise ApiStatusError(400, f'a body such as {{"seconds": 86400}} is wanted: {error}') from error
-        return json(msgspec.json.encode(TokenResponseBody(self._make_token(body.seconds))))

@@ -1,17 +1,23 @@
-"""The command `cloudcore kubeconfig`."""
+"""The command `cloudcore kubeconfig`: makes kubeconfigs of administrators, and lists those that were made."""
 
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from beehive.printable import printable
 from modules.processes.cloudcore.paths import add_socket_options
 from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.printing.tables import aligned
 from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
+
+    from modules.processes.cloudcore.issued_kubeconfigs import IssuedKubeconfig
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -27,6 +33,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         default="https://127.0.0.1:6443",
         help="of the secure port, by a name in the server's certificate (default %(default)s)",
     )
+    parser.add_argument("--list", action="store_true", help="print the certificates that were issued, none is made")
     parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="of the authority (default: tls below --root)")
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
@@ -39,13 +46,22 @@ def run(chosen: argparse.Namespace) -> int:
     from beehive.clock import RealClock  # noqa: PLC0415
     from beehive.files.durable import replace_file  # noqa: PLC0415
     from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, load_authority  # noqa: PLC0415
+    from modules.processes.cloudcore import issued_kubeconfigs  # noqa: PLC0415
 
+    if chosen.list:
+        print_lines(table(issued_kubeconfigs.issued(chosen.tls_dir)))
+        return ExitCode.OK
     if not 1 <= len(chosen.user) <= 64:
         print_error("cloudcore", "--user has 1 to 64 characters")
         return ExitCode.USAGE
     now = RealClock().now()
     authority = load_authority(AuthorityFiles(chosen.tls_dir), now)
     certificate, key = authority.make_administrator_certificate(chosen.user, now)
+    try:
+        issued_kubeconfigs.remember(chosen.tls_dir, _issued(certificate, chosen.user))
+    except OSError as error:
+        print_error("cloudcore", f"cannot write {error.filename or chosen.tls_dir}: {error.strerror}")
+        return ExitCode.INTERNAL_ERROR
     text = msgspec.yaml.encode(kubeconfig(chosen.server, chosen.user, authority.pem.encode(), certificate, key))
     if chosen.output is None:
         print_lines(text.decode().splitlines())
@@ -56,6 +72,27 @@ def run(chosen: argparse.Namespace) -> int:
         print_error("cloudcore", f"cannot write {chosen.output}: {error.strerror}")
         return ExitCode.INTERNAL_ERROR
     return ExitCode.OK
+
+
+def _issued(certificate: bytes, user: str) -> IssuedKubeconfig:
+    from cryptography import x509  # noqa: PLC0415 - 17 MB
+
+    from modules.processes.cloudcore.issued_kubeconfigs import IssuedKubeconfig  # noqa: PLC0415
+
+    made = x509.load_pem_x509_certificate(certificate)
+    begins, ends = made.not_valid_before_utc.timestamp(), made.not_valid_after_utc.timestamp()
+    return IssuedKubeconfig(f"{made.serial_number:X}", user, begins, ends)
+
+
+def table(issued: Sequence[IssuedKubeconfig]) -> list[str]:
+    """Return the lines of the table of issued certificates."""
+    rows = [(each.serial, each.user, _time(each.issued_at), _time(each.expires_at)) for each in issued]
+    heading = ("SERIAL", "USER", "ISSUED", "EXPIRES")
+    return aligned([heading, *([printable(cell) for cell in row] for row in rows)]) if rows else ["None was issued."]
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def kubeconfig(server: str, user: str, authority: bytes, certificate: bytes, key: bytes) -> dict[str, Any]:

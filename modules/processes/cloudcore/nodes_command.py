@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from modules.cloud.apiserver.kinds import JsonObject
     from modules.cloud.messages import NodeConnection
+    from modules.processes.cloudcore.control_service import RefusedConnection
 
 _HEADINGS: Final = (
     "NAME", "STATUS", "CONNECTED", "KEEPALIVE", "WAITING", "UNACKED", "OLDEST", "VERSION", "LAST-ERROR",
@@ -45,17 +46,21 @@ def run(chosen: argparse.Namespace) -> int:
     from modules.processes.cloudcore.control_client import ControlClient, Get  # noqa: PLC0415
 
     client = ControlClient(chosen.socket)
-    connections = client.nodes()
+    found = client.connections()
+    connections = found.nodes
     if chosen.output == "json":
         print_lines(msgspec.json.format(msgspec.json.encode(connections), indent=2).decode().splitlines())
         return ExitCode.OK
     nodes = [item.object for item in client.run(Get("Node")) if item.object is not None]
-    print_lines(table(nodes, connections, client.cloudcores().elsewhere()))
+    print_lines(table(nodes, connections, client.cloudcores().elsewhere(), found.refused))
     return ExitCode.OK
 
 
 def table(
-    nodes: Sequence[JsonObject], connections: Sequence[NodeConnection], elsewhere: Mapping[str, str]
+    nodes: Sequence[JsonObject],
+    connections: Sequence[NodeConnection],
+    elsewhere: Mapping[str, str],
+    refused: Sequence[RefusedConnection] = (),
 ) -> list[str]:
     """Return the lines of the table: a line for each Node, and for each connected node without one.
 
@@ -63,21 +68,28 @@ def table(
         nodes: the Nodes.
         connections: to this cloudcore.
         elsewhere: by node, another cloudcore to which it has connected since.
+        refused: nodes whose connections were refused by this cloudcore.
     """
     found = {str(node["metadata"]["name"]): node for node in nodes}
     connected = {one.node: one for one in connections}
-    names = sorted(found.keys() | connected.keys())
+    turned_away = {one.node: _ago(one.seconds, one.why) for one in refused}
+    names = sorted(found.keys() | connected.keys() | turned_away.keys())
     if not names:
         return ["No nodes: none has registered, and none is connected."]
-    rows = [_row(name, found.get(name), connected.get(name), elsewhere.get(name, "")) for name in names]
+    rows = [
+        _row(name, found.get(name), connected.get(name), elsewhere.get(name, ""), turned_away.get(name, _NONE))
+        for name in names
+    ]
     return aligned([_HEADINGS, *([printable(cell) for cell in row] for row in rows)])
 
 
-def _row(name: str, node: JsonObject | None, connection: NodeConnection | None, holder: str) -> tuple[str, ...]:
+def _row(
+    name: str, node: JsonObject | None, connection: NodeConnection | None, holder: str, refusal: str
+) -> tuple[str, ...]:
     status = "Unregistered" if node is None else node_ready(node)
     version = (text_at(node, _VERSION) if node is not None else "") or _NONE
     if connection is None:
-        return (name, status, f"at {holder}" if holder else "no", _NONE, _NONE, _NONE, _NONE, version, _NONE)
+        return (name, status, f"at {holder}" if holder else "no", _NONE, _NONE, _NONE, _NONE, version, refusal)
     oldest = human_duration(int(connection.oldest_seconds)) if connection.unacknowledged else _NONE
     return (
         name,
@@ -93,8 +105,9 @@ def _row(name: str, node: JsonObject | None, connection: NodeConnection | None, 
 
 
 def _error(connection: NodeConnection) -> str:
-    if not connection.last_error:
-        return _NONE
-    text = connection.last_error
+    return _ago(connection.last_error_seconds, connection.last_error) if connection.last_error else _NONE
+
+
+def _ago(seconds: float, text: str) -> str:
     shown = text if len(text) <= _LONGEST_ERROR else f"{text[: _LONGEST_ERROR - 1]}…"
-    return f"{human_duration(int(connection.last_error_seconds))} ago: {shown}"
+    return f"{human_duration(int(seconds))} ago: {shown}"

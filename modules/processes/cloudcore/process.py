@@ -35,6 +35,8 @@ from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.identities.known import KnownIdentities
+from modules.cloud.identities.module import IdentitiesModule
 from modules.cloud.messages import CLOUDCORES_RESOURCE, DRAIN, DRAIN_RESOURCE, RELEASE_LEASE, Drain
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.module import REST_SECONDS, CloudRouter
@@ -144,7 +146,7 @@ class CloudCore:
         self._config = config
         self.hive = Hive(Threads(clock))
         name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
-        refusals, known = Refusals(clock), KnownCloudcores(name)
+        refusals, known, self._identities = Refusals(clock), KnownCloudcores(name), KnownIdentities(clock)
         self._counters = counters = Counters(refusals, known)
         turn = Turns()
         self._databases: list[Database] = []
@@ -168,21 +170,23 @@ class CloudCore:
             keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
         )
         may_be_several = selected is not None or database.shared
-        self.hive.add(EdgeController, cluster, database, refusals, config.lease if may_be_several else None, known)
+        self.hive.add(IdentitiesModule, self._identities, cluster.connect, config.lease.namespace)
+        labelled = msgspec.structs.replace(cluster, labels_of=self._identities.labels_of)
+        self.hive.add(EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known)
         self.hive.add(CloudHub, settings, self._make_server, counters.cloudhub.sessions, refusals, counters.cloudhub)
         self.hive.add(DynamicController)
         self.hive.add(DeviceController, refusals, known, deletes=selected is None)
         if selected is None or config.router is not None:
-            self._callers = rest_listener(config, _authenticator(config), clock)
+            self._callers = rest_listener(config, self._authenticator(), clock, self._identities)
             others = other_cloudcores(config, self._authority, known, clock) if may_be_several else None
             timeout = config.router.rest_timeout if config.router is not None else REST_SECONDS
             self.hive.add(CloudRouter, refusals, cluster.connect, self._callers, timeout, others)
         self._tunnels = Tunnels(clock)
         self._streams: StreamListener | None = None
         nodes = self._add_streams()
-        self._listeners = _listeners(config)
+        self._listeners = self._api_listeners()
         api_server = commands.MODULE if selected is None else ModuleName.EDGECONTROLLER
-        self.hive.add(Control, config.control_socket, counters, self._listeners, api_server, nodes)
+        self.hive.add(Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities)
         self._metrics: list[tuple[str, int]] = []
         if config.metrics_address:
             self.hive.add(HealthServer, config.metrics_address, config.metrics_port, counters, self._metrics)
@@ -296,7 +300,9 @@ class CloudCore:
         self._authority = authority = authority_files.open_authority(files, tls.names, self._clock.now())
         self._websocket_context = contexts.websocket_context(files)
         settings = registrar.RegistrarSettings(tls.https_address, tls.https_port, tls.certificate_seconds)
-        self.hive.add(registrar.Registrar, settings, authority, files, self._https, self._counters.cloudhub)
+        self.hive.add(
+            registrar.Registrar, settings, authority, files, self._https, self._counters.cloudhub, self._identities
+        )
         return authority.pem
 
     def _add_streams(self) -> NodeStreams:
@@ -304,7 +310,7 @@ class CloudCore:
         nodes = NodeStreams(self._tunnels, self._clock)
         self._streams = stream_listener(self._config, self._tunnels, nodes)
         if self._config.cloud_stream is not None:
-            make = tunnel_server(self._config, self._tunnels, self._clock, self._websocket_context)
+            make = tunnel_server(self._config, self._tunnels, self._clock, self._websocket_context, self._identities)
             self.hive.add(CloudStream, self._tunnels, make, self._streams)
         return nodes
 
@@ -319,11 +325,33 @@ class CloudCore:
             write_timeout=self._config.write_timeout,
         )
         server = WebsocketServer(
-            settings, deliver, self._clock, ssl_context=self._websocket_context, is_full=deliver.is_full,
-            counters=self._counters.cloudhub,
+            settings, deliver, self._clock, ssl_context=self._websocket_context,
+            is_full=lambda: (self._websocket_context is not None and self._identities.is_loading) or deliver.is_full(),
+            counters=self._counters.cloudhub, identities=self._identities,
         )  # fmt: skip
         self._servers[:] = [server]
         return server
+
+    def _api_listeners(self) -> list[ApiListener]:
+        """Returns the TCP ports of the Kubernetes API; the registrar has made the authority."""
+        config, listeners = self._config, list[ApiListener]()
+        if config.secure_port is not None and config.tls is not None:
+            from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
+
+            context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
+            listeners.append(
+                SecureListener(
+                    config.bind_address, config.secure_port, context, self._authenticator(), config.max_streams,
+                    self._identities,
+                )
+            )  # fmt: skip
+        if config.insecure_port is not None:
+            listeners.append(InsecureListener(config.insecure_port, config.max_streams))
+        return listeners
+
+    def _authenticator(self) -> Authenticator:
+        file = self._config.token_auth_file
+        return Authenticator(read_tokens(file) if file else StaticTokens({}), self._identities.refusal)
 
 
 def _selected(config: CloudCoreConfig) -> "Selected | None":
@@ -374,23 +402,3 @@ def _stop(cloud: CloudCore) -> int:
         sys.stderr.write(f"cloudcore: {error}\n")
         return ExitCode.STOP_TIMED_OUT
     return ExitCode.OK
-
-
-def _listeners(config: CloudCoreConfig) -> list[ApiListener]:
-    """Return the TCP ports of the Kubernetes API; the registrar has made the authority."""
-    listeners: list[ApiListener] = []
-    if config.secure_port is not None and config.tls is not None:
-        from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
-
-        context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
-        authenticator = _authenticator(config)
-        listeners.append(
-            SecureListener(config.bind_address, config.secure_port, context, authenticator, config.max_streams)
-        )
-    if config.insecure_port is not None:
-        listeners.append(InsecureListener(config.insecure_port, config.max_streams))
-    return listeners
-
-
-def _authenticator(config: CloudCoreConfig) -> Authenticator:
-    return Authenticator(read_tokens(config.token_auth_file) if config.token_auth_file else StaticTokens({}))

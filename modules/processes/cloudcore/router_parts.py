@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from modules.cloud.apiserver.authentication.authenticator import Authenticator
     from modules.cloud.cloudhub.certificates.authority import Authority
     from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+    from modules.cloud.identities.known import KnownIdentities
     from modules.processes.cloudcore.config import CloudCoreConfig, RouterConfig
 
 
-def rest_listener(config: CloudCoreConfig, authenticator: Authenticator, clock: Clock) -> RestListener | None:
+def rest_listener(
+    config: CloudCoreConfig, authenticator: Authenticator, clock: Clock, identities: KnownIdentities
+) -> RestListener | None:
     """Return the port for callers of nodes: with TLS for users of the API, else for programs of this machine, which
     are users of a cluster all the same.
     """
@@ -34,7 +37,7 @@ def rest_listener(config: CloudCoreConfig, authenticator: Authenticator, clock: 
     from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
 
     context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
-    return RestListener(router.address, router.port, callers, context)
+    return RestListener(router.address, router.port, callers, context, identities)
 
 
 def other_cloudcores(

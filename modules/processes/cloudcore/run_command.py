@@ -93,7 +93,7 @@ def _add_tls(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
         default=_TLS.certificate_seconds,
-        help="of a node's certificate (default 365 days)",
+        help="of a node's certificate, which it renews in time (default 30 days)",
     )
 
 
@@ -135,7 +135,8 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         default=_DEFAULTS.max_streams,
-        help="most watches, followed logs and commands on each of these ports (default %(default)s)",
+        help="most watches, followed logs and commands on each of these ports and at --stream-listen "
+        "(default %(default)s)",
     )
 
 

@@ -15,16 +15,19 @@ if TYPE_CHECKING:
     from beehive.clock import Clock
     from modules.cloud.cloudstream.opening import NodeStreams
     from modules.cloud.cloudstream.tunnels import Tunnels
+    from modules.cloud.identities.known import KnownIdentities
     from modules.processes.cloudcore.config import CloudCoreConfig, CloudStreamConfig
 
 
 def tunnel_server(
-    config: CloudCoreConfig, tunnels: Tunnels, clock: Clock, context: ssl.SSLContext | None
+    config: CloudCoreConfig, tunnels: Tunnels, clock: Clock, context: ssl.SSLContext | None, identities: KnownIdentities
 ) -> Callable[[int], TunnelServer]:
     """Return a function that makes the tunnel server, for the port that it had before; 0 for the configured one."""
     settings = config.cloud_stream
     address, configured = (settings.tunnel_address, settings.tunnel_port) if settings else ("", 0)
-    return lambda port: TunnelServer(address, port or configured, config.node_limit, tunnels, clock, context)
+    return lambda port: TunnelServer(
+        address, port or configured, config.node_limit, tunnels, clock, context, identities
+    )
 
 
 def stream_listener(config: CloudCoreConfig, tunnels: Tunnels, nodes: NodeStreams) -> StreamListener | None:
@@ -38,7 +41,13 @@ def stream_listener(config: CloudCoreConfig, tunnels: Tunnels, nodes: NodeStream
         return None
     address = settings.stream_address, settings.stream_port
     return StreamListener(
-        address, _context(config, settings), settings.client_names, tunnels, nodes, settings.advertised_port
+        address,
+        _context(config, settings),
+        settings.client_names,
+        tunnels,
+        nodes,
+        settings.advertised_port,
+        max_streams=config.max_streams,
     )
 
 

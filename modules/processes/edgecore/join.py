@@ -87,7 +87,7 @@ def join(chosen: argparse.Namespace) -> int:
         config = joined(before, CloudAddress.parse(chosen.cloud, chosen.http_server), chosen.name)
         verify(config, str(file))
         _check_writable(file)
-        certificate = _certified(config, _token(chosen.token))
+        certificate = _certified(config, _token(chosen.token), replace=chosen.replace)
         _write(file, render(config, (*MINIMAL_KEYS, *keys_chosen(config))))
     except ConfigError as error:
         for problem in error.problems:
@@ -186,12 +186,12 @@ def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:
     return EdgeCoreConfig.default() if root is None else EdgeCoreConfig.embedded(root)
 
 
-def _certified(config: EdgeCoreConfig, token: str) -> Certificate:
+def _certified(config: EdgeCoreConfig, token: str, *, replace: bool) -> Certificate:
     from edgehub.certificates import obtain  # noqa: PLC0415 - not before the arguments are right: it takes 80 ms
 
     settings = certificate_settings(_with_token(config, token))
     assert settings is not None, "a cloud without a scheme is dialled with TLS"  # noqa: S101 - for the type
-    return obtain.join(settings, RealClock())
+    return obtain.join(_replace(settings, replace=replace), RealClock())
 
 
 def _with_token(config: EdgeCoreConfig, token: str) -> EdgeCoreConfig:

@@ -67,6 +67,11 @@ def _add_join(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--http-server", metavar="URL", help="of certificates (default: https://HOST:10002)")
     parser.add_argument("--name", metavar="NODE", help="of the node (default: the configured one, or the host's)")
     parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="this machine takes the place of another with the name, with a token of `cloudcore token --replace`",
+    )
+    parser.add_argument(
         "--config",
         type=Path,
         metavar="FILE",

@@ -29,6 +29,33 @@ def test_another_user(node: DockerNode) -> None:
     assert node.log(container)[0][2].startswith("uid=1001 gid=1002 groups=")
 
 
+def test_a_number_is_never_a_name(node: DockerNode) -> None:
+    """Docker takes a user named 1001 for the number: such a container is not made, and no command runs there."""
+    users, groups = node.directory / "passwd", node.directory / "group"
+    users.write_text("root:x:0:0::/:/bin/sh\n1001:x:1001:0::/:/bin/sh\n")
+    groups.write_text("root:x:0:\n")
+    paths = {"/etc/passwd": users, "/etc/group": groups}
+    mounts = [cri.Mount(container_path=target, host_path=str(source)) for target, source in paths.items()]
+    config = cri.ContainerConfig(mounts=mounts)
+    security = config.linux.security_context
+    security.run_as_user.value, security.run_as_group.value = 1001, 1002
+    security.supplemental_groups.append(1003)
+    pod = node.pod()
+    container = node.shell(_LOOP, config, pod)
+    assert node.execute(container, "id", "-u").stdout == b"1001\n"
+    users.write_text("1001:x:0:0::/:/bin/sh\n")
+    with pytest.raises(grpc.RpcError, match='has the name "1001"'):
+        node.execute(container, "id", "-u")
+    before = len(node.in_docker())
+    for file, name in ((users, "1001"), (groups, "1002"), (groups, "1003")):
+        users.write_text("")
+        groups.write_text("")
+        file.write_text(f"{name}:x:0:0::/:/bin/sh\n")
+        with pytest.raises(grpc.RpcError, match=f'has the name "{name}"'):
+            node.shell(_LOOP, config, pod)
+    assert len(node.in_docker()) == before
+
+
 def test_a_volume_and_the_sandboxs_files(node: DockerNode) -> None:
     """A directory of the machine is mounted, a missing one is made; hosts and resolv.conf are the sandbox's."""
     volume = node.directory / "volume"

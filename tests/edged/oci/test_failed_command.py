@@ -25,5 +25,5 @@ def test_a_command_that_cannot_be_started_leaves_no_file_open() -> None:
     """Its input too is closed: each try of `kubectl exec -i` would cost edgecore a file."""
     before = open_descriptors()
     with pytest.raises(BlockingIOError), contextlib.ExitStack() as stack:
-        _pipes(cast("Command", _Refused()), stdin=True, stack=stack)
+        _pipes(cast("Command", _Refused()), "execute it", stdin=True, stack=stack)
     assert open_descriptors() <= before

@@ -1,6 +1,7 @@
 """exec, attach and port-forward of the OCI runtime, as a client of Kubernetes sees them (WebSocket, v5)."""
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -87,11 +88,25 @@ def test_a_command_with_a_terminal(node: OciNode) -> None:
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "4"}]
 
 
-def test_a_command_with_a_terminal_that_is_not_there(node: OciNode) -> None:
-    """The command fails as one that has started and failed: crun has handed over the terminal by then."""
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("nosuch", "executable file not found in $PATH"),
+        ("/no/such", "stat /no/such: no such file or directory"),
+        ("/etc/passwd", "permission denied"),
+    ],
+)
+@pytest.mark.parametrize("tty", [False, True], ids=["pipes", "terminal"])
+def test_a_command_that_cannot_be_executed(node: OciNode, program: str, reason: str, *, tty: bool) -> None:
+    """It did not run, so it has no exit code and no output; the reason has runc's words, which clients look for."""
     container = node.shell(_LOOP)
-    with streaming_session(_exec(node, container, "nosuch", tty=True)) as session:
-        assert session.status()["status"] == "Failure"
+    with streaming_session(_exec(node, container, program, tty=tty)) as session:
+        status = session.status()
+    assert (status["status"], status["reason"]) == ("Failure", "InternalError")
+    assert status["message"].endswith(f'unable to start container process: exec: "{program}": {reason}')
+    assert session.received.get(_STDERR, b"") == b""
+    with pytest.raises(grpc.RpcError, match=re.escape(f'exec: "{program}": {reason}')):
+        node.execute(container, program)
 
 
 def test_a_client_that_goes_ends_its_command(node: OciNode) -> None:

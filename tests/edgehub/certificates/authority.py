@@ -94,9 +94,9 @@ class Authority:
         context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
-    def token(self, expires: float | None = None) -> str:
+    def token(self, expires: float | None = None, **more: Any) -> str:
         """A token as KubeEdge's; its signature is nobody's, for the edge does not check it."""
-        claims = {"exp": int(_clock.now() + DAY if expires is None else expires)}
+        claims = {"exp": int(_clock.now() + DAY if expires is None else expires), **more}
         parts = [_encoded(json.dumps(each).encode()) for each in ({"alg": "HS256", "typ": "JWT"}, claims)]
         return ".".join([hashlib.sha256(self.der).hexdigest(), *parts, _encoded(b"signature")])
 
@@ -118,6 +118,8 @@ class CertificateServer:
         self.clock_off = 0.0
         self.silent = threading.Event()
         """Set: requests are read and never answered."""
+        self.cut_off = threading.Event()
+        """Set: the connections of requests for certificates are closed without an answer."""
         self._released = threading.Event()
         outer = self
 
@@ -169,6 +171,8 @@ class CertificateServer:
         self.requests.append((handler.path, dict(handler.headers), body, peer))
         if self.silent.is_set():
             self._released.wait()
+            return
+        if self.cut_off.is_set() and handler.path == "/edge.crt":
             return
         status, answer = self._answer(handler.path, body)
         handler.send_response(status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509 import load_der_x509_csr
 
 from beehive import RealClock
 from edgehub.certificates.errors import (
@@ -25,11 +27,12 @@ from edgehub.certificates.errors import (
     WrongNodeError,
 )
 from edgehub.certificates.files import finish_replacement, read_certificate, store
+from edgehub.certificates.keys import NodeKey
 from edgehub.certificates.obtain import join, renew
 from edgehub.certificates.settings import CertificatePaths
 from edgehub.tls import client_context
 from tests.edgehub.certificates import recorded
-from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer
+from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer, name
 
 CLOCK = RealClock()
 
@@ -255,9 +258,7 @@ def test_a_renewal_without_one_of_the_files(server: CertificateServer, tmp_path:
 def test_a_renewal_with_a_key_of_another_certificate(server: CertificateServer, tmp_path: Path) -> None:
     settings = server.settings(tmp_path)
     join(settings, CLOCK)
-    key = settings.paths.key.read_bytes()
-    join(settings, CLOCK)
-    settings.paths.key.write_bytes(key)
+    settings.paths.key.write_bytes(NodeKey().pem())
     with pytest.raises(FilesError, match="not that of the certificate"):
         renew(settings, CLOCK)
 
@@ -351,3 +352,48 @@ def test_storing_twice_is_storing_once(tmp_path: Path, server: CertificateServer
     for _ in range(2):
         store(settings.paths, b"authority", b"certificate", b"key")
     assert [each.read_bytes() for each in (settings.paths.authority, settings.paths.key)] == [b"authority", b"key"]
+
+
+def test_a_machine_joins_again_with_its_key(server: CertificateServer, tmp_path: Path) -> None:
+    """Its name belongs to it. One that takes another's place, and one with another name, has a new key."""
+    settings = server.settings(tmp_path)
+    join(settings, CLOCK)
+    key = settings.paths.key.read_bytes()
+    settings.paths.certificate.unlink()
+    join(settings, CLOCK)
+    assert settings.paths.key.read_bytes() == key
+    replacing = server.settings(tmp_path, replace=True, token=server.authority.token(node=NODE, replace=True))
+    join(replacing, CLOCK)
+    assert settings.paths.key.read_bytes() != key
+    key = settings.paths.key.read_bytes()
+    server.subject = name("system:node:other", "system:nodes")
+    join(server.settings(tmp_path, node="other"), CLOCK)
+    assert settings.paths.key.read_bytes() != key
+
+
+def test_a_join_whose_answer_is_lost_is_repeated_with_its_key(server: CertificateServer, tmp_path: Path) -> None:
+    """The cloud may have given the name to this key. A refusal leaves nothing behind."""
+    server.cut_off.set()
+    with pytest.raises(UnreachableError):
+        join(server.settings(tmp_path), CLOCK)
+    (first,) = [load_der_x509_csr(body).public_key() for path, _, body, _ in server.requests if path == "/edge.crt"]
+    server.cut_off.clear()
+    join(server.settings(tmp_path), CLOCK)
+    assert load_der_x509_csr(server.requests[-1][2]).public_key() == first
+    assert sorted(path.name for path in (tmp_path / "certs").iterdir()) == ["server.crt", "server.key"]
+
+
+@pytest.mark.parametrize(
+    ("claims", "changes", "words"),
+    [
+        ({"node": "other"}, {}, "the token is for another node: for other"),
+        ({"node": NODE}, {"replace": True}, f"cloudcore token --node {NODE} --replace"),
+        ({}, {"replace": True}, "lets no machine take another's place"),
+    ],
+)
+def test_a_token_that_is_not_for_this_is_not_used(
+    server: CertificateServer, tmp_path: Path, claims: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(TokenError, match=re.escape(words)):
+        join(server.settings(tmp_path, token=server.authority.token(**claims), **changes), CLOCK)
+    assert [path for path, *_ in server.requests] == ["/ca.crt"]

@@ -15,6 +15,7 @@ from edgehub import EdgeHub, LinkCounters, Outgoing
 from edgehub.certificates.errors import UnreachableError
 from edgehub.certificates.files import pem, store
 from edgehub.certificates.manager import CertificateManager
+from edgehub.certificates.renewal import LONGEST_WAIT
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import Limits
 from edgehub.testing import MemoryCloud
@@ -43,9 +44,14 @@ class FakeIssuer:
         self.kinds.append(renew)
         if self.failing:
             raise UnreachableError("cannot ask for a certificate", "https://cloud", "on purpose")
+        self.put(settings, self._life)
+
+    def put(self, settings: CertificateSettings, life: float) -> None:
+        """Puts a certificate with so many seconds into the files."""
+        now = self._bee.clock.now()
         subject = name(f"system:node:{NODE}", "system:nodes")
         since = now - RealClock().now() - self.age
-        issued = AUTHORITY.sign(AUTHORITY.key.public_key(), subject, since=since, life=self._life)
+        issued = AUTHORITY.sign(AUTHORITY.key.public_key(), subject, since=since, life=life)
         store(settings.paths, pem(AUTHORITY.der), issued.public_bytes(Encoding.PEM), key_pem(AUTHORITY.key))
 
     def cancel(self) -> None: ...
@@ -176,3 +182,11 @@ def test_another_certificate_in_the_file_is_taken_up(bed: Bed) -> None:
     assert len(bed.issuer.times) == 2
     bed.bee.run_for(0.3 * DAY)
     assert len(bed.issuer.times) == 3
+
+
+def test_the_file_is_read_each_hour_whatever_the_certificate_says(bed: Bed) -> None:
+    """A certificate for two hours that somebody has put there is renewed in time, not when the former one was due."""
+    bed.bee.run_for(0.1 * DAY)
+    bed.issuer.put(bed.certificates._settings, 2 * LONGEST_WAIT)
+    bed.bee.run_for(2 * LONGEST_WAIT)
+    assert len(bed.renewals) == 1

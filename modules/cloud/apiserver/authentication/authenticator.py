@@ -1,5 +1,8 @@
 """The user of a request over TCP: by a client certificate, or by a bearer token."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from edged.server.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.authentication.token_file import StaticTokens
@@ -11,10 +14,18 @@ class Authenticator:
 
     Args:
         tokens: the static tokens.
+        refusal: returns why a client certificate is refused, "" if it is not.
     """
 
-    def __init__(self, tokens: StaticTokens) -> None:
+    def __init__(self, tokens: StaticTokens, refusal: Callable[[Mapping[str, Any]], str] = lambda _: "") -> None:
         self._tokens = tokens
+        self._refusal = refusal
+
+    def check(self, certificate: Mapping[str, Any] | None) -> None:
+        """Check that a client's certificate, if it has one, is not revoked. Raise ApiStatusError (401) if it is."""
+        why = self._refusal(certificate) if certificate is not None else ""
+        if why:
+            raise ApiStatusError(401, f"Unauthorized: {why}")
 
     def user(self, request: Request) -> User | None:
         """Return the user of a request, None for an anonymous one.
@@ -22,6 +33,7 @@ class Authenticator:
         Raises:
             ApiStatusError: 401; the request has credentials that are not valid.
         """
+        self.check(request.certificate)
         user = user_of_certificate(request.certificate)
         if user is not None:
             return user

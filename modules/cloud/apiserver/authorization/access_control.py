@@ -9,11 +9,12 @@ from modules.cloud.apiserver.authorization.node_authorizer import authorize
 from modules.cloud.apiserver.authorization.node_restriction import refusal
 from modules.cloud.apiserver.authorization.rules import RULES
 from modules.cloud.apiserver.errors import ForbiddenError
-from modules.cloud.apiserver.kinds import JsonObject, kind_named, metadata_of
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named, metadata_of
 from modules.cloud.refusals import Refusals
 
 _AUTHORIZER: Final = "not authorized"
 _RESTRICTION: Final = "restricted"
+_QUOTA: Final = "over its quota"
 _RESOURCES: Final = frozenset(resource for _, resource in RULES)
 
 
@@ -50,18 +51,22 @@ class AccessControl:
         raise error
 
     def admission(self, node: str) -> Callable[[JsonObject | None, JsonObject | None], None]:
-        """Returns a function that checks each write of a node by NodeRestriction, with the object before and after.
+        """Returns a function that checks each write of a node by NodeRestriction and the node's account, with the
+        object before and after.
 
         The function raises ForbiddenError.
         """
 
         def admit(old: JsonObject | None, new: JsonObject | None) -> None:
-            why = refusal(node, old, new, self._graph)
+            why, reason = refusal(node, old, new, self._graph), _RESTRICTION
+            if not why:
+                own = self._graph.find(ObjectKey("Node", "", node))
+                why, reason = self._graph.accounts.refusal(node, old, new, own), _QUOTA
             if why:
                 obj = new if new is not None else old or {}
                 kind = kind_named(str(obj["kind"]))
                 error = ForbiddenError(kind.plural, str(metadata_of(obj).get("name"))[:253], why, kind.api_group)
-                self._refusals.note(node, _RESTRICTION, kind.plural, error.message)
+                self._refusals.note(node, reason, kind.plural, error.message)
                 raise error
 
         return admit

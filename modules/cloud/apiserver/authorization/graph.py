@@ -1,9 +1,10 @@
 """The node authorizer's graph."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from modules.cloud.apiserver.authorization.node_accounts import NodeAccounts
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.lister import Lister
 from modules.cloud.apiserver.pod_references import other_references_of, references_of
@@ -24,10 +25,13 @@ class NodeGraph:
 
     Args:
         store: the objects.
+        monotonic: seconds; see `NodeAccounts`.
     """
 
-    def __init__(self, store: Lister) -> None:
+    def __init__(self, store: Lister, monotonic: Callable[[], float]) -> None:
         self._store = store
+        self.accounts = NodeAccounts(monotonic)
+        """What each node has written."""
         self._references = ReferenceIndex()
         """References of all pods."""
         self._secrets: dict[str, tuple[ObjectKey, ...]] = {}
@@ -39,14 +43,17 @@ class NodeGraph:
         """Adds stored objects."""
         for obj in objects:
             self._put(key_of(obj), obj)
+            self.accounts.put(key_of(obj), obj)
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Updates the graph with a change."""
+        self.accounts.put(event.key, None if event.type is EventType.DELETED else event.new)
         if not (event.keeps_spec and self._references.of(event.key)):
             self._put(event.key, None if event.type is EventType.DELETED else event.new)
 
     def roll_back(self, event: ObjectEvent) -> None:
         """Undoes a change."""
+        self.accounts.put(event.key, event.old)
         self._put(event.key, event.old)
 
     def find(self, key: ObjectKey) -> JsonObject | None:

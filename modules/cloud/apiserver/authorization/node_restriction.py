@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from modules.cloud.apiserver.authorization.attributes import user_of
 from modules.cloud.apiserver.authorization.graph import NodeGraph
+from modules.cloud.apiserver.authorization.node_accounts import MIRROR
 from modules.cloud.apiserver.authorization.node_authorizer import LEASES, node_of
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, metadata_of, reporter_of, uid_of
 from modules.cloud.apiserver.pod_references import other_references_of, references_of
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _LABELS: Final = frozenset(
     {
         "kubernetes.io/hostname",
@@ -81,8 +81,8 @@ def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeG
 
 
 def _mirror(node: str, pod: JsonObject, graph: NodeGraph) -> str:
-    if _MIRROR not in (metadata_of(pod).get("annotations") or {}):
-        return f'pod does not have "{_MIRROR}" annotation, node {node!r} can only create mirror pods'
+    if MIRROR not in (metadata_of(pod).get("annotations") or {}):
+        return f'pod does not have "{MIRROR}" annotation, node {node!r} can only create mirror pods'
     if node_of(pod) != node:
         return f'node "{node}" can only create pods with spec.nodeName set to itself'
     if (pod.get("spec") or {}).get("serviceAccountName") or _projects_token(pod):

@@ -28,6 +28,8 @@ _FORGET_AFTER = 10_000
 _FORGET_EVERY = 1_000
 _PORTION = 1_000
 """Objects after which reading reports progress."""
+_ROWS = 16
+"""Rows that are in memory at a time while all are read: each may have some megabytes."""
 _TURN_SECONDS = 60.0
 """Timeout for the transaction of another module, which may wait for another cloudcore's."""
 CHANNEL = "cloudcore"
@@ -101,6 +103,8 @@ class Database:
         """Nodes whose ObjectSyncs or states have changed, for who keeps a copy of them."""
         self.begin_late: Callable[[], None] = self._refuse
         """Called when the database is used and no transaction has begun; begins one."""
+        self.taken: Callable[[ObjectKey, JsonObject, int], JsonObject | None] = whole
+        """Returns each object that is read, of so many bytes, as it is taken into memory; None leaves it out."""
         self.progressed: Callable[[], None] = lambda: None
         """Called now and then while objects are read: a hundred thousand take some time."""
         try:
@@ -174,6 +178,11 @@ class Database:
         """Adds a changed object to the transaction."""
         if self._stores_objects:
             self._writes.put(event)
+
+    def remove_rows(self, keys: Iterable[ObjectKey], version: int) -> None:
+        """Deletes stored objects that were left out of memory; `version` is a new resourceVersion."""
+        for key in keys:
+            self._writes.objects[key] = {**key._asdict(), "revision": version, "body": None}
 
     def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
         """Adds a changed ObjectSync to the transaction; None deletes it."""
@@ -370,10 +379,12 @@ class Database:
 
     def _changes(self, connection: Connection, version: int, *, complete: bool) -> RemoteChanges:
         rows = self._changed_objects(connection, complete=complete) if self._stores_objects else ()
-        found = [
-            (ObjectKey(kind, namespace, name), None if body is None else msgspec.json.decode(body))
-            for kind, namespace, name, body in self._reported(rows)
-        ]
+        found: list[tuple[ObjectKey, JsonObject | None]] = []
+        for kind, namespace, name, body in self._reported(rows):
+            key = ObjectKey(kind, namespace, name)
+            obj = None if body is None else self.taken(key, msgspec.json.decode(body), len(body))
+            if obj is not None or not complete:
+                found.append((key, obj))
         claims = self._beginning.claims(connection, self._seen)
         claimed = [(node, cloudcore) for node, cloudcore in claims if node not in self.unclaimed]
         return RemoteChanges(found, version, complete and self._stores_objects, claimed)
@@ -387,7 +398,7 @@ class Database:
     def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:
         query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.body)
         query = query.where(objects.c.body.is_not(None)) if complete else query.where(objects.c.revision > self._seen)
-        return connection.execute(query.order_by(objects.c.revision))
+        return connection.execute(query.order_by(objects.c.revision), execution_options={"yield_per": _ROWS})
 
     def _write(self, connection: Connection, version: int) -> None:
         self._writer.write(connection, self._transaction, version)
@@ -404,3 +415,8 @@ class Database:
         self.meter.failures += 1
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()
         return DatabaseError(attempt, self.where, reason[0] if reason else type(error).__name__)
+
+
+def whole(_key: ObjectKey, obj: JsonObject, _size: int) -> JsonObject | None:
+    """Take an object into memory as it is stored."""
+    return obj

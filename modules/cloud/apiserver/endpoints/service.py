@@ -25,6 +25,7 @@ from modules.apimachinery.watch_errors import failed_watch
 from modules.cloud.apiserver.authentication.users import ADMINISTRATORS, User
 from modules.cloud.apiserver.authorization.user_reviews import PATHS, review
 from modules.cloud.apiserver.endpoints.custom_resources import CustomResourceList
+from modules.cloud.apiserver.endpoints.list_answers import list_answer
 from modules.cloud.apiserver.endpoints.not_served import check_subresource, not_served
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
 from modules.cloud.apiserver.endpoints.requests import call_of_request, number, with_status_merged
@@ -184,8 +185,8 @@ class ApiService:
         if target.name:
             return json(encoder.encode_object(msgspec.json.encode(result.object)))
         if options.form is Form.OBJECT:
-            return json(msgspec.json.encode(result.object))
-        texts = [msgspec.json.encode(item) for item in result.object["items"]]
+            return list_answer(result.object)
+        texts = (msgspec.json.encode(item) for item in result.object["items"])
         return json(encoder.encode_list(texts, result.object["metadata"]))
 
     def _write(self, request: Request, target: Target, resource: Resource) -> Response:

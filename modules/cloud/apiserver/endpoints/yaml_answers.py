@@ -40,7 +40,7 @@ def in_yaml(reply: Reply) -> Reply:
         return reply
     if isinstance(reply, Stream):
         reply.done()
-        raise ApiStatusError(406, f"a watch has no form in YAML: accept {_JSON}")
+        raise ApiStatusError(406, f"a watch or a long list has no form in YAML: accept {_JSON}, or ask for parts")
     if len(reply.body) > MOST_BYTES:
         raise ApiStatusError(406, f"the answer is too long for YAML: accept {_JSON}, or ask for parts with `limit`")
     return reply._replace(content_type=_YAML, body=yaml_of(msgspec.json.decode(reply.body)))

@@ -14,12 +14,13 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError
-from modules.cloud.cloudhub.certificates.node_identity import NODES_ORGANIZATION, common_name_of
 from modules.cloud.coordination.known_cloudcores import CLOUDCORES_ORGANIZATION
+from modules.cloud.identities.node_identity import NODES_ORGANIZATION, common_name_of
+from modules.cloud.identities.peer import fingerprint
 
 _NAME = "KubeEdge"
 _SERIAL = 1024
@@ -27,6 +28,7 @@ _LONG = timedelta(days=364 * 100)
 """The validity of the CA's and the server's certificates: KubeEdge's hundred years have 364 days."""
 _SERVER = ExtendedKeyUsageOID.SERVER_AUTH
 _CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
+_SPKI = PublicFormat.SubjectPublicKeyInfo
 _BACKDATED = 3600
 _SIGNING = "cannot sign the certificate request"
 
@@ -138,6 +140,14 @@ class Authority:
         builder = self._issue(subject, key.public_key(), begins, life, _CLIENT)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
 
+    def key_in(self, request: bytes, node: str) -> str:
+        """Return the fingerprint of the key in a node's certificate request.
+
+        Raises:
+            RequestRefusedError: as `sign_node`.
+        """
+        return fingerprint(_key_in(_checked(request, node)).public_bytes(Encoding.DER, _SPKI))
+
     def sign_node(self, request: bytes, node: str, now: float, seconds: float) -> bytes:
         """Signs a node's certificate request.
 
@@ -153,11 +163,7 @@ class Authority:
         Raises:
             RequestRefusedError: it is not a request, is for another name, or has too weak a key.
         """
-        csr = _read_request(request)
-        _check_subject(csr, node)
-        key = csr.public_key()
-        if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size < 256:
-            raise RequestRefusedError(_SIGNING, node, "an ECDSA key of 256 bits or more is wanted")
+        key = _key_in(_checked(request, node))
         subject = x509.Name(
             [
                 x509.NameAttribute(NameOID.ORGANIZATION_NAME, NODES_ORGANIZATION),
@@ -251,6 +257,19 @@ def _read_request(request: bytes) -> x509.CertificateSigningRequest:
     if not valid:
         raise RequestRefusedError(_SIGNING, "its signature is wrong", "the sender does not have the key")
     return csr
+
+
+def _checked(request: bytes, node: str) -> x509.CertificateSigningRequest:
+    csr = _read_request(request)
+    _check_subject(csr, node)
+    return csr
+
+
+def _key_in(csr: x509.CertificateSigningRequest) -> ec.EllipticCurvePublicKey:
+    key = csr.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size < 256:
+        raise RequestRefusedError(_SIGNING, "the key", "an ECDSA key of 256 bits or more is wanted")
+    return key
 
 
 def _check_subject(csr: x509.CertificateSigningRequest, node: str) -> None:

@@ -13,7 +13,9 @@ from beehive.decoding import decode_json
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, TokenError
-from modules.cloud.cloudhub.certificates.node_identity import is_node_name
+from modules.cloud.identities.messages import KeyEnrolment
+from modules.cloud.identities.node_identity import is_node_name
+from modules.cloud.identities.peer import CertifiedPeer
 
 _log = logging.getLogger(__name__)
 _CLIENT_AUTH = 2
@@ -31,10 +33,8 @@ class EnrolmentRequest(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     """Headers by lower-case name."""
     body: bytes = b""
-    has_certificate: bool = False
-    """The client has a certificate of this authority."""
-    certificate_node: str = ""
-    """The node in the client's certificate, or ""."""
+    peer: CertifiedPeer | None = None
+    """The client's certificate, of this authority."""
 
 
 class EnrolmentResponse(msgspec.Struct, frozen=True):
@@ -57,9 +57,21 @@ class Enrolment:
         authority: signs the certificates.
         is_node: returns whether a node is registered; may block.
         seconds: the validity of a node's certificate.
+        refusal: returns why a client certificate is refused, "" if it is not.
+        enrol: takes the node's name for the key that is to be certified, and returns why that is refused, or ""; may
+            block.
     """
 
-    def __init__(self, authority: Authority, is_node: Callable[[str], bool], seconds: float) -> None:
+    def __init__(
+        self,
+        authority: Authority,
+        is_node: Callable[[str], bool],
+        seconds: float,
+        refusal: Callable[[CertifiedPeer], str],
+        enrol: Callable[[KeyEnrolment], str],
+    ) -> None:
+        self._refusal = refusal
+        self._enrol = enrol
         self._authority = authority
         self._is_node = is_node
         self._seconds = seconds
@@ -86,32 +98,40 @@ class Enrolment:
         node = request.headers.get("nodename", "")
         if not is_node_name(node):
             return error_response(HTTPStatus.BAD_REQUEST, "header NodeName is missing or is not a node name")
-        stranger = self._reason_against(request, node, now)
-        if stranger:
-            return error_response(HTTPStatus.UNAUTHORIZED, stranger)
+        try:
+            token = self._authenticated(request, node, now)
+        except TokenError as error:
+            return error_response(HTTPStatus.UNAUTHORIZED, str(error))
         if not _only_client(request.headers.get("extkeyusages", "")):
             return error_response(HTTPStatus.FORBIDDEN, "ExtKeyUsages: only [2], client authentication, is signed")
         try:
+            key = self._authority.key_in(request.body, node)
+            why = self._enrol(KeyEnrolment(node=node, key=key, peer=request.peer, token=token))
+            if why:
+                return error_response(HTTPStatus.FORBIDDEN, why)
             certificate = self._authority.sign_node(request.body, node, now, self._seconds)
         except RequestRefusedError as error:
             return error_response(HTTPStatus.FORBIDDEN, str(error))
-        _log.info("node %s has a new certificate, by its %s", node, "last" if request.has_certificate else "token")
+        _log.info("node %s has a new certificate, by its %s", node, "token" if request.peer is None else "last")
         return EnrolmentResponse(HTTPStatus.OK, certificate)
 
-    def _reason_against(self, request: EnrolmentRequest, node: str, now: float) -> str:
-        if request.has_certificate:
-            if request.certificate_node == node:
-                return ""
-            holder = request.certificate_node or "no node"
-            return f"wrong node: the client certificate is that of {holder}, the request is for {node}"
+    def _authenticated(self, request: EnrolmentRequest, node: str, now: float) -> str:
+        """Returns the id of the client's token; "" for a certificate, or a token without an id.
+
+        Raises:
+            TokenError: the client has no valid token or certificate.
+        """
+        if request.peer is not None:
+            if request.peer.node != node:
+                holder = request.peer.node or "no node"
+                raise TokenError(f"wrong node: the client certificate is that of {holder}, the request is for {node}")
+            if why := self._refusal(request.peer):
+                raise TokenError(why)
+            return ""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme != "Bearer" or not token:
-            return "token validation failure: the request has neither a token nor a client certificate"
-        try:
-            join_tokens.check(token, self._authority.token_key, now)
-        except TokenError as error:
-            return str(error)
-        return ""
+            raise TokenError("token validation failure: the request has neither a token nor a client certificate")
+        return join_tokens.check(token, self._authority.token_key, now).jti
 
 
 def error_response(status: HTTPStatus, text: str) -> EnrolmentResponse:

@@ -18,10 +18,11 @@ from typing import Any
 from beehive.http.connections import OpenConnection, OpenConnections, Phase, address_of
 from beehive.http.errors import HttpError
 from beehive.http.server import RequestHead, ServerExchange, body_length
+from beehive.peer_certificate import peer_certificate
 from beehive.ports import told_why
 from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
-from modules.cloud.cloudhub.certificates.node_identity import node_in
 from modules.cloud.cloudhub.graceful_close import close_gracefully
+from modules.cloud.identities.peer import read_peer
 
 _log = logging.getLogger(__name__)
 _MAX_BODY = 1024 * 1024
@@ -183,10 +184,8 @@ class _Handler(BaseRequestHandler):
 
     def _response(self, head: RequestHead, body: bytes) -> EnrolmentResponse:
         self.server.connections.enter(self.client_address[-1], Phase.ANSWERED)
-        certificate = self.request.getpeercert()
-        request = EnrolmentRequest(
-            head.method, head.target, dict(head.headers), body, bool(certificate), node_in(certificate)
-        )
+        peer = read_peer(peer_certificate(self.request))
+        request = EnrolmentRequest(head.method, head.target, dict(head.headers), body, peer)
         return self.server.respond(request)
 
     def _send(self, exchange: ServerExchange, line: str, response: EnrolmentResponse) -> None:

@@ -1,7 +1,8 @@
 """The tokens by which nodes join (docs/protocol.md, "Tokens").
 
-A token is the SHA-256 of the CA certificate, a dot, and a JWT signed by HS256 with the CA's private key; its only claim
-is its expiry. Until then its bearer can join as any node, as in KubeEdge.
+A token is the SHA-256 of the CA certificate, a dot, and a JWT signed by HS256 with the CA's private key.
+KubeEdge's only claim is the expiry. Here there is also the id of the token's record, which says what the token allows,
+and claims by which a node can tell whether the token is for it.
 """
 
 import hashlib
@@ -30,24 +31,34 @@ class _Header(msgspec.Struct):
     alg: str
 
 
-class _Claims(msgspec.Struct):
+class Claims(msgspec.Struct, omit_defaults=True):
+    """The claims of a token."""
+
     exp: float
+    """Seconds since the epoch."""
+    jti: str = ""
+    """The id; "" in tokens of earlier cloudcores, and of KubeEdge's."""
+    node: str = ""
+    """The only node that can join with it; "" for any."""
+    replace: bool = False
+    """Whether the node's name may belong to another machine then."""
 
 
-def issue(authority: bytes, key: bytes, expires: float) -> str:
+def issue(authority: bytes, key: bytes, claims: Claims) -> str:
     """Return a new token.
 
     Args:
         authority: the CA certificate in DER.
         key: the CA's private key in DER (SEC 1, as KubeEdge has it).
-        expires: seconds since the epoch; rounded down.
+        claims: of the token; the expiry is rounded down.
     """
-    signed = f"{_encode(msgspec.json.encode(_HEADER))}.{_encode(msgspec.json.encode({'exp': int(expires)}))}"
+    whole = msgspec.structs.replace(claims, exp=int(claims.exp))
+    signed = f"{_encode(msgspec.json.encode(_HEADER))}.{_encode(msgspec.json.encode(whole))}"
     return f"{hashlib.sha256(authority).hexdigest()}.{signed}.{_encode(_signature(signed, key))}"
 
 
-def check(jwt: str, key: bytes, now: float) -> None:
-    """Check the JWT of a token, which a node sends without the CA's hash.
+def check(jwt: str, key: bytes, now: float) -> Claims:
+    """Check the JWT of a token, which a node sends without the CA's hash, and return its claims.
 
     Raises:
         TokenError: it is malformed, not signed with this key, or expired; the message says which.
@@ -60,9 +71,11 @@ def check(jwt: str, key: bytes, now: float) -> None:
         raise TokenError(_CHECKING, "the token's signature is not HS256", _NEW_ONE)
     if not hmac.compare_digest(_signature(f"{header}.{claims}", key), _bytes_of(signature)):
         raise TokenError(_CHECKING, "signature is invalid: the token is of another cloudcore", _NEW_ONE)
-    expires = _decode(claims, _Claims).exp
+    found = _decode(claims, Claims)
+    expires = found.exp
     if now >= expires:
         raise TokenError(_CHECKING, f"token is expired: it ended at {_time(expires)}, now it is {_time(now)}", _NEW_ONE)
+    return found
 
 
 def _signature(signed: str, key: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """The module `registrar`."""
 
 import logging
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -9,8 +9,9 @@ from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
-from beehive.names import ModuleName
+from beehive.names import ModuleName, Operation
 from beehive.resource import Side
+from beehive.thread_requests import ThreadRequests
 from modules.cloud.apiserver import commands
 from modules.cloud.apiserver.commands import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -19,20 +20,19 @@ from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest, EnrolmentResponse
+from modules.cloud.cloudhub.certificates.errors import RequestRefusedError
 from modules.cloud.cloudhub.certificates.https import HttpsServer
 from modules.cloud.cloudhub.counters import CloudHubCounters
+from modules.cloud.identities import messages as identities
+from modules.cloud.identities.known import KnownIdentities
+from modules.cloud.identities.records import JoinToken
 
 _log = logging.getLogger(__name__)
 NAME = "registrar"
 TOKEN = "token"  # noqa: S105 - the operation's name
 _LOOK_UP_SECONDS = 5.0
-
-
-class JoinTokenCommand(msgspec.Struct, frozen=True):
-    """The content of a request for a token."""
-
-    seconds: Annotated[float, msgspec.Meta(ge=0, le=366 * 24 * 3600)] = 24 * 3600.0
-    """The token's validity. KubeEdge: twice the twelve hours after which it makes a new one."""
+_STORE_SECONDS = 30.0
+"""For the module `identities`, which stores records at the API server."""
 
 
 class RegistrarSettings(msgspec.Struct, frozen=True):
@@ -53,6 +53,7 @@ class Registrar(Module):
         files: the authority's files, for TLS.
         bound: holds the address of the listening socket, so that a restarted module listens on the same port.
         counters: counts the responses.
+        known: says which certificates are refused.
     """
 
     name: ClassVar[str] = NAME
@@ -66,6 +67,7 @@ class Registrar(Module):
         files: AuthorityFiles,
         bound: list[tuple[str, int]],
         counters: CloudHubCounters,
+        known: KnownIdentities,
     ) -> None:
         super().__init__()
         self._counters = counters
@@ -73,7 +75,10 @@ class Registrar(Module):
         self._authority = authority
         self._files = files
         self._bound = bound
-        self._enrolment = Enrolment(authority, self._is_node, settings.certificate_seconds)
+        self._requests = ThreadRequests(self)
+        self._enrolment = Enrolment(
+            authority, self._is_node, settings.certificate_seconds, known.refusal_of, self._enrol
+        )
         self._server: HttpsServer | None = None
 
     def on_start(self) -> None:
@@ -101,19 +106,40 @@ class Registrar(Module):
 
     @handles(None, TOKEN)
     def make_token(self, message: Message) -> None:
-        """Replies with a new token."""
-        try:
-            command = message.content_as(JoinTokenCommand)
-        except BeehiveError as error:
-            self.respond(message.error(self.clock, str(error)))
-            return
-        expires = self.clock.now() + command.seconds
-        self.reply(message, join_tokens.issue(self._authority.der, self._authority.token_key, expires))
+        """Replies with a new token, once its record (`TokenSettings`) is stored."""
+
+        def stored(answer: Message | BeehiveError) -> None:
+            try:
+                record = self._answer_of(answer).content_as(JoinToken)
+            except BeehiveError as error:
+                self.respond(message.error(self.clock, str(error)))
+                return
+            claims = join_tokens.Claims(record.expires_at, record.name, record.node, record.replace)
+            self.reply(message, join_tokens.issue(self._authority.der, self._authority.token_key, claims))
+
+        asked = self.message(identities.RESOURCE, identities.MAKE_TOKEN, message.content_as(dict[str, Any]))
+        self.request(identities.NAME, asked, _STORE_SECONDS, stored)
 
     def _answer(self, request: EnrolmentRequest) -> EnrolmentResponse:
         response = self._enrolment.answer(request, self.clock.now())
         self._counters.note_certificate_response(response.status.value)
         return response
+
+    def _enrol(self, asked: identities.KeyEnrolment) -> str:
+        """Returns why a key may not have a node's name, or ""; blocks the connection's thread."""
+        request = self.message(identities.RESOURCE, identities.ENROL, asked)
+        try:
+            return str(self._answer_of(self._requests.ask(identities.NAME, request, _STORE_SECONDS)).content_as(str))
+        except BeehiveError as error:
+            return str(error)
+
+    def _answer_of(self, answer: Message | BeehiveError) -> Message:
+        """Returns an answer of the module `identities`. Raises BeehiveError if it is an error."""
+        if isinstance(answer, BeehiveError):
+            raise answer
+        if answer.route.operation == Operation.ERROR:
+            raise RequestRefusedError(answer.content_as(str))
+        return answer
 
     def _is_node(self, name: str) -> bool:
         """Returns whether edgecontroller has a Node of this name; blocks the connection's thread."""
@@ -132,6 +158,7 @@ class Registrar(Module):
             return False
 
     def _stop_server(self) -> None:
+        self._requests.end_all("the registrar is stopping")
         server, self._server = self._server, None
         if server is not None:
             server.stop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import sqlite3
 import tarfile
 import zlib
@@ -32,6 +33,11 @@ OWNER_ONLY: Final = 0o600
 _MANIFEST: Final = "manifest.json"
 _LARGEST_MANIFEST: Final = 1024 * 1024
 _MOST_PARTS: Final = 4096
+LARGEST_FILE: Final = 16 * 1024 * 1024
+"""Bytes of a member that is no database."""
+LARGEST_DATABASE: Final = 16 * 1024 * 1024 * 1024
+_SPARE: Final = 16 * 1024 * 1024
+"""Bytes of the disk that a restore leaves free."""
 _PIECE: Final = 256 * 1024
 _BUSY_SECONDS: Final = 30.0
 _DAMAGED: Final = (tarfile.TarError, EOFError, zlib.error, UnicodeError, ValueError)
@@ -118,12 +124,25 @@ def read_archive(source: Path, into: Path, program: str, wanted: Callable[[str],
             members = iter(tar)
             manifest = _manifest(tar, next(members, None), source)
             _check(manifest, source, program, wanted)
+            check_room(into, sum(part.size for part in manifest.parts))
             _extract(tar, members, {part.name: part for part in manifest.parts}, into)
     except OSError as error:
         raise BackupError("cannot read the backup", str(error.filename or source), advice(error)) from error
     except _DAMAGED as error:
         raise _refused(source, f"it is truncated or damaged: {error}") from error
     return manifest
+
+
+def check_room(directory: Path, size: int) -> None:
+    """Check that a directory's file system has room for so many bytes more, before anything is written.
+
+    Raises:
+        BackupError: it has not.
+    """
+    free = shutil.disk_usage(directory).free
+    if size + _SPARE > free:
+        hint = f"{size + _SPARE >> 20} MiB are needed and {free >> 20} are free; nothing was changed"
+        raise BackupError("there is no room for the backup's files", str(directory), hint)
 
 
 def copy_database(source: Path, target: Path) -> None:
@@ -197,8 +216,15 @@ def _check(manifest: BackupManifest, source: Path, program: str, wanted: Callabl
     if manifest.program != program:
         raise _refused(source, f"it is of {manifest.program[:40]}, not of {program}")
     strange = [part.name for part in manifest.parts if not wanted(part.name) or part.size < 0]
+    large = [part.name for part in manifest.parts if part.size > _largest(part.name)]
+    if large:
+        raise _refused(source, f"{large[0]} is larger than any backup's")
     if strange or len(manifest.names) != len(manifest.parts) or len(manifest.parts) > _MOST_PARTS:
         raise _refused(source, f"it has parts that no backup has: {', '.join(strange)[:200] or 'too many'}")
+
+
+def _largest(name: str) -> int:
+    return LARGEST_DATABASE if name.endswith(".db") else LARGEST_FILE
 
 
 def _extract(

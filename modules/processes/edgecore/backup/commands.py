@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
 from time import gmtime, strftime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
 from beehive.errors import BeehiveError
@@ -25,18 +26,21 @@ from modules.processes.edgecore.backup.archive import (
 )
 from modules.processes.edgecore.backup.errors import BackupError
 from modules.processes.edgecore.backup.node import NodeFiles
-from modules.processes.edgecore.backup.replacement import replace_all
+from modules.processes.edgecore.backup.replacement import check_places, replace_all
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, load
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.join import written
 from modules.processes.edgecore.location import node_location
-from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.ownership import LOCK_FILE, take_root_directory
 from modules.processes.edgecore.version import VERSION
 from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
     import argparse
 
+_KUBEEDGE: Final = (Path("/etc/kubeedge"), Path("/var/lib/kubeedge"), Path("/var/lib/kubelet"))
+"""KubeEdge's directories of configuration, certificates, static pods, database and pods."""
+_SHOWN: Final = 5
 _Command = Callable[["argparse.Namespace"], None]
 
 
@@ -93,15 +97,22 @@ def restore(chosen: argparse.Namespace) -> None:
         if not chosen.force:
             _check_name(manifest, following, present)
         files = NodeFiles.of(following, file)
+        replacements = files.replacements(manifest.names, extracted)
+        targets = [*(each.target for each in replacements), following.modules.edged.root_directory / LOCK_FILE]
+        places = (*((root,) if root is not None else ()), *_KUBEEDGE)
+        strange = _strange_places(targets, _own_files(present, file, root), places)
+        print_lines(f"outside of the node's directories: {each}" for each in strange)
         if not chosen.force:
-            _check_place(files, NodeFiles.of(present, file) if present else None, manifest, extracted, root)
+            _confirm(strange)
+            node.check_certificates(extracted, manifest.names)
+        check_places(replacements)
         for name in manifest.names & {node.DATABASE, node.OUTBOX}:
             check_database(extracted / name)
         if node.DATABASE in manifest.names:
             node.forget_completeness(extracted / node.DATABASE)
         for directory in {each.modules.edged.root_directory for each in (following, present) if each}:
             take_root_directory(directory, stack)
-        kept = replace_all(files.replacements(manifest.names, extracted), suffix())
+        kept = replace_all(replacements, suffix())
     print_lines([f"node {manifest.node}: {files_of(manifest)} of {manifest.created} are back"])
     print_lines(f"kept: {path}" for path in kept)
     print_lines([f"next: edgecore run {' '.join(node_location(chosen).options)}"])
@@ -164,13 +175,48 @@ def _check_name(manifest: BackupManifest, following: EdgeCoreConfig, present: Ed
             raise BackupError("the backup is of another node", manifest.node, hint)
 
 
-def _check_place(
-    files: NodeFiles, present: NodeFiles | None, manifest: BackupManifest, extracted: Path, root: Path | None
-) -> None:
-    """Refuse to replace files that are not this node's: the configuration in a backup can name any."""
-    own = present or (NodeFiles.of(EdgeCoreConfig.embedded(root), files.configuration) if root else None)
-    known = {each.target for each in own.replacements(manifest.names, extracted)} if own else set()
-    for each in files.replacements(manifest.names, extracted):
-        if os.path.lexists(each.target) and each.target not in known:
-            hint = "it is not this node's now; --force replaces it, and keeps the old one beside it"
-            raise BackupError("the backup would replace a file", str(each.target), hint)
+def _own_files(present: EdgeCoreConfig | None, file: Path, root: Path | None) -> set[Path]:
+    """Return the files of the node that is here, or would be without a configuration."""
+    config = present or (EdgeCoreConfig.embedded(root) if root else None)
+    if config is None:
+        return set()
+    own = NodeFiles.of(config, file)
+    names = frozenset({node.CONFIGURATION, node.DATABASE, node.OUTBOX, *node.CERTIFICATES})
+    directory = {own.manifests / path.name for path in own.manifests.glob("*")} if own.manifests else set()
+    lock = config.modules.edged.root_directory / LOCK_FILE
+    return {each.target for each in own.replacements(names, Path())} | directory | {lock}
+
+
+def _strange_places(targets: Iterable[Path], own: Collection[Path], directories: Sequence[Path]) -> list[Path]:
+    """Return the places of which only the backup says that they are the node's: its configuration can name any.
+
+    A new file belongs to the node in its own directories, also when links are followed; a present one only if it is a
+    file of the node that is here.
+    """
+    roots = [Path(os.path.realpath(each)) for each in directories]
+
+    def is_own(target: Path) -> bool:
+        inside = any(Path(os.path.realpath(target.parent)).is_relative_to(each) for each in roots)
+        return target in own or (inside and not os.path.lexists(target))
+
+    return sorted({each for each in targets if not is_own(each)})
+
+
+def _confirm(strange: Sequence[Path]) -> None:
+    """Ask the person at the terminal whether files may be in strange places.
+
+    Raises:
+        BackupError: they may not, or nobody can be asked.
+    """
+    if not strange:
+        return
+    if sys.stdin.isatty():
+        sys.stderr.write("edgecore: the backup puts these files there, and keeps those that are there beside them. ")
+        sys.stderr.write("Go on? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline(16).strip().lower() in ("y", "yes"):
+            return
+    hint = "--force puts the backup's files there, and keeps the old ones beside them"
+    more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
+    where = ", ".join(map(str, strange[:_SHOWN])) + more
+    raise BackupError("the backup would write or replace files that are not this node's", where, hint)

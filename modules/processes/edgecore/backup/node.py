@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from metamanager.store import sqlite_path
-from modules.processes.edgecore.backup.archive import Part, copy_database
+from modules.processes.edgecore.backup.archive import LARGEST_FILE, Part, copy_database
 from modules.processes.edgecore.backup.errors import BackupError
 from modules.processes.edgecore.backup.replacement import Replacement, replacing_database
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -22,7 +22,6 @@ CERTIFICATES: Final = ("certs/rootCA.crt", "certs/server.crt", KEY)
 _MANIFEST: Final = re.compile(r"manifests/([^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,200})")
 _COMPLETE: Final = "null/store/complete"
 """Key of metamanager's note, see `metamanager.calls.COMPLETE`."""
-_LARGEST_FILE: Final = 16 * 1024 * 1024
 _PUBLIC: Final = 0o644
 
 
@@ -117,6 +116,29 @@ def forget_completeness(database: Path) -> None:
         raise BackupError("cannot restore the database", database.name, f"it is no node's: {error}") from error
 
 
+def check_certificates(extracted: Path, names: frozenset[str]) -> None:
+    """Check that what a backup has as CA, certificate and key are that.
+
+    Raises:
+        BackupError: one is not.
+    """
+    from edgehub.certificates.certificate import Certificate, pem_blocks  # noqa: PLC0415 - for a restore only
+    from edgehub.certificates.keys import is_key  # noqa: PLC0415 - loads cryptography
+
+    for name in sorted(names & frozenset(CERTIFICATES)):
+        content = (extracted / name).read_bytes()
+        try:
+            blocks = [] if name == KEY else pem_blocks(content)
+            for block in blocks:
+                Certificate.from_der(block)
+            is_right = bool(blocks) if name != KEY else is_key(content)
+        except ValueError:
+            is_right = False
+        if not is_right:
+            what = "private key" if name == KEY else "certificate"
+            raise BackupError("cannot restore the backup", name, f"it is no {what}; --force restores it nevertheless")
+
+
 def is_part(name: str) -> bool:
     """Return whether a backup of a node may have a member of this name."""
     return name in (CONFIGURATION, DATABASE, OUTBOX, *CERTIFICATES) or _MANIFEST.fullmatch(name) is not None
@@ -126,9 +148,9 @@ def _read(name: str, path: Path) -> Part | None:
     """Return a file's content as a part; None if there is none."""
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
+            content = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
         return None
-    if len(content) > _LARGEST_FILE:
-        raise BackupError("cannot back up", str(path), f"it is larger than {_LARGEST_FILE >> 20} MiB")
+    if len(content) > LARGEST_FILE:
+        raise BackupError("cannot back up", str(path), f"it is larger than {LARGEST_FILE >> 20} MiB")
     return Part(name, content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from beehive.files.advice import advice
 from beehive.files.durable import put_in_place
+from modules.processes.edgecore.backup.archive import check_room
 from modules.processes.edgecore.backup.errors import BackupError
 
 
@@ -43,6 +45,28 @@ def replacing_database(new: Path, target: Path) -> list[Replacement]:
         Replacement(new, target),
         *(Replacement(None, target.with_name(target.name + end)) for end in ("-wal", "-shm", "-journal")),
     ]
+
+
+def check_places(replacements: Sequence[Replacement]) -> None:
+    """Check that each file has a place of its own, and that there is room for all.
+
+    Raises:
+        BackupError: there is not; nothing was changed.
+    """
+    coming = [(each.new, each.target) for each in replacements if each.new is not None]
+    targets = [target for _, target in coming]
+    if len(set(targets)) != len(targets):
+        twice = next(target for target in targets if targets.count(target) > 1)
+        raise BackupError("two files of the backup are to be in one place", str(twice), "its configuration says so")
+    sizes: Counter[int] = Counter()
+    directories: dict[int, Path] = {}
+    for new, target in coming:
+        there = next(each for each in target.absolute().parents if each.is_dir())
+        device = there.stat().st_dev
+        directories[device] = there
+        sizes[device] += new.stat().st_size
+    for device, size in sizes.items():
+        check_room(directories[device], size)
 
 
 def replace_all(replacements: Sequence[Replacement], suffix: str) -> list[Path]:

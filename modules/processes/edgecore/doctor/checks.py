@@ -20,6 +20,7 @@ from modules.processes.edgecore.doctor.facts import (
     OciNeeds,
     Running,
     Runtime,
+    UnservedDevices,
 )
 from modules.processes.edgecore.doctor.link_checks import check_cloud, check_identity
 from modules.processes.edgecore.doctor.pod_network_checks import check_pod_network
@@ -34,8 +35,14 @@ ROOM_WANTED: Final = 1024 * 1024 * 1024
 """Free bytes below which the next image may not fit."""
 
 INODES_NEEDED: Final = 1000
+RECENT: Final = 600.0
+"""Seconds for which the cloud's word counts that another machine has this node's name."""
+
 WAITING_MANY: Final = 1000
 """Number of messages for the cloud from which on it has been away for long, or accepts too few."""
+
+_FEW: Final = 5
+"""Names in a list."""
 
 _LATE: Final = "it could not be looked at in time"
 
@@ -43,7 +50,10 @@ _LATE: Final = "it could not be looked at in time"
 def check_all(facts: Facts) -> list[CheckResult]:
     """Return the results of all checks, in the order in which a person would look."""
     found = list(check_configuration(facts.configured))
-    found += _each("edgecore", facts.running, lambda running: check_running(running, facts.configured.options))
+    configured = facts.configured
+    found += _each("edgecore", facts.running, lambda running: check_running(running, configured.options))
+    if facts.running is not None:
+        found += check_name(facts.running, configured.node, facts.now)
     found += _each("directories", facts.directories, check_directories)
     found += check_ports(facts.ports, facts.running) if facts.ports is not None else [unknown("ports", _LATE)]
     found += _each("kernel", facts.kernel, lambda kernel: check_kernel(kernel, facts.configured))
@@ -55,8 +65,11 @@ def check_all(facts: Facts) -> list[CheckResult]:
         found += check_pod_network(facts.pod_network)
     if facts.mappers is not None and facts.running is not None and facts.running.pid:
         found += check_mappers(facts.mappers)
+        found += check_devices(facts.running, facts.unserved)
     if facts.broker is not None:
         found += check_broker(facts.broker)
+    if facts.running is not None:
+        found += check_brokers(facts.running)
     if facts.runtime is None:
         found.append(unknown("runtime", _LATE, "does its socket hang?"))
     else:
@@ -93,6 +106,11 @@ def check_configuration(configured: Configured) -> Iterator[CheckResult]:
         yield ok("configuration", f"{configured.source}, node {configured.node}")
 
 
+def _unconnected(running: Running) -> str:
+    why = f": {running.link_problem}" if running.link_problem else ""
+    return f"not connected to the cloud, {running.waiting} messages wait for it{why}"
+
+
 def check_running(running: Running, options: str) -> Iterator[CheckResult]:
     """Check the node's process by its lock and its own answers; `options` lead `edgecore run` to this node."""
     if not running.pid:
@@ -112,7 +130,7 @@ def check_running(running: Running, options: str) -> Iterator[CheckResult]:
         yield (
             ok("link", f"connected to the cloud, {running.waiting} messages wait for it")
             if running.connected
-            else failed("link", f"not connected to the cloud, {running.waiting} messages wait for it", "see below")
+            else failed("link", _unconnected(running), "see below")
         )
     if running.tunnel is not None:
         hint = (
@@ -120,6 +138,17 @@ def check_running(running: Running, options: str) -> Iterator[CheckResult]:
         )
         missing = warning("stream tunnel", "there is none: `kubectl logs` and `exec` do not reach this node", hint)
         yield ok("stream tunnel", "connected to the cloud") if running.tunnel else missing
+
+
+def check_name(running: Running, node: str, now: float) -> Iterator[CheckResult]:
+    """Check that no other machine has this node's name."""
+    if running.replaced_at is not None and now - running.replaced_at < RECENT:
+        when = f"{format_duration(now - running.replaced_at)} ago"
+        text = (
+            f"another machine seems to be node {node}, too: the cloud ended this one's link for its connection {when}"
+        )
+        hint = "give one of them another name: `edgecore join --name`, or modules.edged.hostnameOverride"
+        yield failed("node name", text, hint)
 
 
 def check_directories(directories: tuple[Directory, ...]) -> Iterator[CheckResult]:
@@ -189,6 +218,35 @@ def check_mappers(mappers: MapperSocket) -> Iterator[CheckResult]:
     text = f"mappers cannot register on {mappers.path}: {mappers.problem}"
     hint = "its log says why; modules.deviceTwin.dmiSockPath chooses another directory"
     yield warning("mappers", text, "ask as root, or as a member of its group" if mappers.denied else hint)
+
+
+def check_devices(running: Running, unserved: UnservedDevices | None) -> Iterator[CheckResult]:
+    """Check that the registered mappers are there, and that each device has one, or an application."""
+    for mapper, is_up in sorted(running.mappers.items()):
+        if is_up:
+            yield ok("mapper", f"{mapper} listens on its socket")
+        else:
+            text = f"{mapper} has ended: nobody listens on its socket, and its devices are not reached"
+            yield warning("mapper", text, "start it again; its own log says why it has ended")
+    for protocol, devices in sorted((unserved or UnservedDevices()).by_protocol.items()):
+        more = f" and {len(devices) - _FEW} more" if len(devices) > _FEW else ""
+        text = f"no mapper has registered for the protocol {protocol}, and nobody has reported of "
+        hint = "start the mapper of the protocol, or an application that reports by MQTT"
+        yield warning("devices", f"{text}{', '.join(devices[:_FEW])}{more}", hint)
+
+
+def check_brokers(running: Running) -> Iterator[CheckResult]:
+    """Check that the running node is connected to its MQTT brokers."""
+    hints = {
+        "internal": "its log says why, in lines with mosquitto",
+        "external": "is it running? modules.eventBus.mqttServerExternal names it",
+    }
+    for broker, is_connected in sorted(running.brokers.items()):
+        if is_connected:
+            yield ok("MQTT", f"connected to the {broker} broker")
+        else:
+            text = f"not connected to the {broker} broker: no device or application is reached by MQTT"
+            yield warning("MQTT", text, hints.get(broker, ""))
 
 
 def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:

@@ -40,6 +40,8 @@ class LinkReport(msgspec.Struct, frozen=True, gc=False):
     """Why the last link ended or did not come up."""
     next_try: float | None = None
     """Seconds until the next attempt; None while one is made or the link is up."""
+    replaced_at: float | None = None
+    """When the cloud has last ended a link because another connection with the node's name took its place."""
 
 
 class HeldMessages(msgspec.Struct, frozen=True, gc=False):

@@ -93,6 +93,7 @@ def _link(counters: LinkCounters, server: str, now: float) -> LinkReport:
         lost_at=link.lost_at,
         failures=link.failures,
         why=link.why,
+        replaced_at=link.replaced_at,
         next_try=None if link.next_try is None else max(0.0, link.next_try - now),
     )
 

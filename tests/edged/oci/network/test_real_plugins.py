@@ -97,6 +97,7 @@ def machine(directory: Path, namespaces: PodNamespaces, clock: RealClock) -> Ite
         for sandbox_id in namespaces.sandboxes():
             made.network.detach(sandbox_id, made.home(sandbox_id), made.netns(sandbox_id))
         made.default.remove()
+        assert not (made.directory / "leases").exists()
         assert made.cidrs[0] not in rules()
         assert not Path(f"/sys/class/net/ect{mark()}{os.getpid()}").exists()
 

@@ -181,3 +181,17 @@ def test_a_deleted_namespace_takes_its_objects_along(api: Api) -> None:
     assert api("get", "c")["code"] == 404
     assert api("get", "p", plural="pods")["metadata"]["deletionTimestamp"]
     assert api("get", "c", namespace="other")["kind"] == "ConfigMap"
+
+
+def test_who_deletes_a_node_is_told_what_locks_it_out() -> None:
+    """A node that is alive registers again; nodes themselves are told nothing."""
+    cluster = Cluster(Simulation(0).clock)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+
+    def warnings(verb: str, **fields: Any) -> tuple[str, ...]:
+        return serve(cluster, ApiCall(verb=verb, api_version="v1", plural="nodes", **fields)).warnings
+
+    assert warnings("create", body=node) == ()
+    (warning,) = warnings("delete", name="n1")
+    assert "cloudcore revoke node n1" in warning
+    assert warnings("delete", name="n1") == ()

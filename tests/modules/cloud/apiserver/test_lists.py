@@ -52,6 +52,22 @@ def test_parts_of_a_list_are_in_order_and_say_how_many_objects_follow() -> None:
     assert second["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"]}
 
 
+def test_a_part_of_a_list_has_fewer_objects_when_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five hundred, as kubectl asks for, would be half a gigabyte."""
+    monkeypatch.setattr("modules.cloud.apiserver.api_lists.PART_BYTES", 1000)
+    cluster = Cluster(Simulation().clock)
+    for name in "abcde":
+        cluster.storage.create(configmap(name, a="x" * 600))
+    parts: list[list[str]] = []
+    token = ""
+    while token or not parts:
+        part = _listed(cluster, limit=500, **{"continue": token})
+        parts.append(_names(part["items"]))
+        token = part["metadata"].get("continue", "")
+    assert parts == [["a", "b"], ["c", "d"], ["e"]]
+    assert _names(_listed(cluster)["items"]) == [*"abcde"]
+
+
 def test_all_parts_of_a_list_are_of_one_version() -> None:
     """What is made, changed and removed meanwhile is not in the later parts; a new list has it."""
     cluster = _cluster("a", "b", "d", "e")

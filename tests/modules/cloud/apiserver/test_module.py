@@ -17,6 +17,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.testing import Harness
 from modules.cloud.apiserver.access.in_process import InProcessAccess
+from modules.cloud.apiserver.authorization.node_accounts import MIRROR
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.commands import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.database.database import Database
@@ -344,6 +345,27 @@ def test_namespaces_of_an_existing_database_get_their_service_account(bee: Harne
     assert kept is not None
     assert kept["metadata"]["labels"] == {"kept": "yes"}
     server.database.close()
+
+
+def test_a_database_that_a_node_has_filled_starts_without_the_surplus(bee: Harness, tmp_path: Path) -> None:
+    """An earlier version let a node create any number of mirror pods; their rows go with the first start."""
+    before, cluster = Database(str(tmp_path / "cloud.db"), "a"), Cluster(bee.clock)
+    transactions = Transactions(cluster.storage, before, print, print, print)
+    transactions.begin()
+    for number in range(4):
+        mirrored = pod(f"mirror-{number}", nodeName="n1")
+        mirrored["metadata"]["annotations"] = {MIRROR: "x", "a": "x" * 1_000_000}
+        cluster.storage.create(mirrored)
+    transactions.commit()
+    before.close()
+    server = Server(bee, Database(str(tmp_path / "cloud.db"), "b"))
+    listed = server.call("list", "pods", namespace="").object
+    assert listed is not None
+    assert [each["metadata"]["name"] for each in listed["items"]] == ["mirror-0"]
+    server.database.close()
+    after = Database(str(tmp_path / "cloud.db"), "c")
+    assert [key.name for key, _ in after.begin().objects if key.kind == "Pod"] == ["mirror-0"]
+    after.close()
 
 
 class SlowDatabase(Database):

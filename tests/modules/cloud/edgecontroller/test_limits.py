@@ -56,7 +56,8 @@ def test_many_patches_do_not_make_an_object_without_end(controller: Controller) 
         patch = {"metadata": {"annotations": {f"a{number}": "x" * (REQUEST_BYTES // 2)}}}
         request = controller.asks("default/nodepatch/n1", "patch", patch)
     answer = controller.answer_to(request).content
-    assert answer["Err"]["ErrStatus"]["code"] == 413
+    assert answer["Err"]["ErrStatus"]["code"] == 403
+    assert "exceeded quota" in answer["Err"]["ErrStatus"]["message"]
     assert len(json.dumps(controller.cluster.storage.get(NODE))) <= OBJECT_BYTES
 
 

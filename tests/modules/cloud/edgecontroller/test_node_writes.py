@@ -153,7 +153,7 @@ def test_directives_in_the_status_are_the_api_servers_to_apply() -> None:
     ],
 )
 def test_a_patch_of_nothing_but_the_status_is_not_merged(body: dict[str, Any], *, is_merged: bool) -> None:
-    """Before it, NodeRestriction looks at the object; what it looks at is the same afterwards."""
+    """Before it, NodeRestriction looks at the object; what it looks at is the same afterwards. The status counts."""
     seen: list[tuple[Any, Any]] = []
     status = call(body=body, patch_type=STRATEGIC, subresource="status")
     try:
@@ -162,7 +162,8 @@ def test_a_patch_of_nothing_but_the_status_is_not_merged(body: dict[str, Any], *
         assert any(name.startswith("$") for name in (*body, *body["metadata"]))
         return
     assert seen[0] == (LIVE, LIVE)
-    assert (len(seen) == 2) is is_merged
+    assert (seen[1][1]["metadata"] is LIVE["metadata"]) is not is_merged
+    assert is_merged or seen[1][1]["status"] == {"phase": "New"}
     assert write.body["metadata"]["uid"] == "u1"
 
 

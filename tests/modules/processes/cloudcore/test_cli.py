@@ -1,8 +1,8 @@
-"""`cloudcore` as a person types it: real processes."""
+"""`cloudcore` as a person types it: real processes where they start, end or wait; other commands in this one."""
 
 import hashlib
+import io
 import json
-import os
 import re
 import signal
 import ssl
@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 from urllib.request import urlopen
 
 import pytest
@@ -29,6 +31,17 @@ pytestmark = pytest.mark.timeout(600)  # many processes, each of which takes sec
 
 PROGRAM = [sys.executable, "-m", "modules.processes.cloudcore"]
 DEADLINE = 120
+
+
+def done_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, in this process."""
+    given, said, errors = io.TextIOWrapper(io.BytesIO(text.encode())), io.StringIO(), io.StringIO()
+    with patch.object(sys, "stdin", given), redirect_stdout(said), redirect_stderr(errors):
+        try:
+            status = main(list(arguments))
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    return subprocess.CompletedProcess(arguments, status, said.getvalue(), errors.getvalue())
 
 
 class Running:
@@ -52,8 +65,7 @@ class Running:
             killer.cancel()
 
     def do(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-        full = [*PROGRAM, *arguments, "--socket", str(self.directory / "control")]
-        return subprocess.run(full, input=text, capture_output=True, text=True, timeout=DEADLINE, check=False)
+        return done_here(*arguments, "--socket", str(self.directory / "control"), text=text)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -61,20 +73,25 @@ class Running:
         return self.process.returncode
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    manifests = tmp_path / "manifests"
-    manifests.mkdir()
-    started = Running(tmp_path, "--manifests", str(manifests), "--ready-file", str(tmp_path / "ready"))
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One for all tests; each leaves no pod."""
+    directory = tmp_path_factory.mktemp("cloud")
+    (directory / "manifests").mkdir()
+    options = ("--manifests", str(directory / "manifests"), "--ready-file", str(directory / "ready"))
+    started = Running(directory, *options)
     yield started
     started.end(signal.SIGKILL)
 
 
-def test_it_says_where_it_listens_and_ends_with_sigterm(running: Running, tmp_path: Path) -> None:
-    assert running.first_line.startswith("cloudcore: listening on ws://127.0.0.1:")
-    address = (tmp_path / "ready").read_text().strip()
-    assert f"ws://{address}," in running.first_line
-    assert running.end() == 0
+def test_it_says_where_it_listens_and_ends_with_sigterm(tmp_path: Path) -> None:
+    running = Running(tmp_path, "--ready-file", str(tmp_path / "ready"))
+    try:
+        assert running.first_line.startswith("cloudcore: listening on ws://127.0.0.1:")
+        address = (tmp_path / "ready").read_text().strip()
+        assert f"ws://{address}," in running.first_line
+    finally:
+        assert running.end() == 0
     assert not (tmp_path / "control").exists()
 
 
@@ -105,28 +122,28 @@ def test_a_refused_manifest_says_where_and_why(running: Running) -> None:
     assert "spec.containers[0].image: Required value" in refused.stderr
 
 
-def test_a_manifest_in_the_directory_is_found_by_itself(running: Running, tmp_path: Path) -> None:
+def test_a_manifest_in_the_directory_is_found_by_itself(running: Running) -> None:
     watching = subprocess.Popen(
-        [*PROGRAM, "get", "pods", "--watch", "-o", "name", "--socket", str(tmp_path / "control")],
+        [*PROGRAM, "get", "pods", "--watch", "-o", "name", "--socket", str(running.directory / "control")],
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
-        new = tmp_path / "manifests" / ".pod.yaml"
+        new = running.directory / "manifests" / ".pod.yaml"
         new.write_text(POD)
-        new.rename(tmp_path / "manifests" / "pod.yaml")
+        file = new.rename(running.directory / "manifests" / "pod.yaml")
         assert watching.stdout is not None
         assert watching.stdout.readline() == "pod/web\n"
     finally:
         watching.kill()
         watching.communicate()
+    file.unlink()
+    running.do("delete", "pod/web", "--force")
 
 
-def test_a_wrong_command_line_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_wrong_command_line_is_a_usage_error() -> None:
     for arguments in (["run", "--listen", "nowhere"], ["delete", "--odd"], ["gett"], []):
-        done = subprocess.run([*PROGRAM, *arguments], capture_output=True, cwd=tmp_path, timeout=DEADLINE, check=False,
-                              env={**os.environ, "PYTHONPATH": str(Path.cwd())})  # fmt: skip
-        assert done.returncode == 2, arguments
+        assert done_here(*arguments).returncode == 2, arguments
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "[::]", "192.0.2.1"])  # noqa: S104 - never bound
@@ -151,10 +168,10 @@ def test_without_tls_it_listens_for_this_machine_only(
     assert len(started) == 3
 
 
-def test_a_pod_that_is_deleted_is_waited_for_until_it_is_gone(running: Running, tmp_path: Path) -> None:
+def test_a_pod_that_is_deleted_is_waited_for_until_it_is_gone(running: Running) -> None:
     """A node would end it; here a second command takes it away at once."""
     assert running.do("apply", "-f", "-", text=POD).returncode == 0
-    arguments = ["delete", "pod", "web", "--socket", str(tmp_path / "control")]
+    arguments = ["delete", "pod", "web", "--socket", str(running.directory / "control")]
     with subprocess.Popen([*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
         assert waiting.stderr is not None
         assert waiting.stderr.readline() == "waiting until pod/web is gone (--wait=false does not wait)\n"
@@ -164,9 +181,9 @@ def test_a_pod_that_is_deleted_is_waited_for_until_it_is_gone(running: Running, 
     assert waiting.returncode == 0
 
 
-def test_interrupting_a_watch_is_no_traceback(running: Running, tmp_path: Path) -> None:
+def test_interrupting_a_watch_is_no_traceback(running: Running) -> None:
     assert running.do("apply", "-f", "-", text=POD).returncode == 0
-    arguments = ["get", "pods", "-w", "--output-watch-events", "--socket", str(tmp_path / "control")]
+    arguments = ["get", "pods", "-w", "--output-watch-events", "--socket", str(running.directory / "control")]
     with subprocess.Popen(
         [*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as watching:
@@ -178,6 +195,7 @@ def test_interrupting_a_watch_is_no_traceback(running: Running, tmp_path: Path) 
         watching.send_signal(signal.SIGINT)
         assert watching.communicate(timeout=DEADLINE)[1] == ""
     assert watching.returncode == ExitCode.INTERRUPTED
+    running.do("delete", "pod/web", "--force")
 
 
 def test_a_cloudcore_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -> None:
@@ -189,7 +207,7 @@ def test_a_cloudcore_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -
 
 
 def test_an_address_in_use_is_a_failed_start(running: Running, tmp_path: Path) -> None:
-    address = (tmp_path / "ready").read_text().strip()
+    address = (running.directory / "ready").read_text().strip()
     arguments = ["run", "--listen", address, "--socket", str(tmp_path / "other")]
     done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 4

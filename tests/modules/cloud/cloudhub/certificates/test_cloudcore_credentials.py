@@ -11,8 +11,8 @@ import pytest
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.cloudcore_credentials import CloudcoreCredentials
 from modules.cloud.cloudhub.certificates.contexts import https_context
-from modules.cloud.cloudhub.certificates.node_identity import node_in
 from modules.cloud.coordination.known_cloudcores import CLOUDCORES_ORGANIZATION
+from modules.cloud.identities.node_identity import node_in
 from tests.modules.cloud.cloudhub.certificates.made import chain
 from tests.support.clocks import Ahead
 

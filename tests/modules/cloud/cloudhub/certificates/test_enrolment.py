@@ -16,16 +16,18 @@ from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest
 from modules.cloud.cloudhub.certificates.errors import TokenError
-from modules.cloud.cloudhub.certificates.node_identity import node_in
-from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, csr
+from modules.cloud.cloudhub.certificates.join_tokens import Claims
+from modules.cloud.identities.node_identity import node_in
+from modules.cloud.identities.peer import CertifiedPeer
+from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, csr, unrefused
 
 AUTHORITY = Authority.create(NOW)
-ENROLMENT = Enrolment(AUTHORITY, lambda name: name == "n1", YEAR)
+ENROLMENT = Enrolment(AUTHORITY, lambda name: name == "n1", YEAR, unrefused, unrefused)
 KEY = AUTHORITY.token_key
 
 
 def jwt(expires: float = NOW + 60, key: bytes = KEY) -> str:
-    return join_tokens.issue(AUTHORITY.der, key, expires).partition(".")[2]
+    return join_tokens.issue(AUTHORITY.der, key, Claims(expires)).partition(".")[2]
 
 
 def ask(**changes: object) -> tuple[int, str]:
@@ -37,7 +39,7 @@ def ask(**changes: object) -> tuple[int, str]:
 
 def test_a_token_is_the_hash_of_the_ca_and_a_jwt_that_says_when_it_ends() -> None:
     """Four parts; each is checked with other means than those that made it."""
-    digest, header, claims, signature = join_tokens.issue(b"ca", b"key", 1795226067.9).split(".")
+    digest, header, claims, signature = join_tokens.issue(b"ca", b"key", Claims(1795226067.9)).split(".")
     assert digest == hashlib.sha256(b"ca").hexdigest()
     assert json.loads(urlsafe_b64decode(header + "==")) == {"alg": "HS256", "typ": "JWT"}
     assert json.loads(urlsafe_b64decode(claims + "==")) == {"exp": 1795226067}
@@ -91,7 +93,7 @@ def test_a_token_gets_a_certificate() -> None:
 
 
 def test_a_certificate_gets_the_next_one_without_a_token() -> None:
-    assert ask(headers={"nodename": "n1"}, has_certificate=True, certificate_node="n1")[0] == 200
+    assert ask(headers={"nodename": "n1"}, peer=CertifiedPeer("1", NOW, "n1"))[0] == 200
 
 
 BEARER = {"authorization": f"Bearer {jwt()}"}
@@ -109,8 +111,8 @@ BEARER = {"authorization": f"Bearer {jwt()}"}
         ({"headers": {"nodename": "n1", "extkeyusages": "[1]", **BEARER}}, 403, "ExtKeyUsages"),
         ({"headers": {"nodename": "n1", "extkeyusages": "[", **BEARER}}, 403, "ExtKeyUsages"),
         ({"body": b"nonsense"}, 403, "PKCS #10"),
-        ({"has_certificate": True, "certificate_node": "n2"}, 401, "that of n2, the request is for n1"),
-        ({"has_certificate": True}, 401, "that of no node"),
+        ({"peer": CertifiedPeer("1", NOW, "n2")}, 401, "that of n2, the request is for n1"),
+        ({"peer": CertifiedPeer("1", NOW)}, 401, "that of no node"),
         ({"method": "POST"}, 405, "only GET"),
         ({"path": "/edge.crt/.."}, 404, "nothing"),
         ({"path": "/node/n2"}, 404, "Node not found"),

@@ -17,7 +17,7 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, 
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment
 from modules.cloud.cloudhub.certificates.https import HttpsServer
-from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, chain, csr
+from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, chain, csr, unrefused
 from tests.support.clocks import StandingClock
 
 DEADLINE = 60.0
@@ -35,7 +35,7 @@ class Server:
         self.clock = StandingClock()
         self.files = AuthorityFiles(directory / "tls")
         self.authority = open_authority(self.files, ["127.0.0.1"], TODAY - YEAR)
-        enrolment = Enrolment(self.authority, NODES.__contains__, 3 * YEAR)
+        enrolment = Enrolment(self.authority, NODES.__contains__, 3 * YEAR, unrefused, unrefused)
         context = https_context(self.files)
         self.server = HttpsServer(
             "127.0.0.1", 0, context, lambda request: enrolment.answer(request, TODAY), lambda: NOW, self.clock.monotonic
@@ -61,7 +61,8 @@ class Server:
             connection.close()
 
     def token(self) -> str:
-        return join_tokens.issue(self.authority.der, self.authority.token_key, TODAY + 60).partition(".")[2]
+        claims = join_tokens.Claims(TODAY + 60)
+        return join_tokens.issue(self.authority.der, self.authority.token_key, claims).partition(".")[2]
 
     def chain_of(self, authority: Authority, node: str, seconds: float = 2 * YEAR) -> Path:
         """A file with a node's certificate and key."""

@@ -9,13 +9,32 @@ from beehive.clock import RealClock
 from beehive.handlers import handles
 from beehive.hive import Hive
 from beehive.message import Message
+from beehive.module import Module
+from beehive.resource import Side
 from beehive.runtime import Threads
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.registrar import NAME, TOKEN, Registrar, RegistrarSettings
 from modules.cloud.cloudhub.counters import CloudHubCounters
+from modules.cloud.identities import messages as identities
+from modules.cloud.identities.known import KnownIdentities
+from modules.cloud.identities.records import JoinToken
 from tests.modules.cloud.cloudhub.certificates.made import YEAR
 
 DEADLINE = 60.0
+
+
+class Identities(Module):
+    """Stores a token."""
+
+    name = identities.NAME
+    group = identities.NAME
+    side = Side.CLOUD
+
+    @handles(None, identities.MAKE_TOKEN)
+    def make_token(self, message: Message) -> None:
+        seconds = message.content_as(identities.TokenSettings).seconds
+        now = self.clock.now()
+        self.reply(message, JoinToken(name="abc", created_at=now, expires_at=now + seconds))
 
 
 class Fragile(Registrar):
@@ -37,7 +56,9 @@ def test_a_registrar_that_fails_is_back_on_its_port(tmp_path: Path) -> None:
     authority = open_authority(files, ["127.0.0.1"], clock.now())
     bound: list[tuple[str, int]] = []
     counters = CloudHubCounters()
-    hive.add(Fragile, RegistrarSettings("127.0.0.1", 0, YEAR), authority, files, bound, counters)
+    known = KnownIdentities(clock)
+    hive.add(Fragile, RegistrarSettings("127.0.0.1", 0, YEAR), authority, files, bound, counters, known)
+    hive.add(Identities)
     hive.start()
 
     def message(operation: str) -> Message:

@@ -19,6 +19,7 @@ import pytest
 
 from modules.processes.edgecore.backup.archive import (
     FORMAT,
+    LARGEST_FILE,
     BackupManifest,
     Part,
     PartEntry,
@@ -180,6 +181,7 @@ ONE = PartEntry("a/one", 1, "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db022
         (lambda p: _tar(p, _manifest(ONE), _member("a/one", type=tarfile.CHRTYPE)), "unexpected"),
         (lambda p: _tar(p, _manifest(ONE), _member("a/one", size=1), _member("a/one", size=1)), "unexpected"),
         (lambda p: _tar(p, _manifest(ONE)), "a/one is missing"),
+        (lambda p: _tar(p, _manifest(PartEntry("a/one", LARGEST_FILE + 1, ""))), "larger than any backup's"),
         (lambda p: _tar(p, b"{"), "its manifest cannot be read"),
         (lambda p: _tar(p, b" " * 2_000_000), "it is no backup"),
     ],

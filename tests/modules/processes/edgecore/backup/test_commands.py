@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sqlite3
+import tarfile
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from modules.processes.cloudcore.cli import main as cloudcore
+from modules.processes.edgecore.backup.archive import Part, write_archive
+from modules.processes.edgecore.backup.commands import head_of
+from modules.processes.edgecore.backup.node import CONFIGURATION
 from modules.processes.edgecore.cli import main as edgecore
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.ownership import take_root_directory
+from tests.edgehub.certificates.authority import Authority, key_pem
+
+AUTHORITY = Authority()
+CERTIFICATE, KEY = AUTHORITY.certificate.public_bytes(Encoding.PEM), key_pem(AUTHORITY.key)
 
 
 def make_node(root: Path, name: str = "n1", value: str = "one") -> Path:
@@ -24,8 +35,11 @@ def make_node(root: Path, name: str = "n1", value: str = "one") -> Path:
     (root / "certs").mkdir(parents=True)
     (root / "manifests").mkdir()
     (root / "edgecore.yaml").write_text(text)
-    for each in ("certs/rootCA.crt", "certs/server.crt", "certs/server.key", "manifests/p.yaml", "manifests/.hidden"):
+    for each in ("manifests/p.yaml", "manifests/.hidden"):
         (root / each).write_text(value)
+    (root / "certs/rootCA.crt").write_bytes(CERTIFICATE)
+    (root / "certs/server.crt").write_bytes(CERTIFICATE)
+    (root / "certs/server.key").write_bytes(KEY)
     write_database(root / "edgecore.db", value)
     return root
 
@@ -63,7 +77,7 @@ def test_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     write_database(root / "edgecore.db", "two")
     assert do("restore", file, root) == ExitCode.OK
     assert value_in(root / "edgecore.db") == "one"
-    assert {path.read_text() for path in (root / "certs").glob("*.???")} == {"one"}
+    assert [(root / "certs" / each).read_bytes() for each in ("server.crt", "server.key")] == [CERTIFICATE, KEY]
     assert "# changed since" not in (root / "edgecore.yaml").read_text()
     assert (root / "certs/server.key").stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(root / "edgecore.db")) as database:
@@ -103,9 +117,98 @@ def test_files_of_others_are_not_replaced(tmp_path: Path, capsys: pytest.Capture
     one, file = make_node(tmp_path / "one"), tmp_path / "b.tgz"
     assert do("backup", file, one) == ExitCode.OK
     assert do("restore", file, tmp_path / "other") == ExitCode.NOT_DONE
-    assert "the backup would replace a file" in capsys.readouterr().err
+    assert f"files that are not this node's: {one}" in capsys.readouterr().err
     assert not (tmp_path / "other" / "edgecore.yaml").exists()
     assert do("restore", file, tmp_path / "other", "--force") == ExitCode.OK
+
+
+def with_values(root: Path, **changes: str) -> str:
+    """The configuration of a node with other values."""
+    text = render(EdgeCoreConfig.embedded(root))
+    for key, value in changes.items():
+        text, number = re.subn(rf"^( *{key}:) .*$", rf"\1 {value}", text, count=1, flags=re.MULTILINE)
+        assert number == 1, key
+    return text
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [
+        ("tlsCaFile", "etc/ld.so.preload"),
+        ("tlsPrivateKeyFile", "etc/cron.d/evil"),
+        ("dataSource", "etc/profile.d/evil.sh"),
+        ("staticPodPath", "etc/cron.d"),
+        ("rootDirectory", "etc/edged"),
+        ("tlsCertFile", "n/link/evil"),
+    ],
+)
+def test_new_files_elsewhere_are_not_made(
+    key: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine without a node, too; each is named. A person may confirm them, or say `--force`."""
+    root, file, evil = make_node(tmp_path / "n"), tmp_path / "b.tgz", tmp_path / place
+    assert do("backup", file, root) == ExitCode.OK
+    replace_configuration(file, with_values(root, hostnameOverride="n1", **{key: str(evil)}))
+    root.rename(tmp_path / "gone")
+    (tmp_path / "elsewhere").mkdir()
+    root.mkdir()
+    (root / "link").symlink_to(tmp_path / "elsewhere")
+    assert do("restore", file, root) == ExitCode.NOT_DONE
+    assert str(evil) in capsys.readouterr().err
+    assert sorted(tmp_path.glob("etc/**/*")) == sorted((tmp_path / "elsewhere").iterdir()) == []
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    assert do("restore", file, root) == ExitCode.NOT_DONE
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert do("restore", file, root) == ExitCode.OK
+    assert f"outside of the node's directories: {evil}" in capsys.readouterr().out
+    assert evil.exists()
+
+
+class Terminal(io.StringIO):
+    """A person who answers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def replace_configuration(file: Path, text: str) -> None:
+    """Replace the configuration in a backup by another that fits."""
+    with tarfile.open(file) as tar:
+        parts = [Part(each.name, tar.extractfile(each).read()) for each in tar][1:]  # type: ignore[union-attr]
+    file.unlink()
+    named = [Part(name, text.encode() if name == CONFIGURATION else content) for name, content in parts]
+    write_archive(file, head_of("edgecore", "n1"), named)
+
+
+@pytest.mark.parametrize("name", ["certs/rootCA.crt", "certs/server.crt", "certs/server.key"])
+def test_what_is_no_certificate_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root, file = make_node(tmp_path / "n"), tmp_path / "b.tgz"
+    (root / name).write_text("* * * * * root evil")
+    assert do("backup", file, root) == ExitCode.OK
+    assert do("restore", file, root) == ExitCode.NOT_DONE
+    assert name in capsys.readouterr().err
+    assert do("restore", file, root, "--force") == ExitCode.OK
+
+
+def test_a_full_disk_is_found_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was written then, of a node and of a cloud."""
+    root, file = make_node(tmp_path / "n"), tmp_path / "b.tgz"
+    assert do("backup", file, root) == ExitCode.OK
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage(0, 0, 1 << 20))
+    assert do("restore", file, root) == ExitCode.NOT_DONE
+    assert "1 are free; nothing was changed" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+class Usage(NamedTuple):
+    """What `shutil.disk_usage` returns."""
+
+    total: int
+    used: int
+    free: int
 
 
 def test_a_running_node_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,7 +116,7 @@ class CommandServer:
                 self._words, stdin=subprocess.PIPE if self._has_input else subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):  # the latter if a directory of PATH may not be searched
             return self._end(b'{"status":"Failure","message":"exec: \\"tar\\": executable file not found in $PATH"}')
         feeder = threading.Thread(target=self._feed, args=(process,), daemon=True)
         feeder.start()

@@ -1,0 +1,67 @@
+"""What is taken into memory when an API server starts with a database that nodes have filled."""
+
+import logging
+from typing import Final
+
+from modules.cloud.apiserver.authorization.node_accounts import MIRROR, NodeAccounts
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, metadata_of
+
+_log = logging.getLogger(__name__)
+
+_LARGEST_CAPACITY: Final[JsonObject] = {"status": {"capacity": {"pods": "250"}}}
+"""Of a Node; the stored ones come after their pods."""
+_MOST_BYTES: Final = {"Event": 64 * 1024, "CertificateSigningRequest": 256 * 1024}
+"""Bytes of objects, by kind, that nodes write and that nobody misses."""
+
+
+class LoadedObjects:
+    """Takes the stored objects one after the other, and leaves out what a node has written beyond its quota.
+
+    Earlier versions had no such quota: a database of gigabytes must not keep the cloud from starting. A mirror pod that
+    is left out comes again when its node reports it, a status with the node's next report.
+    """
+
+    def __init__(self) -> None:
+        self._accounts = NodeAccounts(lambda: 0.0)
+        self.left_out: list[ObjectKey] = []
+        """The objects whose rows are to be deleted."""
+
+    def take(self, key: ObjectKey, obj: JsonObject, size: int) -> JsonObject | None:
+        """Return an object as it is taken into memory; None for one that is left out.
+
+        Args:
+            key: its key.
+            obj: the stored object.
+            size: bytes of its JSON.
+        """
+        if size > _MOST_BYTES.get(key.kind, size):
+            self.left_out.append(key)
+            return None
+        if key.kind == "Node":
+            return self._without_surplus(key, obj, {**obj, "status": {}}, key.name)
+        node = str((obj.get("spec") or {}).get("nodeName") or "") if key.kind == "Pod" else ""
+        if not node:
+            return obj
+        if MIRROR not in (metadata_of(obj).get("annotations") or {}):
+            return self._without_surplus(key, obj, {**obj, "status": {}}, node)
+        if self._accounts.refusal(node, None, obj, _LARGEST_CAPACITY):
+            self.left_out.append(key)
+            return None
+        self._accounts.put(key, obj)
+        return obj
+
+    def _without_surplus(self, key: ObjectKey, obj: JsonObject, smaller: JsonObject, node: str) -> JsonObject:
+        """Return an object, or its smaller form if the node has written too much."""
+        self._accounts.put(key, smaller)
+        taken = smaller if self._accounts.refusal(node, smaller, obj, None) else obj
+        self._accounts.put(key, taken)
+        return taken
+
+    def log(self) -> None:
+        """Log that objects were left out, if any were."""
+        if self.left_out:
+            _log.warning(
+                "%d stored objects that nodes have written beyond their quota are removed; the first is %s",
+                len(self.left_out),
+                self.left_out[0],
+            )

@@ -1,0 +1,205 @@
+"""What the servers of cloudcore ask about a client's certificate."""
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from beehive.clock import Clock
+from modules.cloud.identities import rules
+from modules.cloud.identities.peer import CertifiedPeer, read_peer
+from modules.cloud.identities.records import (
+    JoinToken,
+    Key,
+    NodeIdentity,
+    Record,
+    RevokedCertificate,
+    RevokedUser,
+    key_of,
+)
+
+_log = logging.getLogger(__name__)
+
+NOT_YET: Final = "this cloudcore does not know yet which certificates are revoked: try again soon"
+_HELD_SECONDS: Final = 5.0
+"""Seconds after the start for which connections wait until the records are known; later ones are refused."""
+_MOST_REFUSED: Final = 1000
+"""Refused nodes that are remembered, for `cloudcore nodes`."""
+
+
+class ServesCertified(Protocol):
+    """A server with the connections of clients that have certificates."""
+
+    def end_connections(self, refused: Callable[[Mapping[str, Any] | None], bool], /) -> None:
+        """End the connections of clients whose certificates are refused."""
+
+
+class RefusedNode(msgspec.Struct, frozen=True):
+    """A node whose connection was refused."""
+
+    node: str
+    why: str
+    at: float
+    """Monotonic seconds."""
+
+
+class KnownIdentities:
+    """The records as this cloudcore knows them. Written by the module `identities`, read by any thread.
+
+    The object is made by the process, so it outlives restarts of the module.
+
+    Args:
+        clock: for the times of refusals, and how long the records have been loading.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._lock = threading.Lock()
+        self._records: dict[Key, Record] = {}
+        self._versions: dict[Key, int] = {}
+        self._refused: dict[str, RefusedNode] = {}
+        self._changed: list[Callable[[], None]] = []
+        self.is_complete = False
+        """Whether all records are known."""
+        self.note_use: Callable[[CertifiedPeer], None] = lambda _: None
+        """Told of an accepted certificate that changes its node's record; never blocks."""
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether connections are to wait for the records, which come soon."""
+        return not self.is_complete and self._clock.monotonic() - self._began < _HELD_SECONDS
+
+    def forget(self, changed: Callable[[], None]) -> None:
+        """Call a function of `on_change` no more."""
+        with self._lock:
+            self._changed = [each for each in self._changed if each != changed]
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Have a function called, on the module's thread, when a certificate that was accepted may be refused now."""
+        with self._lock:
+            self._changed.append(changed)
+
+    def put(self, record: Record, version: int = 0) -> None:
+        """Take over a record that is new or has changed.
+
+        Args:
+            record: the record.
+            version: of its object. News of a version before the known one is late, and counts for nothing.
+        """
+        key = key_of(record)
+        with self._lock:
+            if version and version < self._versions.get(key, 0):
+                return
+            before, self._records[key], self._versions[key] = self._records.get(key), record, version
+            listeners = list(self._changed)
+        if _may_refuse(record, before):
+            for changed in listeners:
+                changed()
+
+    def remove(self, key: Key) -> None:
+        """Take that a record was deleted."""
+        with self._lock:
+            self._records.pop(key, None)
+            self._versions.pop(key, None)
+
+    def forget_versions(self) -> None:
+        """Take that the versions of the API server have begun anew."""
+        with self._lock:
+            self._versions.clear()
+
+    def complete(self, keys: Collection[Key]) -> None:
+        """Take that all records are known now: those with these keys."""
+        self.is_complete = True
+        with self._lock:
+            self._records = {key: record for key, record in self._records.items() if key in keys}
+            listeners = list(self._changed)
+        for changed in listeners:
+            changed()
+
+    def records(self) -> list[Record]:
+        """Return all records, in the order of their kinds and names."""
+        with self._lock:
+            return [self._records[key] for key in sorted(self._records)]
+
+    def labels_of(self, node: str) -> Mapping[str, str]:
+        """Return the labels that a node gets when it registers."""
+        with self._lock:
+            identity = self._records.get(("node", node))
+        return identity.labels if isinstance(identity, NodeIdentity) else {}
+
+    def refused(self) -> list[RefusedNode]:
+        """Return the nodes that were refused since they were connected last."""
+        with self._lock:
+            return list(self._refused.values())
+
+    def refusal(self, certificate: Mapping[str, Any] | None) -> str:
+        """Return why a client with this certificate is refused; "" if it is accepted, or has none.
+
+        Args:
+            certificate: as `beehive.peer_certificate` returns it.
+        """
+        peer = read_peer(certificate)
+        return self.refusal_of(peer) if peer is not None else ""
+
+    def refusal_of_node(self, node: str, peer: CertifiedPeer | None) -> str:
+        """Return why the connection of a node is refused; "" if it is accepted.
+
+        Without TLS its name counts alone, which proves nothing, and so it need not wait for the records.
+        """
+        is_early = peer is None and not self.is_complete
+        why = "" if is_early else self.refusal_of(peer or CertifiedPeer("", 0.0, node=node))
+        with self._lock:
+            self._refused.pop(node, None)
+            if why and self.is_complete and len(self._refused) < _MOST_REFUSED:
+                self._refused[node] = RefusedNode(node, why, self._clock.monotonic())
+        return why
+
+    def accepted(self, peer: CertifiedPeer) -> None:
+        """Take that the connection of a node was accepted; any thread."""
+        with self._lock:
+            identity = self._records.get(("node", peer.node))
+        known = identity if isinstance(identity, NodeIdentity) else None
+        if rules.used(peer, known, self._clock.now()) is not None:
+            self.note_use(peer)
+
+    def end_connections(self, server: ServesCertified) -> Callable[[], None]:
+        """End, whenever something is revoked, the connections of a server whose clients are refused from then on.
+
+        Returns:
+            A function that ends this.
+        """
+
+        def changed() -> None:
+            server.end_connections(self._is_refused)
+
+        self.on_change(changed)
+        return lambda: self.forget(changed)
+
+    def _is_refused(self, certificate: Mapping[str, Any] | None) -> bool:
+        return self.is_complete and bool(self.refusal(certificate))
+
+    def refusal_of(self, peer: CertifiedPeer) -> str:
+        """Return why a client with a certificate is refused; "" if it is accepted."""
+        if not self.is_complete:
+            return NOT_YET
+        with self._lock:
+            identity = self._records.get(("node", peer.node)) if peer.node else None
+            certificate = self._records.get(("certificate", peer.serial))
+            user = self._records.get(("user", peer.user))
+        return rules.refusal(
+            peer,
+            identity if isinstance(identity, NodeIdentity) else None,
+            certificate if isinstance(certificate, RevokedCertificate) else None,
+            user if isinstance(user, RevokedUser) else None,
+        )
+
+
+def _may_refuse(record: Record, before: Record | None) -> bool:
+    """Return whether certificates that were accepted may be refused by a new record."""
+    if isinstance(record, NodeIdentity):
+        key = before.key if isinstance(before, NodeIdentity) else record.key
+        return bool(record.revoked_at) or record.key != key
+    return record != before and not isinstance(record, JoinToken)

@@ -1,0 +1,344 @@
+"""The module `identities`."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, TypeVar
+
+import msgspec
+
+from beehive.decoding import decode_json
+from beehive.errors import BeehiveError
+from beehive.handlers import handles
+from beehive.message import Message
+from beehive.module import Module
+from beehive.printable import printable
+from beehive.resource import Side
+from beehive.runtime import Runtime
+from modules.cloud.client.call_requests import collection_path
+from modules.cloud.client.calls import JsonObject
+from modules.cloud.client.kube_client import KubeClient, News
+from modules.cloud.client.reflector.effects import Added, Deleted, EpochChanged, Modified, Refused, Synced
+from modules.cloud.client.reflector.selection import Selection
+from modules.cloud.client.transport import KubeTransport
+from modules.cloud.coordination.lease_settings import NAMESPACE
+from modules.cloud.identities import rules
+from modules.cloud.identities.known import KnownIdentities
+from modules.cloud.identities.messages import (
+    ALLOW,
+    ENROL,
+    LIST,
+    MAKE_TOKEN,
+    NAME,
+    REVOKE,
+    USED,
+    WITHDRAW_TOKEN,
+    Identities,
+    KeyEnrolment,
+    Revocation,
+    TokenSettings,
+)
+from modules.cloud.identities.peer import CertifiedPeer
+from modules.cloud.identities.records import (
+    API_VERSION,
+    LABEL,
+    PLURAL,
+    JoinToken,
+    Key,
+    NodeIdentity,
+    Record,
+    RevokedCertificate,
+    RevokedUser,
+    key_of,
+    object_name,
+    record_in,
+)
+from modules.cloud.identities.store import IdentityStore, RecordChange, version_of
+
+_log = logging.getLogger(__name__)
+Connect = Callable[[Runtime], KubeTransport]
+
+MOST_RECORDS: Final = 20_000
+"""Records of identities, each of less than a kilobyte: more nodes than this, tokens included, cannot join."""
+MOST_TOKENS: Final = 1000
+"""Tokens that have not expired."""
+_PERIOD: Final = 3600.0
+"""Seconds between two removals of expired tokens."""
+_AGAIN: Final = 60.0
+"""Seconds for which a node's key that could not be stored is not stored again."""
+
+T = TypeVar("T")
+
+
+class IdentitiesModule(Module):
+    """Watches the records of identities, and is the only writer of them in this process.
+
+    Args:
+        known: what the servers ask; this module keeps it up to date.
+        connect: returns a transport to the API server.
+        namespace: of the ConfigMaps.
+    """
+
+    name: ClassVar[str] = NAME
+    group: ClassVar[str] = NAME
+    side: ClassVar[Side] = Side.CLOUD
+
+    def __init__(self, known: KnownIdentities, connect: Connect, namespace: str = NAMESPACE) -> None:
+        super().__init__()
+        self._known = known
+        self._connect = connect
+        self._namespace = namespace
+        self._store = IdentityStore(self, known, namespace)
+        self._client: KubeClient | None = None
+        self._names: dict[str, Key] = {}
+        """The records by the names of their ConfigMaps."""
+        self._noting: dict[str, float] = {}
+        """Nodes whose key is being stored, and until when that is not tried again, in monotonic seconds."""
+        self._is_refused = False
+        self._is_synced = False
+
+    def on_start(self) -> None:
+        """Begins to watch."""
+        self._known.note_use = lambda peer: self.hive.send(NAME, self.message(NAME, USED, peer))
+        self._client = KubeClient(self._connect(self.runtime), self, self.clock.random)
+        path = collection_path(API_VERSION, PLURAL, self._namespace)
+        self._client.watch(Selection(path=path, label_selector=LABEL), self._told)
+        self.every(_PERIOD, self._remove_expired)
+
+    def on_stop(self) -> None:
+        """Ends the watch."""
+        self._close()
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+        """Ends the watch; what is known stays in force."""
+        self._close()
+        super().on_failure(exception_type, exception_value, traceback)
+
+    @handles(None, LIST)
+    def list_records(self, message: Message) -> None:
+        """Replies with all records."""
+        self.reply(message, Identities(self._known.records()))
+
+    @handles(None, REVOKE)
+    def revoke(self, message: Message) -> None:
+        """Revokes a node, a certificate or a user; replies when that is stored and in force here."""
+        self._change_revocation(message, lambda asked, found: RecordChange(_revoked(asked, found, self.clock.now())))
+
+    @handles(None, ALLOW)
+    def allow(self, message: Message) -> None:
+        """Ends a revocation; the reply is "" or that there was none."""
+        self._change_revocation(message, _allowed)
+
+    @handles(None, MAKE_TOKEN)
+    def make_token(self, message: Message) -> None:
+        """Stores a new token, and replies with it."""
+        settings = self._content(message, TokenSettings)
+        if settings is None:
+            return
+        now = self.clock.now()
+        alive = [each for each in self._known.records() if isinstance(each, JoinToken) and each.expires_at > now]
+        why = settings.mistake()
+        if not why and len(alive) >= MOST_TOKENS:
+            why = f"{MOST_TOKENS} tokens are valid: withdraw some with `cloudcore token delete`"
+        if why:
+            self._refuse(message, why)
+            return
+        token = JoinToken(
+            name=self.clock.new_id().replace("-", "")[:16], created_at=now, expires_at=now + settings.seconds,
+            node=settings.node, once=settings.once or settings.replace, replace=settings.replace,
+            labels=settings.labels,
+        )  # fmt: skip
+        self._store.change(key_of(token), lambda _: RecordChange(token, token), self._replier(message))
+
+    @handles(None, WITHDRAW_TOKEN)
+    def withdraw_token(self, message: Message) -> None:
+        """Forgets a token, so that nobody can join with it; the reply is "" or that there is none."""
+        name = self._content(message, str)
+        if name is not None:
+            decide = lambda found: RecordChange(deletes=found is not None, answer="" if found else f"no token {name}")  # noqa: E731
+            self._store.change(("token", name), decide, self._replier(message))
+
+    @handles(None, ENROL)
+    def enrol(self, message: Message) -> None:
+        """Decides whether a key may have a certificate of a node's name, and stores that it has it."""
+        asked = self._content(message, KeyEnrolment)
+        if asked is None:
+            return
+        if object_name(("node", asked.node)) not in self._names and len(self._names) >= MOST_RECORDS:
+            self._refuse(message, f"{MOST_RECORDS} names and tokens are taken, no further node can join")
+        elif asked.token:
+            self._store.read(("token", asked.token), lambda found, why: self._join(message, asked, found, why))
+        else:
+            self._enrol(message, asked, None)
+
+    @handles(None, USED)
+    def note_use(self, message: Message) -> None:
+        """Stores the key that a node uses, if that changes its record."""
+        peer = message.content_as(CertifiedPeer)
+        now = self.clock.monotonic()
+        if self._noting.get(peer.node, 0.0) > now:
+            return
+        self._noting[peer.node] = now + _AGAIN
+
+        def decide(found: Record | None) -> RecordChange:
+            identity = found if isinstance(found, NodeIdentity) else None
+            if identity is not None and rules.refusal_of_node(peer, identity):
+                return RecordChange()
+            return RecordChange(rules.used(peer, identity, self.clock.now()))
+
+        def done(_: object, failure: str) -> None:
+            if failure:
+                _log.warning("node %s: that its name belongs to its key is not remembered: %s", peer.node, failure)
+            else:
+                self._noting.pop(peer.node, None)
+
+        self._store.change(("node", peer.node), decide, done)
+
+    def _join(self, message: Message, asked: KeyEnrolment, found: Record | None, failure: str) -> None:
+        """Checks the token and the name, then uses the token up, and then takes the name."""
+        if failure or not isinstance(found, JoinToken):
+            self._refuse(message, failure or "the token was withdrawn: `cloudcore token` prints another")
+            return
+        token = found
+
+        def looked(identity: Record | None, why: str) -> None:
+            known = identity if isinstance(identity, NodeIdentity) else None
+            why = why or rules.joined(known, token, asked.node, asked.key, self.clock.now()).refusal
+            if why:
+                self._refuse(message, why)
+            elif token.once:
+                self._store.change(key_of(token), use_up, used_up)
+            else:
+                self._enrol(message, asked, token)
+
+        def use_up(now: Record | None) -> RecordChange:
+            if not isinstance(now, JoinToken):
+                return RecordChange(answer="the token was withdrawn")
+            why = rules.joined(None, now, asked.node, asked.key, self.clock.now()).refusal
+            return RecordChange(answer=why) if why else RecordChange(rules.consumed(now, asked.node, asked.key))
+
+        def used_up(answer: object, why: str) -> None:
+            if why or answer:
+                self._refuse(message, why or str(answer))
+            else:
+                self._enrol(message, asked, token)
+
+        self._store.read(("node", asked.node), looked)
+
+    def _enrol(self, message: Message, asked: KeyEnrolment, token: JoinToken | None) -> None:
+        def decide(found: Record | None) -> RecordChange:
+            identity, now = found if isinstance(found, NodeIdentity) else None, self.clock.now()
+            if asked.peer is None:
+                outcome = rules.joined(identity, token, asked.node, asked.key, now)
+            else:
+                why = rules.refusal_of_node(asked.peer, identity) if identity is not None else ""
+                outcome = rules.Enrolled(why) if why else rules.renewed(identity, asked.peer, asked.key, now)
+            return RecordChange(None if outcome.identity == found else outcome.identity, outcome.refusal)
+
+        def done(answer: object, failure: str) -> None:
+            if failure or answer:
+                self._refuse(message, failure or str(answer))
+            else:
+                self.reply(message, "")
+
+        self._store.change(("node", asked.node), decide, done)
+
+    def _change_revocation(self, message: Message, change: Callable[[Revocation, Record | None], RecordChange]) -> None:
+        asked = self._content(message, Revocation)
+        if asked is None:
+            return
+        try:
+            asked = msgspec.structs.replace(asked, name=asked.normal_name(), reason=printable(asked.reason))
+        except ValueError as error:
+            self._refuse(message, str(error))
+            return
+        self._store.change((asked.kind, asked.name), lambda found: change(asked, found), self._replier(message))
+
+    def _replier(self, message: Message) -> Callable[[object, str], None]:
+        def done(answer: object, failure: str) -> None:
+            if failure:
+                self._refuse(message, failure)
+            else:
+                self.reply(message, answer)
+
+        return done
+
+    def _refuse(self, message: Message, why: str) -> None:
+        self.respond(message.error(self.clock, why))
+
+    def _content(self, message: Message, kind: type[T]) -> T | None:
+        """Returns the content of a request; a wrong one is refused, and None is returned."""
+        try:
+            return message.content_as(kind)
+        except BeehiveError as error:
+            self._refuse(message, str(error))
+            return None
+
+    def _told(self, news: News) -> None:
+        match news:
+            case Added() | Modified():
+                self._observe(news.object.name, news.object.body)
+            case Deleted():
+                key = self._names.pop(news.object.name, None)
+                if key is not None:
+                    self._known.remove(key)
+            case Synced():
+                if not self._is_synced:
+                    self._known.complete(set(self._names.values()))
+                self._is_refused, self._is_synced = False, True
+            case EpochChanged():
+                self._known.forget_versions()
+            case Refused():
+                if not self._is_refused:
+                    self._is_refused = True
+                    text = "no node can connect, as it cannot be read which are revoked: configmaps of %s: %d: %s"
+                    _log.error(text, self._namespace, news.status, news.message)
+
+    def _observe(self, name: str, body: bytes) -> None:
+        try:
+            obj = decode_json(body, JsonObject)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            obj = {}
+        record = record_in({**obj, "metadata": {**(obj.get("metadata") or {}), "name": name}})
+        if record is None:
+            _log.warning("the record of an identity in configmap %s/%s cannot be read", self._namespace, name[:253])
+            return
+        self._names[name] = key_of(record)
+        self._known.put(record, version_of(obj))
+
+    def _remove_expired(self) -> None:
+        """Removes the tokens that expired a day ago: until then an error says that they have expired."""
+        now = self.clock.now()
+        for record in self._known.records():
+            if isinstance(record, JoinToken) and record.expires_at + 24 * 3600.0 < now:
+                self._store.change(
+                    key_of(record), lambda found: RecordChange(deletes=found is not None), lambda *_: None
+                )
+
+    def _close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _revoked(asked: Revocation, found: Record | None, now: float) -> Record | None:
+    """Return the record of a revocation; None if it is revoked already."""
+    if asked.kind == "node":
+        identity = found if isinstance(found, NodeIdentity) else NodeIdentity(name=asked.name)
+        if identity.revoked_at and identity.reason == asked.reason:
+            return None
+        return msgspec.structs.replace(identity, revoked_at=identity.revoked_at or now, reason=asked.reason)
+    if asked.kind == "user":
+        return RevokedUser(name=asked.name, revoked_at=now, serials=asked.serials, reason=asked.reason)
+    return RevokedCertificate(name=asked.name, revoked_at=now, reason=asked.reason) if found is None else None
+
+
+def _allowed(asked: Revocation, found: Record | None) -> RecordChange:
+    """Return the change that ends a revocation."""
+    if isinstance(found, NodeIdentity):
+        if not found.revoked_at:
+            return RecordChange(answer=f"node {asked.name} is not revoked")
+        allowed = msgspec.structs.replace(found, revoked_at=0.0, reason="")
+        return RecordChange(allowed) if allowed.key else RecordChange(deletes=True)
+    if found is None:
+        return RecordChange(answer=f"{asked.kind} {asked.name} is not revoked")
+    return RecordChange(deletes=True)

@@ -1,0 +1,141 @@
+"""Which certificates are accepted, and to which key a node's name belongs. Pure.
+
+A name belongs to the first key that has it: the key with which the node joins or, for a node that joined before keys
+were remembered, the first one that is seen. It moves to the key of a renewed certificate when that is used for the
+first time, and to the key of another machine with a token that an administrator has made for it.
+"""
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from modules.cloud.identities.peer import CertifiedPeer
+from modules.cloud.identities.records import JoinToken, NodeIdentity, RevokedCertificate, RevokedUser
+
+_replace = msgspec.structs.replace
+
+
+class Enrolled(NamedTuple):
+    """The decision about a request for a certificate: why it is refused, or the node's identity from now on."""
+
+    refusal: str
+    identity: NodeIdentity | None = None
+
+
+def refusal(
+    peer: CertifiedPeer,
+    identity: NodeIdentity | None,
+    certificate: RevokedCertificate | None = None,
+    user: RevokedUser | None = None,
+) -> str:
+    """Return why a client's certificate is refused; "" if it is accepted.
+
+    Args:
+        peer: the certificate.
+        identity: the node's, if it is a node's certificate and there is one.
+        certificate: the revocation of the certificate, if there is one.
+        user: the revocation of its user, if there is one.
+    """
+    if certificate is not None:
+        return f"certificate {certificate.name} is revoked since {_time(certificate.revoked_at)}"
+    if user is not None and (peer.begins < int(user.revoked_at) or peer.serial in user.serials):
+        return f"the certificates of {user.name} that were issued up to {_time(user.revoked_at)} are revoked"
+    return refusal_of_node(peer, identity) if identity is not None else ""
+
+
+def refusal_of_node(peer: CertifiedPeer, identity: NodeIdentity) -> str:
+    """Return why a node is refused; "" if it is accepted. Without TLS a node has no key."""
+    if identity.revoked_at:
+        return _revoked(identity)
+    if not peer.key or not identity.key or peer.key in (identity.key, identity.next_key):
+        return ""
+    return "" if peer.begins > identity.since else _taken(identity)
+
+
+def used(peer: CertifiedPeer, identity: NodeIdentity | None, now: float) -> NodeIdentity | None:
+    """Return a node's identity after its accepted certificate was used; None if that changes nothing."""
+    if not peer.key:
+        return None
+    if identity is None or not identity.key:
+        made = identity or NodeIdentity(name=peer.node)
+        return _replace(made, key=peer.key, since=float(int(now)), pinned_at=now)
+    if peer.key == identity.key:
+        return None
+    return _replace(identity, key=peer.key, next_key="", since=max(identity.since, peer.begins))
+
+
+def renewed(identity: NodeIdentity | None, peer: CertifiedPeer, key: str, now: float) -> Enrolled:
+    """Decide about a request for the next certificate with the present one.
+
+    Args:
+        identity: the node's.
+        peer: the present certificate, which is accepted.
+        key: the new key.
+        now: seconds since the epoch.
+    """
+    identity = used(peer, identity, now) or identity or NodeIdentity(name=peer.node)
+    following = "" if key == identity.key else key
+    return Enrolled("", _replace(identity, next_key=following, since=max(identity.since, float(int(now)))))
+
+
+def joined(identity: NodeIdentity | None, token: JoinToken | None, node: str, key: str, now: float) -> Enrolled:
+    """Decide about a request for a first certificate with a token.
+
+    Args:
+        identity: the node's, if there is one.
+        token: the token's record; None for a token of an earlier cloudcore, which has none.
+        node: the node's name.
+        key: the node's key.
+        now: seconds since the epoch.
+    """
+    if token is not None:
+        if token.node and token.node != node:
+            return Enrolled(f"the token is for node {token.node} only: `cloudcore token` prints another")
+        if token.used_by and (token.used_by, token.used_key) != (node, key):
+            return Enrolled(f"the token was for one node, and {token.used_by} has joined with it: {_ANOTHER}")
+    begins = float(int(now))
+    labels = (token.labels if token is not None else {}) or (identity.labels if identity is not None else {})
+    if identity is None:
+        return Enrolled("", NodeIdentity(name=node, key=key, since=begins, pinned_at=now, labels=labels))
+    replaces = token is not None and token.replace and token.node == node
+    if replaces and token is not None and token.created_at > identity.revoked_at:
+        since = max(identity.since, begins)
+        return Enrolled("", NodeIdentity(name=node, key=key, since=since, pinned_at=now, labels=labels))
+    if identity.revoked_at:
+        return Enrolled(_revoked(identity))
+    if identity.key and key not in (identity.key, identity.next_key):
+        return Enrolled(_taken(identity))
+    if not identity.key:
+        return Enrolled("", _replace(identity, key=key, since=begins, pinned_at=now, labels=labels))
+    return Enrolled("", _replace(identity, since=max(identity.since, begins), labels=labels))
+
+
+def consumed(token: JoinToken, node: str, key: str) -> JoinToken | None:
+    """Return a token after a node has joined with it; None if that changes nothing."""
+    if not token.once or (token.used_by, token.used_key) == (node, key):
+        return None
+    return _replace(token, used_by=node, used_key=key)
+
+
+_ANOTHER = "`cloudcore token` prints another"
+
+
+def _revoked(identity: NodeIdentity) -> str:
+    why = f" ({identity.reason})" if identity.reason else ""
+    return (
+        f"node {identity.name} is revoked since {_time(identity.revoked_at)}{why}: an administrator ends that with "
+        f"`cloudcore allow node {identity.name}`"
+    )
+
+
+def _taken(identity: NodeIdentity) -> str:
+    return (
+        f"the name {identity.name} belongs to the key of another machine since {_time(identity.pinned_at)}: give this "
+        f"one another name (edgecore join --name) or, if it takes the other's place or was set up anew, join with a "
+        f"token of `cloudcore token --node {identity.name} --replace`"
+    )
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,91 @@
+"""The command `cloudcore token`: makes, lists and withdraws the tokens with which nodes join."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from beehive.printable import printable
+from modules.processes.cloudcore.paths import add_socket_options
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.printing.tables import aligned
+from modules.tools.printing.terminal import print_error, print_lines
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from modules.cloud.identities.records import JoinToken, Record
+
+_HEADINGS: Final = ("ID", "EXPIRES", "FOR", "USES", "USED-BY", "LABELS")
+_NONE: Final = "<none>"
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("token", help="print a token with which nodes can join; list and withdraw tokens")
+    parser.add_argument(
+        "action", nargs="?", choices=("create", "list", "delete"), default="create", help="default: %(default)s"
+    )
+    parser.add_argument("id", nargs="*", help="of the tokens to delete, as `cloudcore token list` prints it")
+    parser.add_argument(
+        "--lifetime", type=float, metavar="SECONDS", default=24 * 3600.0, help="of the token (default 24 hours)"
+    )
+    parser.add_argument("--node", metavar="NAME", default="", help="the only node that can join with it (default: any)")
+    parser.add_argument("--once", action="store_true", help="one node can join with it, once")
+    parser.add_argument(
+        "--replace", action="store_true", help="the node's name may belong to another machine then; with --node, once"
+    )
+    parser.add_argument(
+        "--labels", metavar="KEY=VALUE,…", default="", help="of the Nodes that join with it, when they register"
+    )
+    add_socket_options(parser)
+    parser.set_defaults(command=f"{__name__}:run")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run `cloudcore token`: print a new token, and nothing else, or a list."""
+    from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415 - the command line is quick
+
+    client = ControlClient(chosen.socket)
+    if (chosen.action == "delete") != bool(chosen.id):
+        print_error("cloudcore", "`cloudcore token delete ID` withdraws a token; `cloudcore token list` has the ids")
+        return ExitCode.USAGE
+    if chosen.action == "list":
+        print_lines(table(client.identities()))
+    elif chosen.action == "delete":
+        return _delete(client, chosen.id)
+    else:
+        if chosen.replace and not chosen.node:
+            print_error("cloudcore", "--replace is for one node: add --node NAME")
+            return ExitCode.USAGE
+        pairs = (each.partition("=") for each in chosen.labels.split(",") if each)
+        labels = {key: value for key, _, value in pairs}
+        token = client.token(chosen.lifetime, node=chosen.node, once=chosen.once, replace=chosen.replace, labels=labels)
+        print_lines([token])
+    return ExitCode.OK
+
+
+def _delete(client: Any, names: Sequence[str]) -> int:
+    remarks = [client.withdraw_token(name) for name in names]
+    for name, remark in zip(names, remarks, strict=True):
+        if remark:
+            print_error("cloudcore", remark)
+        else:
+            print_lines([f"token {name} withdrawn"])
+    return ExitCode.INTERNAL_ERROR if any(remarks) else ExitCode.OK
+
+
+def table(records: Sequence[Record]) -> list[str]:
+    """Return the lines of the table of tokens."""
+    tokens = [each for each in records if each.__struct_config__.tag == "token"]
+    if not tokens:
+        return ["No tokens: `cloudcore token` prints one."]
+    return aligned([_HEADINGS, *([printable(cell) for cell in _row(each)] for each in tokens)])  # type: ignore[arg-type]
+
+
+def _row(token: JoinToken) -> tuple[str, ...]:
+    ends = datetime.fromtimestamp(token.expires_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    whom = f"{token.node}{', another machine' if token.replace else ''}" if token.node else "any node"
+    labels = ",".join(f"{key}={value}" for key, value in sorted(token.labels.items()))
+    return (token.name, ends, whom, "one" if token.once else "any", token.used_by or _NONE, labels or _NONE)

@@ -1,0 +1,55 @@
+"""A machine that serves many tests, one after the other: starting a cloud and a node costs more than most of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from modules.processes.cloudcore.control_client import Delete, Get
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.processes import wait_until
+from tests.end_to_end.runtimes import EmbeddedUnderTest
+
+_KINDS: Final = ("Pod", "ConfigMap", "Secret", "Event")
+"""Kinds of what the tests make that share a machine."""
+
+
+class SharedMachine:
+    """Starts a machine with the embedded runtime for the first test, and another after a test that has failed."""
+
+    def __init__(self) -> None:
+        self._machine: Machine | None = None
+
+    def machine(self) -> Machine:
+        """The machine, without a pod."""
+        if self._machine is None:
+            self._machine = Machine(EmbeddedUnderTest())
+            self._machine.edge.longest_back_off = 1.0
+            self._machine.start()
+        return self._machine
+
+    def clear(self) -> None:
+        """Remove what a test has made; in the end the node has nothing of any pod."""
+        assert self._machine is not None, "it has not been lent"
+        try:
+            self._clear(self._machine)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End and remove the machine, if there is one."""
+        machine, self._machine = self._machine, None
+        if machine is not None:
+            machine.close()
+
+    def _clear(self, machine: Machine) -> None:
+        client, edged = machine.cloud.client, machine.edge.root / "edged"
+        for kind in _KINDS:
+            for item in client.run(Get(kind, namespace=None)):
+                if item.object is not None:
+                    meta = item.object["metadata"]
+                    client.run(Delete(kind, meta["name"], meta["namespace"], grace=0 if kind == "Pod" else None))
+        wait_until(lambda: not machine.edge.pods(), "the node has no pod")
+        wait_until(lambda: not machine.runtime.pods(edged), "the runtime has no pod")
+        wait_until(lambda: not list((edged / "pods").glob("*")), "the node has no pod's directory")
+        machine.cloud.forget()

@@ -1,0 +1,1 @@
+"""Tests of the identities of nodes, users and tokens."""

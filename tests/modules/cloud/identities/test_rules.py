@@ -1,0 +1,172 @@
+"""Which certificates are accepted, and to which key a name belongs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from modules.cloud.identities import rules
+from modules.cloud.identities.peer import CertifiedPeer, normal_serial, read_peer
+from modules.cloud.identities.records import (
+    JoinToken,
+    NodeIdentity,
+    Record,
+    RevokedCertificate,
+    RevokedUser,
+    key_of,
+    object_name,
+    object_of,
+    record_in,
+)
+
+NOW = 1000.5
+OWN = NodeIdentity(name="n1", key="a", since=900.0, pinned_at=900.0)
+TOKEN = JoinToken(name="t", created_at=800.0, expires_at=2000.0)
+
+
+def peer(key: str = "a", begins: float = 500.0, serial: str = "1F", user: str = "system:node:n1") -> CertifiedPeer:
+    return CertifiedPeer(serial, begins, "n1", user, key)
+
+
+def token(**changes: object) -> JoinToken:
+    return msgspec.structs.replace(TOKEN, **changes)
+
+
+REPLACING = token(node="n1", once=True, replace=True)
+
+
+@pytest.mark.parametrize(
+    ("identity", "presented", "words"),
+    [
+        (None, peer(), ""),
+        (OWN, peer(), ""),
+        (OWN, peer("b"), "belongs to the key of another machine since 1970-01-01T00:15:00Z"),
+        (OWN, peer("b", 900.0), "belongs to the key"),
+        (OWN, peer("b", 901.0), ""),
+        (OWN, peer("", 0.0), ""),
+        (msgspec.structs.replace(OWN, next_key="b"), peer("b"), ""),
+        (msgspec.structs.replace(OWN, revoked_at=950.0, reason="stolen"), peer(), "revoked since 1970-01-01T00:15:50Z"),
+        (msgspec.structs.replace(OWN, revoked_at=950.0), peer("b", 2000.0), "cloudcore allow node n1"),
+        (NodeIdentity(name="n1", revoked_at=950.0), peer("", 0.0), "revoked"),
+    ],
+)
+def test_a_node_is_accepted_by_its_key(identity: NodeIdentity | None, presented: CertifiedPeer, words: str) -> None:
+    """A certificate of another key counts if it was issued later: it was issued under the rules."""
+    why = rules.refusal(presented, identity)
+    assert words in why
+    assert bool(words) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("presented", "is_refused"),
+    [(peer(begins=999.0), True), (peer(begins=1000.0), False), (peer(begins=1000.0, serial="2A"), True)],
+)
+def test_a_users_earlier_certificates_are_refused(presented: CertifiedPeer, *, is_refused: bool) -> None:
+    """Up to a second; those of that second by their serial numbers, so that the next kubeconfig works at once."""
+    revoked = RevokedUser(name="admin", revoked_at=NOW, serials=("2A",))
+    assert bool(rules.refusal(presented, None, user=revoked)) == is_refused
+
+
+def test_a_certificate_is_refused_by_its_serial_number() -> None:
+    assert "certificate 1F is revoked" in rules.refusal(peer(), OWN, RevokedCertificate(name="1F", revoked_at=NOW))
+
+
+def test_a_name_goes_to_the_first_key_that_is_seen_and_moves_with_its_renewals() -> None:
+    """The former key is taken until the next one is used: the answer to a renewal may be lost."""
+    pinned = rules.used(peer("a"), None, NOW)
+    assert pinned is not None
+    assert rules.used(peer("a"), pinned, NOW) is None
+    assert rules.refusal(peer("b", 999.0), pinned)
+    renewed = rules.renewed(pinned, peer("a"), "c", NOW + 10).identity
+    assert renewed is not None
+    assert (rules.refusal(peer("a"), renewed), rules.refusal(peer("c"), renewed)) == ("", "")
+    moved = rules.used(peer("c", 1010.0), renewed, NOW + 20)
+    assert moved is not None
+    assert rules.refusal(peer("a"), moved)
+    assert rules.refusal(peer("c", 1010.0), moved) == ""
+
+
+def test_a_cloud_of_an_earlier_backup_knows_its_nodes() -> None:
+    """The name moves to a key whose certificate was issued after the backup, and the older key is refused."""
+    moved = rules.used(peer("later", 950.0), OWN, NOW)
+    assert moved is not None
+    assert rules.refusal(peer("a"), moved)
+
+
+@pytest.mark.parametrize(
+    ("identity", "by", "key", "words"),
+    [
+        (None, TOKEN, "a", ""),
+        (None, None, "a", ""),
+        (OWN, TOKEN, "a", ""),
+        (OWN, TOKEN, "b", "cloudcore token --node n1 --replace"),
+        (OWN, None, "b", "belongs to the key"),
+        (OWN, REPLACING, "b", ""),
+        (OWN, token(node="n2"), "b", "for node n2 only"),
+        (None, token(once=True, used_by="n2", used_key="b"), "a", "n2 has joined with it"),
+        (OWN, token(once=True, used_by="n1", used_key="a"), "a", ""),
+        (msgspec.structs.replace(OWN, revoked_at=850.0), TOKEN, "a", "is revoked"),
+        (msgspec.structs.replace(OWN, revoked_at=850.0), REPLACING, "b", "is revoked"),
+        (msgspec.structs.replace(OWN, revoked_at=750.0), REPLACING, "b", ""),
+        (NodeIdentity(name="n1"), TOKEN, "b", ""),
+    ],
+)
+def test_who_joins(identity: NodeIdentity | None, by: JoinToken | None, key: str, words: str) -> None:
+    """Another machine needs a token that was made for that, after the revocation if there is one."""
+    outcome = rules.joined(identity, by, "n1", key, NOW)
+    assert words in outcome.refusal
+    assert (outcome.identity is None) == bool(words)
+    if outcome.identity is not None:
+        assert (outcome.identity.key, outcome.identity.revoked_at) == (key, 0.0)
+
+
+def test_a_replaced_machine_is_out_also_when_the_cloud_s_clock_was_put_back() -> None:
+    replaced = rules.joined(OWN, REPLACING, "n1", "b", 100.0).identity
+    assert replaced is not None
+    assert rules.refusal(peer("a", 900.0), replaced)
+    assert rules.refusal(peer("b", 100.0), replaced) == ""
+
+
+def test_a_token_for_one_is_used_up_once() -> None:
+    used = rules.consumed(token(once=True), "n1", "a")
+    assert used is not None
+    assert rules.consumed(used, "n1", "a") is None
+    assert rules.consumed(TOKEN, "n1", "a") is None
+
+
+@pytest.mark.parametrize(
+    "record", [OWN, REPLACING, RevokedUser(name="Ada L.", revoked_at=1.0), RevokedCertificate(name="1F", revoked_at=1)]
+)
+def test_records_are_configmaps(record: Record) -> None:
+    """With names that an API server takes; one that was renamed, or is no record, counts for nothing."""
+    made = object_of(record, "kubeedge", None)
+    assert record_in(made) == record
+    assert record_in({**made, "metadata": {"name": "other"}}) is None
+    assert record_in({**made, "data": {"record.json": "{"}}) is None
+    assert record_in({}) is None
+    again = object_of(record, "kubeedge", {**made, "metadata": {**made["metadata"], "resourceVersion": "7"}})
+    assert again["metadata"]["resourceVersion"] == "7"
+
+
+def test_names_of_objects_are_subdomains() -> None:
+    assert object_name(key_of(OWN)) == "node.n1"
+    assert len(object_name(("node", "n" * 253))) < 253
+    assert object_name(("user", "Ada L.")).removeprefix("user.").isalnum()
+
+
+@pytest.mark.parametrize(("text", "serial"), [("0x1f", "1F"), ("1f:2A", "1F2A"), ("00FF", "FF"), ("0", "0")])
+def test_serial_numbers_have_one_spelling(text: str, serial: str) -> None:
+    assert normal_serial(text) == serial
+
+
+@pytest.mark.parametrize("text", ["", "xyz", "1" * 41, "-1"])
+def test_what_is_no_serial_number(text: str) -> None:
+    with pytest.raises(ValueError, match="hexadecimal"):
+        normal_serial(text)
+
+
+def test_a_certificate_without_a_node_is_a_user() -> None:
+    subject = ((("organizationName", "system:masters"),), (("commonName", "admin"),))
+    found = read_peer({"subject": subject, "serialNumber": "0A", "notBefore": "Jan  1 00:00:10 1970 GMT"})
+    assert found == CertifiedPeer("A", 10.0, "", "admin", "")
+    assert read_peer(None) is None

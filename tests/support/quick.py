@@ -1,0 +1,137 @@
+"""`make quick`: within a minute, the unit tests of what has changed in the working tree, or else in the last commit.
+
+Tests are chosen by imports: those of the fewest steps from a changed file come first, and of these the ones beside its
+own tests. A plugin of pytest begins no test after the time is over, so nobody has to know how long tests take.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modules", "tests")
+SECONDS: Final = 45.0
+"""Tests begin within this time, ruff and the imports included; the last tests may end after it."""
+MOST_FILES: Final = 40
+_NO_UNITS: Final = (
+    "bench", "chaos", "cri_contract", "documentation", "end_to_end", "fuzz", "interop", "packaging", "pictures",
+    "replay", "simulation",
+)  # fmt: skip
+"""Directories of tests that start processes or take long."""
+
+
+def changed() -> list[str]:
+    """Return the paths that differ from the last commit, or if there are none, what that commit has changed."""
+    now = _git("diff", "--name-only", "HEAD") + _git("ls-files", "--others", "--exclude-standard")
+    found = now or _git("diff", "--name-only", "HEAD~1", "HEAD")
+    return sorted({path for path in found if (ROOT / path).is_file()})
+
+
+def _git(*arguments: str) -> list[str]:
+    done = subprocess.run(["git", *arguments, "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [path for path in done.stdout.split("\0") if path]
+
+
+def module_of(path: str) -> str:
+    """Return the name of a module: `edged/volumes/__init__.py` is `edged.volumes`."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def steps(begin: Iterable[str], importers: Mapping[str, Iterable[str]]) -> dict[str, int]:
+    """Return how many imports lead from each module to the nearest of some; 0 for these themselves."""
+    found = dict.fromkeys(begin, 0)
+    waiting = list(found)
+    for module in waiting:
+        for importer in importers.get(module, ()):
+            if importer not in found:
+                found[importer] = found[module] + 1
+                waiting.append(importer)
+    return found
+
+
+def chosen(paths: Sequence[str], importers: Mapping[str, Iterable[str]], tests: Iterable[str]) -> list[str]:
+    """Return the test files that reach changed files, the nearest first.
+
+    Args:
+        paths: of the changed files.
+        importers: modules that import a module, by its name.
+        tests: paths of all test files.
+    """
+    near = steps((module_of(path) for path in paths if path.endswith(".py")), importers)
+    fixtures = [PurePath(path).parent for path in paths if path.endswith("/conftest.py")]
+    places = [PurePath("tests", path).parent.parts for path in paths if not path.startswith("tests/")]
+
+    def rank(test: str) -> tuple[int, int, str]:
+        in_common = max((_in_common(PurePath(test).parts, place) for place in places), default=0)
+        return near.get(module_of(test), 1), -in_common, test
+
+    reached = [
+        test
+        for test in tests
+        if PurePath(test).parts[1] not in _NO_UNITS
+        and (module_of(test) in near or any(PurePath(test).is_relative_to(directory) for directory in fixtures))
+    ]
+    return sorted(reached, key=rank)
+
+
+def _in_common(one: Sequence[str], other: Sequence[str]) -> int:
+    return next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(other))
+
+
+def _importers() -> dict[str, set[str]]:
+    import grimp  # noqa: PLC0415 - the plugin does without
+
+    graph = grimp.build_graph(*PACKAGES, cache_dir=str(ROOT / ".import_linter_cache"))
+    return {module: set(graph.find_modules_that_directly_import(module)) for module in graph.modules}
+
+
+def main() -> int:
+    """Run ruff on the changed files, then the tests; return pytest's status."""
+    began = time.monotonic()
+    paths = changed()
+    python = [path for path in paths if path.endswith(".py")]
+    for command in (["check"], ["format", "--check"]):
+        if python and (
+            status := subprocess.run(["ruff", *command, "--quiet", *python], cwd=ROOT, check=False).returncode
+        ):
+            return status
+    tests = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
+    found = chosen(paths, _importers() if python else {}, tests)
+    sys.stdout.write(f"{len(paths)} files have changed, {len(found)} files of unit tests reach them\n")
+    if not found:
+        return 0
+    sys.stdout.flush()
+    options = ["-m", "not slow", "-p", "no:randomly", "-p", __spec__.name, "--until", str(began + SECONDS)]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "logical", *options, *sys.argv[1:], *found[:MOST_FILES]]
+    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    return 0 if status == pytest.ExitCode.NO_TESTS_COLLECTED else status
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.addoption("--until", type=float, help="begin no test after this time of the monotonic clock, in seconds")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Leave out a test whose turn comes too late; pytest does not report it."""
+    until = item.config.getoption("--until")
+    return True if until is not None and time.monotonic() > until else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say that there were more, as a run without them looks complete."""
+    until = config.getoption("--until")
+    if until is not None and time.monotonic() > until:
+        terminalreporter.write_line("time is over: tests that had not begun were left out; `make test` runs them")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""Which tests `make quick` chooses, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.quick import chosen, module_of, steps
+
+IMPORTERS = {
+    "edged.volumes.empty": {"edged.volumes.all", "tests.edged.volumes.test_empty"},
+    "edged.volumes.all": {"edged.module", "tests.edged.volumes.test_all", "tests.edged.pods.test_pods"},
+    "edged.module": {"tests.edged.test_module", "tests.end_to_end.test_pod"},
+    "tests.made": {"tests.edged.pods.test_pods"},
+}
+TESTS = [
+    "tests/edged/pods/test_pods.py", "tests/edged/test_module.py", "tests/edged/volumes/test_all.py",
+    "tests/edged/volumes/test_empty.py", "tests/end_to_end/test_pod.py", "tests/metamanager/test_store.py",
+]  # fmt: skip
+
+
+def test_the_name_of_a_module() -> None:
+    """A package is called like its directory."""
+    assert [module_of(path) for path in ("a/b.py", "a/__init__.py")] == ["a.b", "a"]
+
+
+def test_steps_also_of_circles() -> None:
+    """Each module counts once, with the shortest way."""
+    assert steps(["a"], {"a": ["b", "c"], "b": ["c"], "c": ["a", "d"]}) == {"a": 0, "b": 1, "c": 1, "d": 2}
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        # by steps, then those beside the tests of what has changed; no end-to-end test
+        (
+            ["edged/volumes/empty.py"],
+            ["volumes/test_empty", "volumes/test_all", "pods/test_pods", "test_module"],
+        ),
+        (["tests/made.py"], ["pods/test_pods"]),
+        (["tests/edged/volumes/test_all.py", "docs/volumes.md"], ["volumes/test_all"]),
+        (["tests/edged/volumes/conftest.py"], ["volumes/test_all", "volumes/test_empty"]),
+        (["docs/volumes.md"], []),
+    ],
+)
+def test_the_nearest_first(paths: list[str], expected: list[str]) -> None:
+    """What reaches no changed file is not there."""
+    assert chosen(paths, IMPORTERS, TESTS) == [f"tests/edged/{name}.py" for name in expected]
