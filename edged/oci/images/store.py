@@ -166,10 +166,7 @@ class ImageStore:
         Raises NoSuchObjectError.
         """
         with self._lock:
-            image = self._index.by_id(image_id)
-        if image is None:
-            raise NoSuchObjectError(f"find image {image_id}", "it is not in the store", "pull it again")
-        return image
+            return self._get(image_id)
 
     def import_archive(self, path: Path, on_cancel: OnCancel = never) -> tuple[StoredImage, ...]:
         """Add the images of an archive: of `docker save`, or an OCI layout in a tar.
@@ -183,8 +180,9 @@ class ImageStore:
 
     def hold(self, holder: str, image_id: str) -> None:
         """Keep the layers of an image for a container until `release`. Raises NoSuchObjectError."""
-        self.get(image_id)
-        self._holds.add(holder, image_id)
+        with self._lock:  # `remove` decides by the holds whether the image goes
+            self._get(image_id)
+            self._holds.add(holder, image_id)
 
     def release(self, holder: str) -> None:
         """Undo `hold`; no error if there is none. A removed image without a further holder goes."""
@@ -213,6 +211,12 @@ class ImageStore:
             _log.warning("images that were removed stay on the disk for now: %s", error)
 
     # internals
+
+    def _get(self, image_id: str) -> StoredImage:
+        image = self._index.by_id(image_id)
+        if image is None:
+            raise NoSuchObjectError(f"find image {image_id}", "it is not in the store", "pull it again")
+        return image
 
     def _drop_released(self) -> None:
         gone = [image.id for image in self._index.all_images() if image.removed and not self._holds.of(image.id)]

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from modules.cloud.cloudstream.tunnel import Tunnel
 
-QUEUE_BYTES: Final = 256 * 1024
-"""Received bytes that wait for a client. Further ones hold up the whole tunnel, which has no flow control."""
 _FRAME_BYTES: Final = 128
 """Bytes that a waiting frame counts in addition to its data: a node may send one byte in each."""
 _TAKEN_BYTES: Final = 64 * 1024
 """Bytes that a client is given at a time, unless one frame has more."""
 PATIENCE: Final = 1.0
-"""Seconds for which a stream may hold up the other streams of its node; then it is removed."""
+"""Seconds for which a stream may hold up the other streams of its node; then it is removed. They add up, so that a
+client that reads slowly does not slow down the others for long.
+"""
+PATIENCE_PART: Final = 0.1
+"""Part of the time by which they become less again."""
 PATIENCE_ALONE: Final = 5.0
 """Seconds without a byte taken after which a stream that holds up no other is removed."""
 
@@ -43,6 +45,9 @@ class TunnelStream:
         """Why the stream has ended before its time; "" while it goes on, and after its proper end."""
         self._taken_at = now
         self._full_since: float | None = None
+        self._held_up = 0.0
+        """Seconds for which it has held up others, at the time `_held_up_at`."""
+        self._held_up_at = now
         self._awaits_room = False
 
     def fileno(self) -> int:
@@ -78,8 +83,10 @@ class TunnelStream:
                 if unhandled:
                     self._tunnel.handled(unhandled)
             self._bytes -= size
+            self._tunnel.memory.add(-size)
             self._taken_at = now if size else self._taken_at
-            if self._bytes <= QUEUE_BYTES - _TAKEN_BYTES:
+            if self._full_since is not None and self._bytes <= max(0, self._tunnel.memory.of_stream - _TAKEN_BYTES):
+                self._held_up, self._held_up_at = self._held_up_until(now), now
                 self._full_since = None
             if not self._queue and not self._is_ended and not self._is_closed:
                 with contextlib.suppress(BlockingIOError):
@@ -102,6 +109,8 @@ class TunnelStream:
             self._tunnel.forget(self.number, tell=not self._is_ended)
             self._release()
             self._queue.clear()
+            self._tunnel.memory.add(-self._bytes)
+            self._bytes = 0
             self._is_closed = self._is_ended = True
             os.close(self._wake)
 
@@ -116,13 +125,14 @@ class TunnelStream:
         if not data:
             self._tunnel.handled(size)
             return
-        is_full = self._bytes >= QUEUE_BYTES
+        is_full = self._bytes >= self._tunnel.memory.of_stream
         if is_full and self._full_since is None:
             self._full_since = now
         if not self._queue:
             self._taken_at = now
         self._queue.append((data, size if is_full else 0))
         self._bytes += _size_of(data)
+        self._tunnel.memory.add(_size_of(data))
         if not is_full:
             self._tunnel.handled(size)
         self._notify()
@@ -143,13 +153,20 @@ class TunnelStream:
         """Return whether the client takes too little; for the tunnel, which holds its lock."""
         if self._full_since is None:
             return False
-        return now - (self._taken_at if alone else self._full_since) > (PATIENCE_ALONE if alone else PATIENCE)
+        return now - self._taken_at > PATIENCE_ALONE if alone else self._held_up_until(now) > PATIENCE
 
     def drained(self) -> None:
         """Let a client that waits for room go on; for the tunnel, which holds its lock."""
         if self._awaits_room:
             self._awaits_room = False
             self._notify()
+
+    def _held_up_until(self, now: float) -> float:
+        """Return the seconds for which it has held up others; none for the time in which it was the only stream."""
+        before = max(0.0, self._held_up - PATIENCE_PART * (now - self._held_up_at))
+        if self._full_since is None or len(self._tunnel) == 1:
+            return before
+        return before + now - max(self._full_since, self._held_up_at)
 
     def _notify(self) -> None:
         if not self._is_closed:

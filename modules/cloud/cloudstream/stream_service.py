@@ -34,8 +34,7 @@ _PARTS: Final = 4
 _FORWARDED: Final = "x-forwarded-uri"
 _IDLE_SECONDS: Final = 90.0
 _CONNECTIONS: Final = 256
-_STREAMS_AT_ONCE: Final = 512
-"""Logs and commands at a time, all of which the API server asks for."""
+"""At a time, beside one for each stream: an API server may open all of its streams at once."""
 
 
 class StreamService:
@@ -118,6 +117,7 @@ class StreamListener:
         tunnels: of the nodes.
         nodes: reaches their servers.
         advertised_port: that is written into the status of nodes; 0 for the one that it listens on.
+        max_streams: logs and commands at a time, all of which one API server may ask for.
     """
 
     def __init__(
@@ -128,7 +128,10 @@ class StreamListener:
         tunnels: Tunnels,
         nodes: NodeServer,
         advertised_port: int = 0,
+        *,
+        max_streams: int,
     ) -> None:
+        self._max_streams = max_streams
         self._address, self.port = address
         self._context = context
         self._names = names
@@ -159,8 +162,8 @@ class StreamListener:
             context=self._context,
             idle_seconds=_IDLE_SECONDS,
             admit=service.admit,
-            max_connections=_CONNECTIONS,
-            max_streams=_STREAMS_AT_ONCE,
+            max_connections=_CONNECTIONS + self._max_streams * 4 // 3,
+            max_streams=self._max_streams * 4 // 3,  # of which one client has three quarters
         )
         self.port = server.port
         server.start()

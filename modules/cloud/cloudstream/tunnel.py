@@ -8,6 +8,7 @@ from typing import Final
 from beehive.clock import Clock
 from modules.cloud.cloudhub.connection import WebsocketLink
 from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
+from modules.cloud.cloudstream.queue_memory import QueueMemory
 from modules.cloud.cloudstream.stream import TunnelStream
 from modules.streams import frames
 from modules.streams.connect import StreamRequest, encode
@@ -15,8 +16,8 @@ from modules.streams.frames import Frame, FrameType
 
 _log = logging.getLogger(__name__)
 
-MOST_STREAMS: Final = 64
-"""Streams of one node at a time."""
+MOST_STREAMS: Final = 512
+"""Streams of one node at a time. Memory is bounded by `QueueMemory`; a node bounds its streams itself."""
 _UNSENT_BYTES: Final = 256 * 1024
 """Bytes for the node that wait, above which no client is read."""
 _UNSENT_FRAMES: Final = 128
@@ -34,9 +35,11 @@ class Tunnel:
         address: its internal address, as it says; "" if it says none.
         link: the websocket.
         clock: of the time for which a client may stop reading.
+        memory: for the bytes that wait for clients, of all nodes.
     """
 
-    def __init__(self, node: str, address: str, link: WebsocketLink, clock: Clock) -> None:
+    def __init__(self, node: str, address: str, link: WebsocketLink, clock: Clock, memory: QueueMemory) -> None:
+        self.memory = memory
         self.node = node
         self.address = address
         self.link = link

@@ -9,7 +9,8 @@ from typing import Final
 from beehive.clock import Clock
 from modules.cloud.cloudhub.connection import WebsocketLink
 from modules.cloud.cloudhub.link import Link
-from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
+from modules.cloud.cloudstream.errors import NoTunnelError
+from modules.cloud.cloudstream.queue_memory import QueueMemory
 from modules.cloud.cloudstream.stream import TunnelStream
 from modules.cloud.cloudstream.tunnel import Tunnel
 from modules.streams.connect import StreamRequest
@@ -17,8 +18,6 @@ from modules.streams.frames import FrameError, FrameType
 
 _log = logging.getLogger(__name__)
 
-MOST_STREAMS: Final = 1024
-"""Streams of all nodes at a time."""
 _NONE: Final = (
     "the node has no stream tunnel to this cloudcore: enable modules.edgeStream in its edgecore.yaml, with "
     "modules.edgeStream.server: HOST:{port} of this cloudcore"
@@ -40,6 +39,7 @@ class Tunnels:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._memory = QueueMemory()
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._by_node: dict[str, Tunnel] = {}
@@ -62,7 +62,7 @@ class Tunnels:
 
     def add(self, node: str, address: str, link: WebsocketLink) -> None:
         """Take a node's new tunnel; an older one is closed."""
-        tunnel = Tunnel(node, address, link, self._clock)
+        tunnel = Tunnel(node, address, link, self._clock, self._memory)
         with self._lock:
             older, self._by_node[node] = self._by_node.get(node), tunnel
         if older is not None:
@@ -98,15 +98,13 @@ class Tunnels:
 
         Raises:
             NoTunnelError: it has no tunnel here.
-            TooManyStreamsError: it, or this cloudcore, has too many streams.
+            TooManyStreamsError: it has too many streams.
             ConnectError: the request cannot be sent.
         """
         tunnel = self._by_node.get(node)
         if tunnel is None:
             hint = _NONE.format(port=self.port) if self.port else NOT_SERVED
             raise NoTunnelError("no stream can be opened", f"node {node}", hint)
-        if self.streams() >= MOST_STREAMS:
-            raise TooManyStreamsError("no stream can be opened", f"node {node}", f"this cloudcore has {MOST_STREAMS}")
         return tunnel.open(next(self._numbers), kind, request)
 
     def node_at(self, address: str) -> str:

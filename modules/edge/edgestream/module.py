@@ -19,6 +19,8 @@ BASE: Final = 1.0
 """Upper bound of the delay after the first failure, in seconds; it doubles with each one."""
 LIMIT: Final = 30.0
 """Largest upper bound of the delay. KubeEdge dials every 2 s without jitter."""
+MOST_STREAMS: Final = 200
+"""Streams at one time, unless configured. Each has a thread of the node's server."""
 STEADY: Final = 10.0
 """Seconds after which a tunnel counts as one that worked."""
 
@@ -57,6 +59,7 @@ class EdgeStream(Module):
         make_link: makes a link for each attempt.
         dial_node: connects to the node's own server.
         counters: outlive a restart of the module.
+        most_streams: at one time.
         has_edged: whether edged is part of this process; if not, the tunnel is dialled when edgehub is connected.
     """
 
@@ -64,9 +67,16 @@ class EdgeStream(Module):
     group = Group.EDGESTREAM
 
     def __init__(
-        self, make_link: MakeLink, dial_node: DialNode, counters: StreamCounters, *, has_edged: bool = True
+        self,
+        make_link: MakeLink,
+        dial_node: DialNode,
+        counters: StreamCounters,
+        *,
+        most_streams: int = MOST_STREAMS,
+        has_edged: bool = True,
     ) -> None:
         super().__init__()
+        self._most_streams = most_streams
         self._has_edged = has_edged
         self._may_dial = False
         """Whether the cloud is connected and has the Node object."""
@@ -135,7 +145,9 @@ class EdgeStream(Module):
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        session = TunnelSession(self._make_link(), self._dial_node, self.clock, self._counters, self._tell_opened)
+        session = TunnelSession(
+            self._make_link(), self._dial_node, self.clock, self._counters, self._most_streams, self._tell_opened
+        )
         self._session = session
         self._tunnel.tell(session)
 

@@ -26,12 +26,12 @@ from modules.edge.edgestream.stream import STALLED, Stream
 from modules.edge.edgestream.tunnel import DialNode, TunnelLink
 from modules.streams import connect
 from modules.streams.connect import ConnectError, StreamRequest
-from modules.streams.frames import CONNECTS, MAX_DATA, Frame, FrameError, FrameType, data_frames, decode
+from modules.streams.frames import CONNECTS, MAX_DATA, SENT_DATA, Frame, FrameError, FrameType, data_frames, decode
 
 _log = logging.getLogger(__name__)
 
-MOST_STREAMS: Final = 24
-"""Streams at one time. The node's server has 32; the others are left for the node's owner."""
+BUFFERS: Final = 16 * 1024 * 1024
+"""Bytes on the way to the cloud, and as many for containers, that all streams share when they are many."""
 
 _TOO_LONG: Final = -1
 """Type of a frame that was too long, which no frame on the wire can have."""
@@ -46,12 +46,20 @@ class TunnelSession:
         dial: connects to the node's own server.
         clock: for the time that a stream may hold up the tunnel.
         counters: of edgestream.
+        most_streams: at one time.
         on_open: called on the link's thread when the tunnel is up.
     """
 
     def __init__(
-        self, link: TunnelLink, dial: DialNode, clock: Clock, counters: StreamCounters, on_open: Callable[[], None]
+        self,
+        link: TunnelLink,
+        dial: DialNode,
+        clock: Clock,
+        counters: StreamCounters,
+        most_streams: int,
+        on_open: Callable[[], None],
     ) -> None:
+        self._most_streams = most_streams
         self._link = link
         self._dial = dial
         self._clock = clock
@@ -134,7 +142,7 @@ class TunnelSession:
             self._sent.popleft()()
         while (frame := self._intake.head()) is not None:
             stream = self._streams.get(frame.connection)
-            if frame.kind == FrameType.DATA and stream is not None and stream.is_full:
+            if frame.kind == FrameType.DATA and stream is not None and stream.is_full(self._share()):
                 left = self._patience(stream)
                 if left > 0:
                     return left
@@ -177,8 +185,9 @@ class TunnelSession:
             if request.connection != number:
                 raise ConnectError(f"the request is for stream {request.connection}, its frame for {number}")
             check(kind, request)
-            if len(self._streams) >= MOST_STREAMS:
-                self._refuse(kind, number, "503 Service Unavailable", f"{MOST_STREAMS} streams of this node are open")
+            if len(self._streams) >= self._most_streams:
+                why = f"{self._most_streams} streams of this node are open (modules.edgeStream.maxStreams)"
+                self._refuse(kind, number, "503 Service Unavailable", why)
                 return
             self._streams[number] = self._connected(kind, request)
         except (ConnectError, HttpError) as error:
@@ -228,13 +237,18 @@ class TunnelSession:
         poll = select.poll()
         poll.register(self._intake.bell, select.POLLIN)
         waiting: dict[int, Stream] = {}
+        share = self._share()
         for stream in self._streams.values():
-            if stream.events:
+            if events := stream.events(share):
                 waiting[stream.local.fileno()] = stream
-                poll.register(stream.local.fileno(), stream.events)
-        for descriptor, events in poll.poll(None if patience is None else patience * 1000 + 1):
+                poll.register(stream.local.fileno(), events)
+        for descriptor, ready in poll.poll(None if patience is None else patience * 1000 + 1):
             if descriptor in waiting:
-                self._serve_stream(waiting[descriptor], events)
+                self._serve_stream(waiting[descriptor], ready)
+
+    def _share(self) -> int:
+        """Return the bytes of `BUFFERS` that are for one stream; at least one frame."""
+        return max(SENT_DATA, BUFFERS // max(1, len(self._streams)))
 
     def _serve_stream(self, stream: Stream, events: int) -> None:
         broken = select.POLLHUP | select.POLLERR

@@ -102,16 +102,18 @@ class Stream:
         self.stalled_since: float | None = None
         """Since when its bytes hold up the tunnel, and it takes none."""
 
-    @property
-    def events(self) -> int:
-        """The events for which it waits, for `poll`; 0 for none."""
-        wants_more = self.unconfirmed < WINDOW
+    def events(self, share: int) -> int:
+        """Return the events for which it waits, for `poll`; 0 for none.
+
+        Args:
+            share: most bytes that may be on the way to the cloud, if less than `WINDOW`.
+        """
+        wants_more = self.unconfirmed < min(WINDOW, share)
         return (select.POLLIN if wants_more else 0) | (select.POLLOUT if self._held else 0)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it can hold no more bytes for its container."""
-        return len(self._held) >= HELD
+    def is_full(self, share: int) -> bool:
+        """Return whether it can hold no more bytes for its container: `HELD`, or less if its share is less."""
+        return len(self._held) >= min(HELD, share)
 
     def hold(self, data: bytes) -> None:
         """Hold bytes of the cloud until the node's server takes them."""

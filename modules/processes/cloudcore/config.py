@@ -130,7 +130,7 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     max_streams: Annotated[int, Meta(ge=4, le=10_000)] = 768
     """Maximum of watches, followed logs and commands on each port of the Kubernetes API at a time. Each has a thread.
-    One client may have three quarters of them."""
+    One client may have three quarters of them. Also the maximum of logs and commands of a cluster's API server."""
 
     router: RouterConfig | None = None
     """Callers of nodes, by Rules. Default none: Rules from nodes to servers only. With `tls` it is HTTPS."""

@@ -135,7 +135,8 @@ def _add_secure(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         default=_DEFAULTS.max_streams,
-        help="most watches, followed logs and commands on each of these ports (default %(default)s)",
+        help="most watches, followed logs and commands on each of these ports and at --stream-listen "
+        "(default %(default)s)",
     )
 
 

@@ -41,7 +41,13 @@ def stream_listener(config: CloudCoreConfig, tunnels: Tunnels, nodes: NodeStream
         return None
     address = settings.stream_address, settings.stream_port
     return StreamListener(
-        address, _context(config, settings), settings.client_names, tunnels, nodes, settings.advertised_port
+        address,
+        _context(config, settings),
+        settings.client_names,
+        tunnels,
+        nodes,
+        settings.advertised_port,
+        max_streams=config.max_streams,
     )
 
 

@@ -35,8 +35,9 @@ def add_edge_stream(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegis
         return WebsocketLink(settings, hive.clock, make_context, tunnel_headers(config))
 
     counters = StreamCounters()
+    most = config.modules.edge_stream.max_streams
     has_edged = config.modules.edged.enable
-    hive.add(EdgeStream, make_link, node_dialler(socket_path(config)), counters, has_edged=has_edged)
+    hive.add(EdgeStream, make_link, node_dialler(socket_path(config)), counters, most_streams=most, has_edged=has_edged)
     registry.register(StreamCollector(counters))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from beehive import Hive
 from edged.server.browser_guard import BrowserGuard
-from edged.server.http import HttpServer
+from edged.server.http import MAX_CONNECTIONS, MAX_STREAMS, HttpServer
 from edged.server.listening import listen_tcp, listen_unix
 from edged.server.router import Route, Router
 from edged.server.routes import acting_routes, reading_routes
@@ -56,7 +56,16 @@ def serve(
         stack.callback(path.unlink, missing_ok=True)
         service = OwnerService(config, hive, snapshots, Router([*reading, *acting, *owners]))
         stack.callback(service.close)
-        _start(HttpServer(listen_unix(path), service, hive.clock, max_body=MAX_BODY), stack)
+        from_tunnel = config.modules.edge_stream.max_streams if config.modules.edge_stream.enable else 0
+        server = HttpServer(
+            listen_unix(path),
+            service,
+            hive.clock,
+            max_body=MAX_BODY,
+            max_connections=MAX_CONNECTIONS + from_tunnel,  # all of them may be opened at once
+            max_streams=MAX_STREAMS + from_tunnel,
+        )
+        _start(server, stack)
 
 
 def plain(section: Section) -> dict[str, Any]:

@@ -22,6 +22,10 @@ class EdgeStreamOptions(Section, frozen=True, kw_only=True):
     handshake_timeout: Annotated[int, Whole("seconds", 1, 3600)] = 30
     """Longest wait for the connection to be made, TLS and upgrade included."""
 
+    max_streams: Annotated[int, Whole("streams", 1, 2000)] = 200
+    """Logs, commands and port forwardings of this node through the tunnel at a time; further ones are refused. Each has
+    a thread, and all together at most 32 MiB of buffers. KubeEdge has no such limit."""
+
     read_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 15
     """Longest silence of the cloud, which is asked with a websocket ping every 5 seconds; then the tunnel is taken for
     dead and made anew. KubeEdge reads the key and heeds it not, so that it notices a silent loss only when it writes.

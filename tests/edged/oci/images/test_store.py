@@ -16,6 +16,7 @@ from edged.oci.images.errors import (
     RequestRefusedError,
     RunFailedError,
 )
+from edged.oci.images.holds import Holds
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.images.tars import config_of, docker_archive, encoded, file, oci_layout, sha256, tar, write_archive
 from tests.edged.oci.images.unpacked import imported
@@ -184,6 +185,26 @@ def test_layers_stay_while_a_container_holds_the_image(store: ImageStore) -> Non
     assert _layers(later) == set()
     with pytest.raises(NoSuchObjectError):
         later.hold("other", image.id)
+
+
+def test_an_image_is_not_removed_between_being_found_and_being_held(
+    store: ImageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread that removes it, or drops what is not held, comes before or after both."""
+    image = imported(store, _ONE)
+    add = Holds.add
+
+    def add_late(holds: Holds, holder: str, image_id: str) -> None:
+        if store._lock.acquire(blocking=False):
+            store._lock.release()
+            _remove(store, image.id)
+        add(holds, holder, image_id)
+
+    monkeypatch.setattr(Holds, "add", add_late)
+    store.hold("container", image.id)
+    _remove(store, image.id)
+    assert store.get(image.id).chain == image.chain
+    assert _layers(store) == {image.chain[0]}
 
 
 def test_holds_of_containers_that_are_gone_are_dropped_at_the_start(store: ImageStore) -> None:

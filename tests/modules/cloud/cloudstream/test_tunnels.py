@@ -7,7 +7,8 @@ import pytest
 from beehive.simulation import Simulation
 from modules.cloud.cloudhub.connection import WebsocketLink
 from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
-from modules.cloud.cloudstream.stream import PATIENCE, PATIENCE_ALONE, QUEUE_BYTES, TunnelStream
+from modules.cloud.cloudstream.queue_memory import LEAST_BYTES, QUEUE_BYTES, QueueMemory
+from modules.cloud.cloudstream.stream import PATIENCE, PATIENCE_ALONE, TunnelStream
 from modules.cloud.cloudstream.tunnel import MOST_STREAMS
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.streams.connect import StreamRequest
@@ -215,6 +216,47 @@ def test_a_client_that_reads_slowly_keeps_its_stream_when_it_disturbs_no_other(
     stream.close()
 
 
+def test_a_client_that_reads_slowly_loses_its_stream_when_it_slows_down_others(
+    tunnels: Tunnels, simulation: Simulation
+) -> None:
+    """The times for which it holds up the tunnel add up, and count less with time: half a second each minute is no
+    harm.
+    """
+    node = Node(tunnels)
+    node.open()
+    for pause, ends in ((60.0, False), (0.1, True)):
+        slow = node.open()
+        for _ in range(6):
+            while node.link.has_room and not slow.failure:
+                node.say(slow.number, bytes(16 * 1024))
+            simulation.run_for(PATIENCE / 2)
+            tunnels.end_stalled()
+            read(slow, simulation.clock.monotonic())
+            simulation.run_for(pause)
+        assert bool(slow.failure) is ends
+        slow.close()
+    assert node.link.has_room
+
+
+def test_many_streams_that_nobody_reads_share_the_memory(tunnels: Tunnels) -> None:
+    """Above the bound each may have a frame only; what is read or closed is free again."""
+    memory = tunnels._memory = QueueMemory(most=QUEUE_BYTES)
+    node = Node(tunnels)
+    first, second = node.open(), node.open()
+    node.say(first.number, bytes(16 * 1024))
+    assert memory.of_stream == QUEUE_BYTES
+    while memory.used < QUEUE_BYTES:
+        node.say(first.number, bytes(16 * 1024))
+    assert memory.of_stream == LEAST_BYTES
+    for _ in range(4):
+        node.say(second.number, bytes(16 * 1024))
+    assert len(read(second)) == 4 * 16 * 1024
+    for each in (first, second):
+        each.close()
+        each.close()
+    assert memory.used == 0
+
+
 def test_a_stream_needs_a_tunnel_and_room(tunnels: Tunnels) -> None:
     """The error says what to do; where tunnels are not served at all, it says that."""
     with pytest.raises(NoTunnelError, match="--tunnel-listen"):
@@ -223,11 +265,15 @@ def test_a_stream_needs_a_tunnel_and_room(tunnels: Tunnels) -> None:
     with pytest.raises(NoTunnelError, match=r"modules.edgeStream.server: HOST:10004"):
         tunnels.open("n1", FrameType.LOGS, LOG)
     node = Node(tunnels)
-    streams = [node.open() for _ in range(MOST_STREAMS)]
+    streams = []
+    for _ in range(MOST_STREAMS):
+        streams.append(node.open())
+        node.sent()
     with pytest.raises(TooManyStreamsError):
         node.open()
     for each in streams:
         each.close()
+        node.sent()
     node.open().close()
     assert tunnels.streams() == 0
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from beehive import Clock, Hive, Message, ModuleName, Operation, Threads
 from beehive.names import REGISTRATION_RESOURCE
-from edged.server.http import MAX_STREAMS, HttpServer
+from edged.server.http import HttpServer
 from edged.server.listening import listen_unix
 from edged.server.request import Request
 from edged.server.responses import Reply, Response, Stream, Takeover
@@ -22,7 +22,7 @@ from edgehub.framing import Opcode
 from edgehub.settings import EdgeHubSettings
 from edgehub.websocket import WebsocketLink
 from modules.edge.edgestream.counters import StreamCounters
-from modules.edge.edgestream.module import EdgeStream
+from modules.edge.edgestream.module import MOST_STREAMS, EdgeStream
 from modules.processes.edgecore.edge_stream import node_dialler
 from modules.streams.frames import MAX_FRAME, Frame, FrameType, decode
 from tests.edgehub.clouds import TIMEOUT, ScriptedCloud, ScriptedConnection
@@ -112,12 +112,15 @@ class NodeServer:
             Route("/exec/{namespace}/{pod}/{container}", self._exec, ("GET", "POST")),
             Route("/attach/{namespace}/{pod}/{container}", self._exec, ("GET", "POST")),
         ]
-        self._server = HttpServer(listen_unix(path), Router(routes), Threads().clock)
+        most = 2 * MOST_STREAMS
+        self._server = HttpServer(
+            listen_unix(path), Router(routes), Threads().clock, max_connections=most, max_streams=most
+        )
         self._server.start()
 
     def stop(self) -> None:
         """Stop it."""
-        for _ in range(MAX_STREAMS):
+        for _ in range(2 * MOST_STREAMS):
             self.log.put(None)
         self._server.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ from edgehub.framing import Opcode
 from edgehub.testing import MemoryCloud
 from modules.edge.edgestream import module, session, stream
 from modules.edge.edgestream.counters import StreamCollector, StreamCounters
-from modules.edge.edgestream.module import EdgeStream
+from modules.edge.edgestream.module import MOST_STREAMS, EdgeStream
+from modules.edge.edgestream.stream import Stream
+from modules.streams.connect import StreamRequest
 from modules.streams.frames import MAX_DATA, Frame, FrameType
 from tests.edgehub.clouds import TIMEOUT
 from tests.end_to_end.processes import wait_until
@@ -225,18 +228,34 @@ def test_frames_that_nobody_knows(bed: Bed, cloud: CloudEnd) -> None:
 
 
 def test_many_streams(bed: Bed, cloud: CloudEnd) -> None:
-    """Beyond the limit a stream is refused; hundreds one after the other leave nothing behind."""
-    numbers = range(1, session.MOST_STREAMS + 1)
-    cloud.send(*(connect_frame(number, query="follow=true") for number in numbers), connect_frame(99))
-    assert cloud.next().connection == 99
-    assert b"streams of this node are open" in cloud.next().data
+    """Two hundred that begin at once are served; beyond the limit a stream is refused; hundreds one after the other
+    leave nothing behind.
+    """
+    numbers = range(1, MOST_STREAMS + 1)
+    cloud.send(*(connect_frame(number, query="follow=true") for number in numbers), connect_frame(999))
+    assert cloud.next().connection == 999
+    assert b"streams of this node are open (modules.edgeStream.maxStreams)" in cloud.next().data
+    assert len([bed.node.requests.get(timeout=TIMEOUT) for _ in numbers]) == MOST_STREAMS
     cloud.send(*(Frame(number, REMOVE) for number in numbers))
     assert [cloud.next() for _ in numbers] == [Frame(number, REMOVE) for number in numbers]
-    for number in range(100, 300):
+    for number in range(1000, 1200):
         cloud.send(connect_frame(number, FrameType.METRICS, "/metrics/resource"))
         assert cloud.whole(number)[1] == ""
     wait_until(lambda: sum(bed.counters.open.values()) == 0, "all streams have ended")
     assert bed.counters.opened[FrameType.METRICS] == 200
+
+
+def test_many_streams_share_the_memory() -> None:
+    """One may have as much on the way as before; when they are many, each has its share, a frame at least."""
+    request = StreamRequest(1, EXEC, (("Upgrade", "SPDY/3.1"),), "POST")
+    local, other = socket.socketpair()
+    with local, other:
+        one = Stream(FrameType.EXEC, request, local)
+        one.write()
+        one.unconfirmed = 100_000
+        assert (one.events(session.BUFFERS), one.events(100_000)) == (select.POLLIN, 0)
+        one.hold(bytes(100_000))
+        assert (one.is_full(session.BUFFERS), one.is_full(100_000)) == (False, True)
 
 
 def test_a_dead_cloud(tmp_path: Path) -> None:

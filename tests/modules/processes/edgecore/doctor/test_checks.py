@@ -27,6 +27,7 @@ from modules.processes.edgecore.doctor.facts import (
     Reach,
     Running,
     Runtime,
+    UnservedDevices,
 )
 from modules.processes.edgecore.doctor.report import lines
 from modules.processes.edgecore.runtime_kinds import LeftKind, RuntimeKind
@@ -126,6 +127,19 @@ BROKEN = {
     ),
     "not its group": Broken(
         {"mappers": MapperSocket(path="/d.sock", problem="no", denied=True)}, "mappers", "register on", Level.WARNING
+    ),
+    "dead mapper": Broken(
+        {"running": with_(HEALTHY.running, mappers={"boilers": False, "doors": True})},
+        "mapper", "boilers has ended: nobody listens on its socket", Level.WARNING,
+    ),
+    "devices without mapper": Broken(
+        {"unserved": UnservedDevices(by_protocol={"modbus": [f"ns/d{number}" for number in range(7)]})},
+        "devices", "for the protocol modbus, and nobody has reported of ns/d0, ns/d1, ns/d2, ns/d3, ns/d4 and 2 more",
+        Level.WARNING,
+    ),
+    "dead broker": Broken(
+        {"running": with_(HEALTHY.running, brokers={"internal": False})},
+        "MQTT", "not connected to the internal broker", Level.WARNING,
     ),
     "no docker": Broken({"docker": DockerNeeds(problem="d.sock: no such file")}, "docker", "d.sock: no such file"),
     "docker's cgroup driver": Broken(
