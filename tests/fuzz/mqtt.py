@@ -73,7 +73,7 @@ def _check_payload(data: bytes, _: Random) -> None:
         must(refused[0] is NotTaken.BINARY, "only what is no text is refused")
         return
     before = _device()
-    for act in (_update, _state):
+    for act in (_update, _update_without_model, _state):
         try:
             after = act(before, data.decode())
         except TwinRefused as why:
@@ -90,16 +90,21 @@ def _update(device: Device, text: str) -> Device:
     return changes.update_twins(device, read_twins(read_object(text)), _MODELS, _VOICE, Rules()).device
 
 
+def _update_without_model(device: Device, text: str) -> Device:
+    """While the device's model has not arrived."""
+    return changes.update_twins(device, read_twins(read_object(text)), {}, _VOICE, Rules()).device
+
+
 def _state(device: Device, text: str) -> Device:
     return changes.set_state(device, read_state(read_object(text)), "", _VOICE, Rules()).device
 
 
 @cache
 def _device() -> Device:
-    """A device with some values, and a property that was deleted."""
+    """A device with some values, of which its model does not have all, and a property that was deleted."""
     made = Device(_DEVICE, "thermo")
     for report in _reports():
-        made = _update(made, report.decode())
+        made = _update_without_model(made, report.decode())
     return made
 
 
