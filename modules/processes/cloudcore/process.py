@@ -146,7 +146,7 @@ class CloudCore:
         self._config = config
         self.hive = Hive(Threads(clock))
         name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
-        refusals, known = Refusals(clock), KnownCloudcores(name)
+        refusals, known, self._identities = Refusals(clock), KnownCloudcores(name), KnownIdentities(clock)
         self._counters = counters = Counters(refusals, known)
         turn = Turns()
         self._databases: list[Database] = []
@@ -164,7 +164,6 @@ class CloudCore:
         self._https: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
         self._authority: Authority | None = None
-        self._identities = KnownIdentities(clock)
         ca_pem = self._add_registrar(config.tls) if config.tls else ""
         self._callers: RestListener | None = None
         settings = CloudHubSettings(
@@ -172,7 +171,8 @@ class CloudCore:
         )
         may_be_several = selected is not None or database.shared
         self.hive.add(IdentitiesModule, self._identities, cluster.connect, config.lease.namespace)
-        self.hive.add(EdgeController, cluster, database, refusals, config.lease if may_be_several else None, known)
+        labelled = msgspec.structs.replace(cluster, labels_of=self._identities.labels_of)
+        self.hive.add(EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known)
         self.hive.add(CloudHub, settings, self._make_server, counters.cloudhub.sessions, refusals, counters.cloudhub)
         self.hive.add(DynamicController)
         self.hive.add(DeviceController, refusals, known, deletes=selected is None)
