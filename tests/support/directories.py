@@ -6,12 +6,13 @@ of each process of the run: `tests/support/remains.py` finds by it what a run ha
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import secrets
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,9 @@ _LONGEST_PARENT: Final = 24
 _CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _TRIES: Final = 1000
 _LOCK: Final = "lock"
+AT_END: Final = ExitStack()
+"""What a process of the tests undoes at its end: `tests/conftest.py` closes it after the last test."""
+atexit.register(AT_END.close)
 _KEPT: Final = 3
 
 
