@@ -99,6 +99,14 @@ def of_directory(**changes: Any) -> dict[str, Any]:
 BROKEN = {
     "not running": Broken({"running": Running(), "ports": ()}, "edgecore", "edgecore does not run"),
     "hangs": Broken({"running": Running(pid="7", problem="timed out")}, "edgecore", "cannot be asked: timed out"),
+    "refused by the cloud": Broken(
+        {"running": Running(pid="7", health="ok", connected=False, link_problem="1008 node n1 is revoked")},
+        "link", "not connected to the cloud, 0 messages wait for it: 1008 node n1 is revoked",
+    ),
+    "another machine with the name": Broken(
+        {"running": Running(pid="7", health="ok", connected=True, replaced_at=NOW - 60)},
+        "node name", "another machine seems to be node",
+    ),
     "not well": Broken({"running": Running(pid="7", health="edged: waiting")}, "edgecore", "not well: edged: waiting"),
     "no tunnel": Broken({"running": with_(HEALTHY.running, tunnel=False)}, "stream tunnel", "there", Level.WARNING),
     "away": Broken({"running": with_(HEALTHY.running, connected=False)}, "link", "not connected to the cloud, 2 mess"),
