@@ -156,6 +156,10 @@ class Hive(Observed):
         """Return how often each module was started again after a failure, by name."""
         return {name: slot.restarts for name, slot in self._slots.items()}
 
+    def has(self, name: str) -> bool:
+        """Return whether a message to a module of this name reaches one, here or, for a test or a replay, outside."""
+        return name in self._slots or self._outside is not None
+
     def members(self, group: str) -> list[str]:
         """Return the names of the modules of a group, in the order of their start."""
         return list(self._groups.get(group, ()))

@@ -62,6 +62,8 @@ class Inbound:
         self._hooks = hooks
         self._open = False
         self._silent = False
+        self._absent: set[str] = set()
+        """Modules that this node does not have, and that the cloud has sent something."""
         self.in_flight = InFlight(hive.runtime)
         """Messages that metamanager has not answered yet."""
 
@@ -138,10 +140,21 @@ class Inbound:
             self.in_flight.enter(message.id, size)
         if step is Step.BROADCAST:
             self._hive.broadcast(to, message)
+        elif step is Step.SEND and not self._hive.has(to):
+            self._note_absent(to, message)
         elif step is Step.SEND:
             self._hive.send(to, message)
         else:
             self._answer(message)
+
+    def _note_absent(self, module: str, message: Message) -> None:
+        """Log once that a module is off: a cloud sends the subscriptions of its Rules at each connection."""
+        if module in self._absent:
+            return
+        self._absent.add(module)
+        what = f"{message.route.operation} {message.route.resource[:200]}"
+        _log.info("the cloud's messages for %s, the first of them %s, are dropped: this node runs no %s", module, what,
+                  module)  # fmt: skip
 
     def _ask(self, message: Message) -> None:
         """Have eventbus publish a message, and report to the cloud when the MQTT broker has it, or why publishing

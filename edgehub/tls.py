@@ -3,6 +3,8 @@
 import ssl
 from pathlib import Path
 
+from beehive.tls_client import default_client_context
+
 
 def client_context(
     authority: Path | None = None, certificate: Path | None = None, key: Path | None = None
@@ -17,7 +19,7 @@ def client_context(
     Raises:
         OSError: a file cannot be read, or has other contents (`ssl.SSLError` is an OSError).
     """
-    context = ssl.create_default_context(cafile=None if authority is None else str(authority))
+    context = default_client_context(cafile=None if authority is None else str(authority))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if certificate is not None and certificate.exists():
         context.load_cert_chain(certificate, key)

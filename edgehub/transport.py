@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 
 from beehive import Clock
+from beehive.tls_client import default_client_context
 from edgehub.certificates.diagnosis import explain
 from edgehub.errors import ClosedHereError, DialError, LinkError
 from edgehub.ping_deadline import Flow
@@ -181,7 +182,7 @@ class Transport:
         self._would_block = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
         late = DialError("no TLS with the cloud in time", str(self._target), "see the cloud's log")
         try:
-            context = self._make_context() if self._make_context else ssl.create_default_context()
+            context = self._make_context() if self._make_context else default_client_context()
             connection = self._socket = context.wrap_socket(
                 self._connected(), server_hostname=self._target.host, do_handshake_on_connect=False
             )

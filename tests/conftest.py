@@ -78,6 +78,7 @@ class WholeRun:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Remove what tests of all processes share, when they have ended, and look for what is left."""
         self._is_over = True
+        directories.AT_END.close()
         remove_host_port_rules()
         if exitstatus not in _FAILED:
             self._remove()

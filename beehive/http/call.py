@@ -11,6 +11,7 @@ from beehive.errors import BeehiveError
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
 from beehive.http.forwarding import Fields, passed_on
+from beehive.tls_client import default_client_context
 
 _MAX_HEAD: Final = 64 * 1024
 _READ_BYTES: Final = 64 * 1024
@@ -134,7 +135,7 @@ def _connected(call: HttpCall, seconds: float, secured: Secured | None) -> Itera
         if call.scheme != "https":
             yield plain
             return
-        context, name = secured or Secured(ssl.create_default_context(), call.host)
+        context, name = secured or Secured(default_client_context(), call.host)
         with context.wrap_socket(plain, server_hostname=name) as secure:
             yield secure
 

@@ -14,12 +14,11 @@ from typing import Final, NamedTuple
 
 from edged.dockershim.client import DockerClient, part
 from edged.embedded.errors import NoSuchObjectError, NotProvidedError
+from edged.oci.network.pause.elf import executable
 
 NAME: Final = "edgecore/pause:1"
 PROGRAM: Final = "/pause"
-_BASE: Final = 0x400000
 _EXECUTABLE: Final = 0o755
-_READ_AND_EXECUTE: Final = 5
 
 
 class Processor(NamedTuple):
@@ -97,20 +96,8 @@ def pause_archive(machine: str) -> bytes:
 
 
 def pause_program(processor: Processor) -> bytes:
-    """Return an executable file (ELF, little endian) that contains only these instructions."""
-    header_size, segment_size = (64, 56) if processor.wide else (52, 32)
-    size = header_size + segment_size + len(processor.code)
-    ident = b"\x7fELF" + bytes((2 if processor.wide else 1, 1, 1)) + bytes(9)
-    header = struct.pack(
-        "<HHIQQQIHHHHHH" if processor.wide else "<HHIIIIIHHHHHH",
-        *(2, processor.machine, 1, _BASE + header_size + segment_size, header_size, 0),
-        *(processor.flags, header_size, segment_size, 1, 0, 0, 0),
-    )
-    if processor.wide:
-        segment = struct.pack("<IIQQQQQQ", 1, _READ_AND_EXECUTE, 0, _BASE, _BASE, size, size, 0x1000)
-    else:
-        segment = struct.pack("<IIIIIIII", 1, 0, _BASE, _BASE, size, size, _READ_AND_EXECUTE, 0x1000)
-    return ident + header + segment + processor.code
+    """Return an executable file that contains only these instructions."""
+    return executable(processor.machine, processor.flags, 64 if processor.wide else 32, processor.code)
 
 
 def _tar(files: dict[str, bytes], mode: int) -> bytes:

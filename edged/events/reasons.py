@@ -57,6 +57,12 @@ class Reason(StrEnum):
     NODE_HAS_INSUFFICIENT_PID = "NodeHasInsufficientPID"
     NODE_HAS_SUFFICIENT_PID = "NodeHasSufficientPID"
     SYSTEM_OOM = "SystemOOM"
+    MAPPER_NOT_READY = "MapperNotReady"
+    MAPPER_READY = "MapperReady"
+    """A mapper of devices has ended, or is back (no event of a kubelet)."""
+    MQTT_BROKER_NOT_READY = "MQTTBrokerNotReady"
+    MQTT_BROKER_READY = "MQTTBrokerReady"
+    """An MQTT broker does not serve the node, or does so again (no event of a kubelet)."""
 
     EVICTED = "Evicted"
     EVICTION_THRESHOLD_MET = "EvictionThresholdMet"

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -22,6 +22,12 @@ _log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 60.0
 """Seconds for which a result is kept: the pod's next sync takes it, or no sync needs it any more."""
+
+
+TURN_SECONDS = 60.0
+"""Seconds for which a running pull keeps those of other registries waiting."""
+MOST_SLOW = 8
+"""Pulls that run beyond the limit because they take longer."""
 
 
 class PullRequest(NamedTuple):
@@ -44,13 +50,19 @@ class PullResult(NamedTuple):
 
 
 class _Pull:
-    __slots__ = ("progress", "request", "sandbox", "waiters")
+    __slots__ = ("began", "progress", "request", "sandbox", "waiters")
 
     def __init__(self, request: PullRequest, sandbox: cri.PodSandboxConfig) -> None:
         self.request = request
         self.sandbox = sandbox
         self.waiters: dict[PodUid, None] = {}
         self.progress: PullProgress | None = None
+        self.began = 0.0
+
+    @property
+    def registry(self) -> str:
+        """Name of the registry."""
+        return self.request.image.partition("/")[0]
 
 
 class ImagePuller:
@@ -60,7 +72,8 @@ class ImagePuller:
     Requests for the same image and credentials share one pull. The number of running pulls is limited
     (`serializeImagePulls`, `maxParallelImagePulls`), and so is their rate (`registryPullQPS`), in the order of the
     requests. A kubelet refuses requests beyond the rate (`pull QPS exceeded`); here they wait, because starting twenty
-    pods at once is not an error.
+    pods at once is not an error. And no registry may hold up the others by sending slowly: a pull that has run for a
+    minute counts for those of its own registry only, and `MOST_SLOW` such pulls may run beyond the limit.
 
         puller.request(uid, PullRequest("docker.io/library/nginx:1.29"), sandbox)
         puller.take_result(uid, "docker.io/library/nginx:1.29")  # None until the pull has ended
@@ -83,8 +96,9 @@ class ImagePuller:
         self._lock = threading.Lock()
         self._known: dict[PullRequest, _Pull] = {}
         self._waiting: deque[_Pull] = deque()
-        self._running = 0
+        self._running: list[_Pull] = []
         self._delayed = False
+        self._awaits_turn = False
         self._results: OrderedDict[tuple[PodUid, str], PullResult] = OrderedDict()
         self._closed = False
 
@@ -128,15 +142,36 @@ class ImagePuller:
     def _take_ready(self) -> list[_Pull]:
         """Take the pulls that may start now from the queue; the caller holds the lock."""
         started: list[_Pull] = []
-        while self._waiting and not self._delayed and (not self._parallel or self._running < self._parallel):
-            wait = self._bucket.take(self._actors.clock.monotonic())
+        now = self._actors.clock.monotonic()
+        while not self._delayed and (pull := self._next(now)) is not None:
+            wait = self._bucket.take(now)
             if wait > 0:
                 self._delayed = True
                 self._actors.clock.after(wait, self._resume)
                 break
-            self._running += 1
-            started.append(self._waiting.popleft())
+            self._waiting.remove(pull)
+            pull.began = now
+            self._running.append(pull)
+            started.append(pull)
+        self._await_turn(now)
         return started
+
+    def _next(self, now: float) -> _Pull | None:
+        """Return the first waiting pull that the limit lets start."""
+        if not self._parallel:
+            return self._waiting[0] if self._waiting else None
+        slow = sum(now - each.began >= TURN_SECONDS for each in self._running)
+        if len(self._running) - min(slow, MOST_SLOW) >= self._parallel:
+            return None
+        busy = Counter(each.registry for each in self._running)
+        return next((each for each in self._waiting if busy[each.registry] < self._parallel), None)
+
+    def _await_turn(self, now: float) -> None:
+        """Look again when the next running pull has had its time, if others wait."""
+        left = [TURN_SECONDS - (now - each.began) for each in self._running if now - each.began < TURN_SECONDS]
+        if self._waiting and left and not self._awaits_turn:
+            self._awaits_turn = True
+            self._actors.clock.after(min(left), self._turn_ends)
 
     def _start(self, pulls: Sequence[_Pull]) -> None:
         for pull in pulls:
@@ -148,13 +183,19 @@ class ImagePuller:
             started = [] if self._closed else self._take_ready()
         self._start(started)
 
+    def _turn_ends(self) -> None:
+        with self._lock:
+            self._awaits_turn = False
+            started = [] if self._closed else self._take_ready()
+        self._start(started)
+
     def _run(self, pull: _Pull) -> None:
         watch = ProgressWatch(self._actors, self._runtime, pull.request.image, partial(self._note, pull))
         watch.start()
         result = self._pull(pull)
         watch.stop()
         with self._lock:
-            self._running -= 1
+            self._running.remove(pull)
             del self._known[pull.request]
             waiters = list(pull.waiters)
             for uid in waiters:

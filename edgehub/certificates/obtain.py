@@ -1,9 +1,9 @@
 """Obtains certificates: the first with a token, the next with the one before. Blocks; for short-lived processes."""
 
-import ssl
 from pathlib import Path
 
 from beehive import Clock
+from beehive.tls_client import default_client_context
 from edgehub.certificates import files, rules
 from edgehub.certificates.certificate import Certificate, pem_blocks
 from edgehub.certificates.diagnosis import explain, is_about_time
@@ -32,7 +32,7 @@ def join(settings: CertificateSettings, clock: Clock) -> Certificate:
     token.check_node(settings.node, replaces=settings.replace)
     key = NodeKey(b"" if settings.replace else files.read_key(settings.paths, is_of_node=_is_of_node(settings)))
     try:
-        context = ssl.create_default_context(cadata=authority)
+        context = default_client_context(cadata=authority)
         issued = server.sign(key.request(settings.node), settings.node, context, token.bearer).body
     except CertificateError as error:
         if is_about_time(error.__cause__) and abs(there - here) > rules.CLOCK_TOLERANCE:

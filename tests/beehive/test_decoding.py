@@ -74,8 +74,8 @@ def direct_uses(path: Path) -> list[str]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             name, typed = node.func.attr, any(keyword.arg == "type" for keyword in node.keywords)
-            of_msgspec = ast.unparse(node.func).startswith(("msgspec.", "json.", "msgpack."))
-            if of_msgspec and (name in ("Decoder", "convert") or (name == "decode" and typed)):
+            decodes = name in ("Decoder", "convert") or (name == "decode" and typed)
+            if decodes and ast.unparse(node.func).startswith(("msgspec.", "json.", "msgpack.")):
                 found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     return found
 

@@ -214,7 +214,7 @@ class CloudAtCluster:
         self._both.kill()
 
 
-def _memory(pid: int) -> float:
+def memory_of(pid: int) -> float:
     """Return the resident memory of a process in MB."""
     status = Path(f"/proc/{pid}/status").read_text()
     (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
@@ -252,14 +252,14 @@ async def _measure(cloud: Cloud | CloudAtCluster, count: int, pods: int) -> list
     crowd = [Node(f"n{number}", cloud.port, pods, dialling) for number in range(count)]
     await _off_loop(cloud.apply, _settings("0"))
     await _off_loop(_apply_pods, cloud, [node.name for node in crowd], pods)
-    before, spent = _memory(cloud.pid), _seconds(cloud.pid)
+    before, spent = memory_of(cloud.pid), _seconds(cloud.pid)
     begin = time.monotonic()
     await asyncio.gather(*(node.join() for node in crowd))
     joined = time.monotonic() - begin
     await asyncio.gather(*(node.has_pods.wait() for node in crowd))
     supplied = time.monotonic() - begin
     spent = _seconds(cloud.pid) - spent
-    after = _memory(cloud.pid)
+    after = memory_of(cloud.pid)
     rows = [
         Row(f"{count} nodes connect at once: the last is registered", joined, Unit.SECONDS),
         Row(f"… the last has its configmap and its {'pods' if pods > 1 else 'pod'}", supplied, Unit.SECONDS),
@@ -280,7 +280,7 @@ async def _measure(cloud: Cloud | CloudAtCluster, count: int, pods: int) -> list
             Unit.PER_SECOND)
     )  # fmt: skip
     rows.append(Row("… share of one core", (_seconds(cloud.pid) - spent) / took * 100, Unit.PERCENT))
-    rows.append(Row("memory of the cloud after that", _memory(cloud.pid), Unit.MEGABYTES))
+    rows.append(Row("memory of the cloud after that", memory_of(cloud.pid), Unit.MEGABYTES))
     for node in crowd:
         await node.leave()
     return rows

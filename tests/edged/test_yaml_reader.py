@@ -86,8 +86,9 @@ def test_nothing_else_constructs_values_of_yaml() -> None:
     found = set()
     for package in ("beehive", "edged", "edgehub", "metamanager", "modules", "protos"):
         for path in (REPOSITORY / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Attribute) and ast.unparse(node) in reading:
+            text = path.read_text()
+            for node in ast.walk(ast.parse(text if "yaml" in text else "")):
+                if isinstance(node, ast.Attribute) and node.attr in names and ast.unparse(node) in reading:
                     found.add(f"{path.relative_to(REPOSITORY)}: {ast.unparse(node)}")
     assert found == {
         "edged/yaml_reader.py: yaml.parse",

@@ -1,6 +1,7 @@
 """What the counters say of the link as it is now: since when, or why not and when it is tried next."""
 
 from edgehub.counters import LinkState
+from edgehub.errors import REPLACED, PeerClosedError
 from tests.edgehub.beds import Bed
 
 
@@ -27,6 +28,20 @@ def test_attempts_that_fail_are_counted_with_the_reason_and_the_next_one() -> No
         assert link.failures >= 2
         assert link.why
         assert link.next_try is None or link.next_try >= now
+
+
+def test_a_link_that_another_connection_has_replaced_says_so_when_there_is_a_new_one_too() -> None:
+    """Another machine may have this node's name; the error says the way out."""
+    bed = started()
+    with bed.bee:
+        replaced_at = bed.bee.hive.clock.now()
+        error = PeerClosedError(REPLACED, "another connection")
+        assert "edgecore join --name" in str(error)
+        bed.cloud.cut(error)
+        bed.bee.settle()
+        bed.bee.run_for(300)
+        assert bed.counters.link.connected_at is not None
+        assert bed.counters.link.replaced_at == replaced_at
 
 
 def test_a_link_that_ends_says_when_it_was_lost_and_a_new_one_clears_it() -> None:

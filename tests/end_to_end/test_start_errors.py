@@ -36,7 +36,7 @@ def small(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         words = ["mount", "-t", "tmpfs", "-o", ",".join(("size=64k", *options)), "tmpfs", str(path)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
-            pytest.skip(f"nothing can be mounted here: {done.stderr.splitlines()[0]}")
+            pytest.skip(f"nothing can be mounted here: {done.stderr.splitlines()[0].rpartition(': ')[2]}")
         mounted.append(path)
         return path
 

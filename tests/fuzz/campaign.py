@@ -5,7 +5,6 @@ import logging
 import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from time import thread_time
@@ -61,25 +60,12 @@ def run(target: Target, seed: int, numbers: range, each: Callable[[int], None] =
     done.
     """
     logging.disable()  # what is refused is logged, and nearly all of it is
-    try:
-        with new_objects_only():
-            return _run(target, seed, numbers, each)
-    finally:
-        logging.disable(logging.NOTSET)
-
-
-@contextmanager
-def new_objects_only() -> Iterator[None]:
-    """Let the garbage collector look only at what is made from now on: a process that has run thousands of tests has
-    millions of objects, and a look at all of them takes seconds.
-    """
-    is_outermost = not gc.get_freeze_count()
+    # a process that has run thousands of tests has millions of objects, and a look at all of them takes seconds
     gc.freeze()
     try:
-        yield
+        return _run(target, seed, numbers, each)
     finally:
-        if is_outermost:
-            gc.unfreeze()
+        logging.disable(logging.NOTSET)
 
 
 def _run(target: Target, seed: int, numbers: range, each: Callable[[int], None]) -> Outcome:

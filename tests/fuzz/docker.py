@@ -1,6 +1,5 @@
 """Targets of Docker Engine's answers, of the streams of its containers, and of what it is asked for."""
 
-import atexit
 import json
 import shutil
 import socket
@@ -42,7 +41,7 @@ from tests.edged.oci.spec.samples import FILES, UNIFIED
 from tests.fuzz.mutate import misshape, mutate, pieces
 from tests.fuzz.oci_spec import TEXTS, disturbed, make_request, requests
 from tests.fuzz.target import Target, must
-from tests.support.directories import new_directory
+from tests.support.directories import AT_END, new_directory
 
 _ID: Final = "a" * 64
 _TIME: Final = "2026-11-20T01:54:50.123456789Z"
@@ -72,7 +71,7 @@ class _Engine:
 @cache
 def _scratch() -> Path:
     directory = new_directory("fuzz-docker-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    AT_END.callback(shutil.rmtree, directory, ignore_errors=True)
     return directory
 
 

@@ -1,7 +1,7 @@
 """Topics and payloads of applications on the MQTT broker: what eventbus takes, and what devicetwin makes of it."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from random import Random
 from typing import Any, Final
@@ -86,8 +86,8 @@ def _check_payload(data: bytes, _: Random) -> None:
             must(twin.actual is None or (now is not None and now.edge >= twin.actual.edge), "versions never fall")
 
 
-def _update(device: Device, text: str) -> Device:
-    return changes.update_twins(device, read_twins(read_object(text)), _MODELS, _VOICE, Rules()).device
+def _update(device: Device, text: str, models: Mapping[str, ModelProperty] = _MODELS) -> Device:
+    return changes.update_twins(device, read_twins(read_object(text)), models, _VOICE, Rules()).device
 
 
 def _state(device: Device, text: str) -> Device:
@@ -96,10 +96,10 @@ def _state(device: Device, text: str) -> Device:
 
 @cache
 def _device() -> Device:
-    """A device with some values, and a property that was deleted."""
+    """A device with some values, and a property that was deleted, from before the node had its model."""
     made = Device(_DEVICE, "thermo")
     for report in _reports():
-        made = _update(made, report.decode())
+        made = _update(made, report.decode(), {})
     return made
 
 

@@ -4,7 +4,6 @@ A case is a request as bytes; fields are mutated on the wire, and others set to 
 refused as documented, or the specification is JSON without a way out of the container.
 """
 
-import atexit
 import json
 import shutil
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.spec.samples import FILES, ID, PATHS, UNIFIED, SampleImage
 from tests.fuzz.mutate import mutate
 from tests.fuzz.target import Target, must
-from tests.support.directories import new_directory, temporary_parent
+from tests.support.directories import AT_END, new_directory, temporary_parent
 
 TEXTS: Final = (
     "", "/", "/dev", "/dev/", "/dev/null", "/proc", "/sys/fs", "../..", "/a/../..", "/etc/hosts", "/v", "//v/./w", "v",
@@ -47,7 +46,7 @@ _NUMBERS: Final = (0, 1, -1, 2, 1000, 2**31 - 1, 2**32 - 1, 2**32, 2**63 - 1, -(
 def _rootfs() -> Path:
     """An image for the whole run."""
     top = new_directory("fuzz-oci-", temporary_parent())
-    atexit.register(shutil.rmtree, top, ignore_errors=True)
+    AT_END.callback(shutil.rmtree, top, ignore_errors=True)
     (top / "etc").mkdir()
     (top / "etc/passwd").write_text("root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n")
     (top / "etc/group").write_text("root:x:0:\nextra:x:50:user\n")

@@ -1,6 +1,5 @@
 """Target of what writes to the disk: layers are unpacked beside a canary and above another layer."""
 
-import atexit
 import gzip
 import json
 import struct
@@ -16,6 +15,7 @@ from typing import Any, Final
 from tests.edged.oci.images.tars import Made, device, directory, fifo, file, hardlink, symlink, tar, xattrs
 from tests.fuzz.mutate import LONGEST, mutate
 from tests.fuzz.target import Target, must
+from tests.support.directories import AT_END
 
 _REPOSITORY: Final = Path(__file__).parents[2]
 _BLOCK: Final = 512
@@ -67,7 +67,7 @@ class _Server:
 @cache
 def _server() -> _Server:
     server = _Server()
-    atexit.register(server.close)
+    AT_END.callback(server.close)
     return server
 
 

@@ -6,12 +6,14 @@ of each process of the run: `tests/support/remains.py` finds by it what a run ha
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import secrets
+import string
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,19 +25,23 @@ SHORT: Final = Path("/tmp")
 MEMORY: Final = Path("/dev/shm")
 _LONGEST_PARENT: Final = 24
 """Bytes of the directory for temporary files, so that a socket three directories below a test's own can be made."""
-_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
+_CHARACTERS: Final = string.ascii_lowercase + string.digits
+_NOT_HEXADECIMAL: Final = "ghijklmnopqrstuvwxyz"
 _TRIES: Final = 1000
 _LOCK: Final = "lock"
+AT_END: Final = ExitStack()
+"""What a process of the tests undoes at its end: `tests/conftest.py` closes it after the last test."""
+atexit.register(AT_END.close)
 _KEPT: Final = 3
 
 
 def begin_run() -> None:
     """Give this process and those that it will start a mark of their own."""
-    os.environ[VARIABLE] = _random()
+    os.environ[VARIABLE] = "".join(secrets.choice(each) for each in 2 * (_NOT_HEXADECIMAL, string.digits))
 
 
 def mark() -> str:
-    """Return the run's mark: four letters or digits."""
+    """Return the run's mark: four letters and digits that are in no word and in no UID."""
     if VARIABLE not in os.environ:
         begin_run()
     return os.environ[VARIABLE]

@@ -4,11 +4,25 @@ import os
 import socket
 from typing import Final
 
+import pytest
+
 _FIRST: Final = 12_000
 _LAST: Final = 32_000
 _TRIES: Final = 1000
 _EACH: Final = 2000
 """Ports of one worker of pytest-xdist."""
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+needs_ipv6 = pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
 
 _REACHED_SECONDS: Final = 5.0
 """Within which a connection to this machine is made, unless a rule sends it elsewhere."""

@@ -1,5 +1,6 @@
 """The examples of `make test` are the same in every run, those of `make slow` are not."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,7 @@ def test_examples_are_the_same_whatever_the_process_has_imported(profile: str, *
         directory.mkdir()
         (directory / "conftest.py").write_text(CONFTEST)
         (directory / "test_it.py").write_text(TEST.format(imported=imported))
-        (directory / "pytest.ini").write_text(f"[pytest]\npythonpath = {REPOSITORY}\n")
+        (directory / "pytest.ini").write_text(f"[pytest]\npythonpath = {shlex.quote(str(REPOSITORY))}\n")
         command = [sys.executable, "-m", "pytest", "-p", "no:xdist", f"--hypothesis-profile={profile}"]
         done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout

@@ -139,7 +139,7 @@ class DefaultNetwork:
     def _rules(self, pods: PodRange, forwarding: str) -> list[Rule]:
         """Return the rules by which pods reach other networks with the node's address, and packets pass both ways."""
         return [
-            Rule("nat", "POSTROUTING", f"-s {pods} ! -d {pods}", self._comment, "MASQUERADE"),
+            Rule("nat", "POSTROUTING", f"-s {pods} ! -d {pods}", self._comment, "MASQUERADE --random-fully"),
             Rule("filter", forwarding, f"-i {self._bridge}", self._comment, "ACCEPT"),
             Rule("filter", forwarding, f"-o {self._bridge}", self._comment, "ACCEPT"),
         ]

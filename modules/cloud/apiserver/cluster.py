@@ -31,7 +31,7 @@ from modules.cloud.apiserver.kinds import (
 from modules.cloud.apiserver.lister import Revision
 from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.namespaces import check_deletion
-from modules.cloud.apiserver.node_silence import with_node_silence
+from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
 from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
@@ -93,6 +93,8 @@ class Cluster:
         self._custom = CustomResources(self.storage, clock, admissions or {})
         self._events = EventRegistry(self.storage)
         self._scheduler = PodScheduler(self.storage, self._events, clock, default_node)
+        self.node_lifecycle = NodeLifecycle(self.storage, self._events, clock)
+        """Marks silent nodes, and taints those under pressure."""
         self._admission: Admission | None = None
 
     @contextmanager
@@ -292,12 +294,12 @@ class Cluster:
         return self.storage.list(kind, namespace)
 
     def read(self, key: ObjectKey) -> JsonObject:
-        """Returns an object for a client; a node that has fallen silent is shown as such.
+        """Returns an object for a client.
 
         Raises:
             NotFoundError: no such object.
         """
-        return self._shown(self.storage.get(key))
+        return self.storage.get(key)
 
     def to_change(self, key: ObjectKey) -> JsonObject:
         """Returns an object that the requester may change. Any other requester could learn the object's content from
@@ -319,11 +321,21 @@ class Cluster:
         version: int | None = None,
         among: Set[ObjectKey] | None = None,
     ) -> Iterator[JsonObject]:
-        """Returns the objects of a kind as `read` returns them; see `Storage.list_after`."""
-        return map(self._shown, self.storage.list_after(kind, namespace, place, version, among))
+        """Returns the objects of a kind; see `Storage.list_after`."""
+        return self.storage.list_after(kind, namespace, place, version, among)
 
-    def _shown(self, obj: JsonObject) -> JsonObject:
-        return with_node_silence(obj, self.storage) if obj["kind"] == _NODE.name else obj
+    def orphans(self) -> Sequence[ObjectKey]:
+        """Returns the pods that are being deleted from nodes that do not exist: no node will ever say that they have
+        ended. Kubernetes' pod garbage collector deletes them.
+        """
+        nodes = {node["metadata"]["name"] for node in self.storage.list(_NODE)}
+        return [key for node in self.storage.nodes_of_pods() - nodes - {""} for key in self.storage.pods_of(node)
+                if is_being_deleted(self.storage.get(key)) and not finalizers_of(self.storage.get(key))]  # fmt: skip
+
+    def remove_orphans(self) -> None:
+        """Removes the pods that `orphans` returns."""
+        for key in self.orphans():
+            self.delete(key, grace=0)
 
     def _admit(self, old: JsonObject | None, new: JsonObject | None) -> None:
         if self._admission is not None:

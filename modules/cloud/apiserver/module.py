@@ -25,9 +25,10 @@ from modules.cloud.apiserver.failures import Failures
 from modules.cloud.apiserver.kinds import JsonObject, kind_named
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
-from modules.cloud.apiserver.storage import ObjectEvent
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.system_namespaces import make_system_namespaces
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
@@ -38,7 +39,8 @@ _log = logging.getLogger(__name__)
 
 _MANIFESTS_PERIOD: Final = 1.0
 """Seconds between two reads of the manifests."""
-_IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named("Node"))
+_NODE: Final = "Node"
+_IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named(_NODE))
 
 
 class ApiServer(Module):
@@ -86,6 +88,8 @@ class ApiServer(Module):
         """Committed changes that watches have not been told yet."""
         self._may_place = True
         """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
+        self._changed_nodes: set[str] = set()
+        """Nodes that have changed since their taints were looked at."""
         self._may_lack_accounts = True
         """Whether a namespace may lack its service account."""
         self._failures = Failures()
@@ -97,6 +101,7 @@ class ApiServer(Module):
         self._database.taken = loaded.take
         self._transact(partial(self._load, loaded))
         poll_for_changes(self, self._database, lambda: self._transact(_nothing))
+        self.every(MONITOR_PERIOD, self._monitor_nodes)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._manifests.sync))
 
@@ -212,6 +217,7 @@ class ApiServer(Module):
         if self._database.in_transaction:
             self._transactions.note_changes()
             self._make_accounts()
+            self._taint_nodes()
             self._place()
         self._transactions.commit()
         noted, self._noted = tuple(self._noted), []
@@ -219,6 +225,22 @@ class ApiServer(Module):
             self._subscriptions.publish(changed)
         if noted and self.hive.members(commands.SOURCE):
             self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
+
+    def _monitor_nodes(self) -> None:
+        """Mark nodes that have fallen silent, and remove deleted pods of nodes that do not exist. All cloudcores of a
+        database do this, and the first one does it.
+        """
+        lifecycle = self._cluster.node_lifecycle
+        if lifecycle.has_silent():
+            self._transact(lambda: self._transactions.attempt(lifecycle.mark_silent))
+        if self._cluster.orphans():
+            self._transact(lambda: self._transactions.attempt(self._cluster.remove_orphans))
+
+    def _taint_nodes(self) -> None:
+        """Give nodes that report a pressure its taint, before pods are placed. Like `_place`, for own changes only."""
+        changed, self._changed_nodes = self._changed_nodes, set()
+        if changed:
+            self._transactions.attempt(partial(self._cluster.node_lifecycle.taint, changed))
 
     def _place(self) -> None:
         """Place pods that wait for a node, after a change that may have made room for them. After its own changes,
@@ -245,6 +267,8 @@ class ApiServer(Module):
         if not self._transactions.is_adopting:
             self._may_place = self._may_place or makes_room(event)
             self._may_lack_accounts = self._may_lack_accounts or may_lack_account(event)
+            if event.key.kind == _NODE and event.type is not EventType.DELETED:
+                self._changed_nodes.add(event.key.name)
         self._transactions.after_commit(lambda: self._noted.append(history.note(event)))
 
     def _rolled_back(self, events: list[ObjectEvent], _nodes: Iterable[str]) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.kinds import JsonObject, is_being_deleted, key_of, kind_named, uid_of, version_of
-from modules.cloud.apiserver.node_silence import with_node_silence
 from modules.cloud.apiserver.pod_scheduled import as_waiting, failed_scheduling, waits_because, with_node
 from modules.cloud.apiserver.scheduler import Placer
 from modules.cloud.apiserver.storage import Storage
@@ -71,5 +70,4 @@ class PodScheduler:
                 _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
 
     def _placer(self) -> Placer:
-        nodes = [with_node_silence(node, self._storage) for node in self._storage.list(_NODE)]
-        return Placer(nodes, self._storage.list(_POD))
+        return Placer(self._storage.list(_NODE), self._storage.list(_POD))

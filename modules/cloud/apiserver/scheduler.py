@@ -46,7 +46,7 @@ class Placer:
     """Places pods one after another; nodes and pods are read once for all of them.
 
     Args:
-        nodes: all nodes; a silent one with conditions that say so.
+        nodes: all nodes.
         pods: all pods.
     """
 

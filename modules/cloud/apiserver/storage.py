@@ -174,6 +174,10 @@ class Storage:
         """Returns the keys of a node's pods, "" for the pods without one. They must not be changed."""
         return self._pods_of.get(node, frozenset())
 
+    def nodes_of_pods(self) -> Set[str]:
+        """Returns the nodes that pods have, "" for no node."""
+        return self._pods_of.keys()
+
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """Returns the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
         return [*self.list_after(kind, namespace, ("", ""))]

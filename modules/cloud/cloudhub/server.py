@@ -23,6 +23,7 @@ from modules.cloud.cloudhub.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.cloudhub.incoming_frames import IncomingFrames
 from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.opening_connections import OpeningConnections, most_opening
+from modules.cloud.cloudhub.reading_order import Ready, in_order
 from modules.cloud.cloudhub.wire import PlainWire
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.peer import read_peer
@@ -51,11 +52,6 @@ _ENDING_SECONDS = 2.0
 """Time in which nodes that were told of the end close their connections."""
 _ACCEPTED = 64
 """Connections that are accepted between two polls of the sockets: those before them may have sent something."""
-_ROUND_SECONDS = 0.05
-"""Seconds between two polls of the sockets after which only connections that cost little are read: 16 KiB of a node may
-be 16 MiB without compression.
-"""
-_LITTLE_SECONDS = 0.005
 _FULL_PERIOD = 0.005
 """Seconds between two checks whether the controllers' inboxes have room again."""
 
@@ -223,7 +219,7 @@ class WebsocketServer:
         wait = _OVERDUE_PERIOD
         if self._incoming or self._unopened:
             wait = _FULL_PERIOD if is_full else 0.0
-        ready: list[tuple[WebsocketConnection, int]] = []
+        ready: list[Ready] = []
         for key, happened in self._selector.select(wait):
             if key.fileobj is self._woken:
                 self._clear_waker()
@@ -231,25 +227,12 @@ class WebsocketServer:
                 self._accept()
             else:
                 ready.append((key.data, happened))
-        self._serve_ready(ready)
+        for connection, happened in in_order(ready, self._clock.monotonic):
+            self._serve(connection, happened)
         if self._is_recheck_due:
             self._end_refused()
         self._serve_signalled()
         self._incoming.dispatch(self._update)
-
-    def _serve_ready(self, ready: list[tuple[WebsocketConnection, int]]) -> None:
-        """Serves connections, those first that have cost least. Costly ones are left for the next poll once the others
-        have waited long enough; one is served each time.
-        """
-        ready.sort(key=lambda each: each[0].seconds)
-        begin = before = self._clock.monotonic()
-        for number, (connection, happened) in enumerate(ready):
-            if number and connection.seconds > _LITTLE_SECONDS and before - begin > _ROUND_SECONDS:
-                return
-            self._serve(connection, happened)
-            now = self._clock.monotonic()
-            connection.seconds += now - before
-            before = now
 
     def _close_listening(self) -> None:
         if self._listening in self._registered:

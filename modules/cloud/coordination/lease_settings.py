@@ -12,6 +12,9 @@ _NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 _LABEL_KEY: Final = r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 _LABEL_VALUE: Final = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 
+LabelKey = Annotated[str, msgspec.Meta(pattern=_LABEL_KEY, max_length=317)]
+LabelValue = Annotated[str, msgspec.Meta(pattern=_LABEL_VALUE, max_length=63)]
+
 
 class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The Lease of a cloudcore, and the namespace and labels by which it finds the others' Leases."""
@@ -21,10 +24,7 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     name: Annotated[str, msgspec.Meta(pattern=f"^$|{_NAME}", max_length=LONGEST_NAME)] = ""
     """"" for the identity of the process, with which it is unique."""
     labels: Annotated[
-        Mapping[
-            Annotated[str, msgspec.Meta(pattern=_LABEL_KEY, max_length=317)],
-            Annotated[str, msgspec.Meta(pattern=_LABEL_VALUE, max_length=63)],
-        ],
+        Mapping[LabelKey, LabelValue],
         msgspec.Meta(min_length=1),
     ] = msgspec.field(default_factory=lambda: {"app.kubernetes.io/name": "cloudcore"})
     """The Leases of one namespace that have them are those of the cloudcores that divide the duties."""

@@ -33,7 +33,7 @@ from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.missing_bodies import MissingBodies
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_reads import shown
-from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid
+from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid, with_labels
 from modules.cloud.edgecontroller.object_sync_import import Imported, ObjectSyncImport
 from modules.cloud.edgecontroller.procedure import Answered
 from modules.cloud.edgecontroller.reflectors import MIRRORED, Reflectors
@@ -314,6 +314,8 @@ class ClusterApi:
         except ApiError as error:
             answered(ApiResult(refusal=error.status()))
         else:
+            if kind.name == "Node" and write.verb == "create":
+                write = with_labels(write, self._cluster.labels_of(node))
             self._send(write, answered, node)
 
     def _send(self, call: ApiCall, answered: Answered, node: str) -> None:

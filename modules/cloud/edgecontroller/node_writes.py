@@ -1,7 +1,7 @@
 """The objects before and after a node's write, for the admission of a call that another API server carries out."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -168,6 +168,16 @@ def _refuse_directives(patch: JsonObject) -> None:
             places.extend(place.values())
         elif isinstance(place, list):
             places.extend(place)
+
+
+def with_labels(call: ApiCall, labels: Mapping[str, str]) -> ApiCall:
+    """Return an admitted registration with labels that an administrator has decided, which count before the node's."""
+    metadata = _metadata_in(call.body)
+    if not labels or metadata is None:
+        return call
+    own = metadata.get("labels")
+    merged = {**(own if isinstance(own, dict) else {}), **labels}
+    return msgspec.structs.replace(call, body={**call.body, "metadata": {**metadata, "labels": merged}})
 
 
 def same_uid(call: ApiCall, live: JsonObject) -> bool:

@@ -1,6 +1,6 @@
 """RemoteCluster: how edgecontroller reaches its API server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -13,6 +13,10 @@ from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
 
 def _true() -> bool:
     return True
+
+
+def _no_labels(_: str) -> Mapping[str, str]:
+    return {}
 
 
 class RemoteCluster(msgspec.Struct, frozen=True):
@@ -28,6 +32,8 @@ class RemoteCluster(msgspec.Struct, frozen=True):
     """Returns whether an object that it does not have was deleted. An embedded API server with a new database may have
     lost it with an old one.
     """
+    labels_of: Callable[[str], Mapping[str, str]] = _no_labels
+    """Returns the labels that an administrator has decided for a node, which it gets when it registers."""
     counters: ApiCounters = msgspec.field(default_factory=ApiCounters)
     """Counts the requests."""
     node_states: NodeStateCounters = msgspec.field(default_factory=NodeStateCounters)

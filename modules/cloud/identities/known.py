@@ -124,6 +124,12 @@ class KnownIdentities:
         with self._lock:
             return [self._records[key] for key in sorted(self._records)]
 
+    def labels_of(self, node: str) -> Mapping[str, str]:
+        """Return the labels that a node gets when it registers."""
+        with self._lock:
+            identity = self._records.get(("node", node))
+        return identity.labels if isinstance(identity, NodeIdentity) else {}
+
     def refused(self) -> list[RefusedNode]:
         """Return the nodes that were refused since they were connected last."""
         with self._lock:

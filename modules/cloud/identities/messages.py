@@ -6,7 +6,7 @@ import msgspec
 
 from modules.cloud.identities.node_identity import is_node_name
 from modules.cloud.identities.peer import CertifiedPeer, normal_serial
-from modules.cloud.identities.records import Record
+from modules.cloud.identities.records import Labels, Record
 
 NAME: Final = "identities"
 RESOURCE: Final = "identities"
@@ -64,6 +64,8 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whether one node can join with it, once."""
     replace: bool = False
     """Whether the node's name may belong to another machine then."""
+    labels: Labels = {}
+    """Labels of the Nodes that join with it."""
 
     def mistake(self) -> str:
         """Return what is wrong with it; "" if nothing is."""

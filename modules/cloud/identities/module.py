@@ -49,6 +49,7 @@ from modules.cloud.identities.records import (
     RevokedCertificate,
     RevokedUser,
     key_of,
+    object_name,
     record_in,
 )
 from modules.cloud.identities.store import IdentityStore, RecordChange, version_of
@@ -144,6 +145,7 @@ class IdentitiesModule(Module):
         token = JoinToken(
             name=self.clock.new_id().replace("-", "")[:16], created_at=now, expires_at=now + settings.seconds,
             node=settings.node, once=settings.once or settings.replace, replace=settings.replace,
+            labels=settings.labels,
         )  # fmt: skip
         self._store.change(key_of(token), lambda _: RecordChange(token, token), self._replier(message))
 
@@ -161,7 +163,7 @@ class IdentitiesModule(Module):
         asked = self._content(message, KeyEnrolment)
         if asked is None:
             return
-        if ("node", asked.node) not in self._names.values() and len(self._names) >= MOST_RECORDS:
+        if object_name(("node", asked.node)) not in self._names and len(self._names) >= MOST_RECORDS:
             self._refuse(message, f"{MOST_RECORDS} names and tokens are taken, no further node can join")
         elif asked.token:
             self._store.read(("token", asked.token), lambda found, why: self._join(message, asked, found, why))

@@ -9,6 +9,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from modules.cloud.client.calls import ApiCall, JsonObject
+from modules.cloud.coordination.lease_settings import LabelKey, LabelValue
 
 LABEL: Final = "edgecore.io/identity"
 """The label of these ConfigMaps; its value is the kind of the record."""
@@ -19,6 +20,7 @@ _LONGEST_NAME: Final = 240
 """Characters of a name that are in the ConfigMap's; for a longer one its hash is."""
 
 Text = Annotated[str, msgspec.Meta(max_length=1024)]
+Labels = Annotated[dict[LabelKey, LabelValue], msgspec.Meta(max_length=32)]
 
 
 class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="node"):
@@ -36,6 +38,8 @@ class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     revoked_at: float = 0.0
     """0 for a node that is not revoked."""
     reason: Text = ""
+    labels: Labels = {}
+    """Labels that the Node gets when it registers, of the token with which the node has joined."""
 
 
 class RevokedCertificate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind",
@@ -77,6 +81,8 @@ class JoinToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     """The node that has joined with a token that is for one."""
     used_key: Text = ""
     """Its key: with the same one it may ask again, when the answer was lost."""
+    labels: Labels = {}
+    """Labels of the Nodes that join with it."""
 
 
 Record = NodeIdentity | RevokedCertificate | RevokedUser | JoinToken

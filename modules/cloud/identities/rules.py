@@ -95,19 +95,20 @@ def joined(identity: NodeIdentity | None, token: JoinToken | None, node: str, ke
         if token.used_by and (token.used_by, token.used_key) != (node, key):
             return Enrolled(f"the token was for one node, and {token.used_by} has joined with it: {_ANOTHER}")
     begins = float(int(now))
+    labels = (token.labels if token is not None else {}) or (identity.labels if identity is not None else {})
     if identity is None:
-        return Enrolled("", NodeIdentity(name=node, key=key, since=begins, pinned_at=now))
+        return Enrolled("", NodeIdentity(name=node, key=key, since=begins, pinned_at=now, labels=labels))
     replaces = token is not None and token.replace and token.node == node
     if replaces and token is not None and token.created_at > identity.revoked_at:
         since = max(identity.since, begins)
-        return Enrolled("", NodeIdentity(name=node, key=key, since=since, pinned_at=now))
+        return Enrolled("", NodeIdentity(name=node, key=key, since=since, pinned_at=now, labels=labels))
     if identity.revoked_at:
         return Enrolled(_revoked(identity))
     if identity.key and key not in (identity.key, identity.next_key):
         return Enrolled(_taken(identity))
     if not identity.key:
-        return Enrolled("", _replace(identity, key=key, since=begins, pinned_at=now))
-    return Enrolled("", _replace(identity, since=max(identity.since, begins)))
+        return Enrolled("", _replace(identity, key=key, since=begins, pinned_at=now, labels=labels))
+    return Enrolled("", _replace(identity, since=max(identity.since, begins), labels=labels))
 
 
 def consumed(token: JoinToken, node: str, key: str) -> JoinToken | None:

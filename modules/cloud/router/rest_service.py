@@ -16,7 +16,7 @@ from edged.server.listening import listen_tcp
 from edged.server.request import Request
 from edged.server.responses import Response, text
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.identities.known import KnownIdentities
+from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.router.callers import CallApi, Callers, is_cloudcore
 from modules.cloud.router.paths import CallerPath, read_path
 
@@ -85,7 +85,7 @@ class RestService:
         """Check who calls, before the body is read. Raise RequestError if he may not."""
         why = self._identities.refusal(request.certificate) if self._identities is not None else ""
         if why:
-            raise RequestError(HTTPStatus.UNAUTHORIZED, f"Unauthorized: {why}")
+            raise RequestError(HTTPStatus.SERVICE_UNAVAILABLE if why == NOT_YET else HTTPStatus.UNAUTHORIZED, why)
         if is_cloudcore(request):
             return
         try:

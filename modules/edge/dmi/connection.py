@@ -1,5 +1,6 @@
 """The connection to a mapper's socket, and the actor that calls it."""
 
+import socket
 import stat
 import threading
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from google.protobuf.message import Message
 from beehive import Actor
 from edged.plugins.errors import PluginCallError
 from edged.plugins.socket import PluginSocket
+from edged.server.listening import short_name
 from protos.dmi.v1beta1 import MAPPER
 
 CALL_SECONDS: Final = 10.0
@@ -18,6 +20,7 @@ CALL_SECONDS: Final = 10.0
 
 _AWAY: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 _LONGEST_TEXT: Final = 300
+_CONNECT_SECONDS: Final = 1.0
 
 Stamp = tuple[int, int]
 """Inode and time of change of a socket; they differ if another process has made it."""
@@ -39,6 +42,15 @@ class Outcome(NamedTuple):
         return self.code in _AWAY
 
 
+class Look(NamedTuple):
+    """What a look at a mapper's socket has found."""
+
+    is_new: bool
+    """Whether the mapper has made a new socket since the last call or first look."""
+    is_served: bool
+    """Whether a process listens on it."""
+
+
 class MapperConnection:
     """A channel to a mapper's socket, reopened when the mapper makes a new socket. `close` ends the call under way.
 
@@ -58,12 +70,12 @@ class MapperConnection:
     def call(self, method: str, request: Message, answer: type[Message]) -> Outcome:
         """Call the mapper, and wait for its answer."""
         was = self._stamp
-        socket = self._opened()
-        if socket is None:
+        opened = self._opened()
+        if opened is None:
             return Outcome("UNAVAILABLE", f"there is no socket {self._path}")
         is_new = was is not None and was != self._stamp
         try:
-            socket.call(f"{MAPPER}/{method}", request, answer, CALL_SECONDS)
+            opened.call(f"{MAPPER}/{method}", request, answer, CALL_SECONDS)
         except PluginCallError as error:
             return Outcome(error.code, error.details[:_LONGEST_TEXT] or "it gives no reason", is_new)
         return Outcome(is_new=is_new)
@@ -74,6 +86,19 @@ class MapperConnection:
         if not self._has_looked:
             self._stamp, self._has_looked = stamp, True
         return stamp is not None and stamp != self._stamp
+
+    def is_served(self) -> bool:
+        """Return whether a process listens on the socket; a killed mapper leaves a socket on which none does."""
+        with socket.socket(socket.AF_UNIX) as attempt:
+            attempt.settimeout(_CONNECT_SECONDS)
+            try:
+                with short_name(self._path) as name:
+                    attempt.connect(name)
+            except TimeoutError:
+                return True  # it hangs, which its calls show
+            except OSError:
+                return False
+        return True
 
     def close(self) -> None:
         """Close the channel for good."""
@@ -107,9 +132,9 @@ class MapperCall(NamedTuple):
 
 
 class LookAtSocket(NamedTuple):
-    """The request to check whether the mapper has made a new socket."""
+    """The request to look at the mapper's socket."""
 
-    done: Callable[[bool], None]
+    done: Callable[[Look], None]
 
 
 class MapperCaller(Actor):
@@ -128,7 +153,7 @@ class MapperCaller(Actor):
         if isinstance(message, MapperCall):
             message.done(self._connection.call(message.method, message.request, message.answer))
         elif isinstance(message, LookAtSocket):
-            message.done(self._connection.is_new())
+            message.done(Look(self._connection.is_new(), self._connection.is_served()))
 
 
 def _stamp(path: Path) -> Stamp | None:

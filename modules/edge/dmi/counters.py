@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Final
 
-from beehive.exposition import Collector, CounterFamily, MetricFamily
+from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily
 
 MOST_MAPPERS: Final = 200
 """Largest number of mappers with counters of their own, since their names come from outside."""
@@ -20,6 +20,8 @@ class DmiCounters:
         """Registrations that were answered."""
         self.reports: Counter[tuple[str, str]] = Counter()
         """Calls by mapper (empty for none) and result: `stored`, or the gRPC status of the refusal."""
+        self.mappers: dict[str, tuple[bool, int]] = {}
+        """Of each registered mapper, whether somebody listens on its socket, and the number of its devices."""
         self._mappers: set[str] = set()
 
     def stored(self, mapper: str) -> None:
@@ -56,4 +58,9 @@ class DmiCollector(Collector):
         reports = CounterFamily("dmi_reports", text, ["mapper", "result"])
         for (mapper, result), number in sorted(self._counters.reports.copy().items()):
             reports.add_metric([mapper, result], number)
-        return [registrations, reports]
+        up = GaugeFamily("dmi_mapper_up", "1 while a registered mapper listens on its socket.", labels=["mapper"])
+        devices = GaugeFamily("dmi_mapper_devices", "Devices of a registered mapper.", labels=["mapper"])
+        for mapper, (is_up, count) in sorted(self._counters.mappers.items()):
+            up.add_metric([mapper], float(is_up))
+            devices.add_metric([mapper], count)
+        return [registrations, reports, up, devices]

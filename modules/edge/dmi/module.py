@@ -8,6 +8,9 @@ import msgspec
 
 from beehive import BeehiveError, Message, Module, ModuleName, ResourceType, handles
 from beehive.runtime import Future
+from edged.events.model import EventType
+from edged.events.node_events import NodeEventRecorder
+from edged.events.reasons import Reason
 from metamanager.client import AsyncMetaClient, CallError
 from modules.edge.dmi.catalogue import Catalogue, Key
 from modules.edge.dmi.counters import DmiCounters
@@ -27,6 +30,9 @@ WATCH_SECONDS: Final = 30.0
 """Seconds between two checks for silent devices."""
 
 BIND_AGAIN_AFTER: Final = 30.0
+LOST_SECONDS: Final = 15.0
+"""Seconds without anybody on a mapper's socket after which the mapper has ended: a restart of it takes less."""
+
 READ_AGAIN_AFTER: Final = 5.0
 STORE_SECONDS: Final = 30.0
 
@@ -36,6 +42,8 @@ class DmiSettings(msgspec.Struct, frozen=True):
 
     socket: Path
     """The socket at which mappers register."""
+    node: str = ""
+    """Name of the node, for its events."""
     group: str = ""
     """The group that may connect, a name or a number; empty for edgecore's."""
     report_rate: float = 200.0
@@ -78,6 +86,7 @@ class Dmi(Module):
         )
         self._sessions: dict[str, MapperSession] = {}
         """The mapper of each protocol."""
+        self._events = NodeEventRecorder(self, settings.node, self._meta)
         self._server: DmiServer | None = None
         self._problem = ""
         """The reason why the server could not be started; empty if it runs."""
@@ -91,6 +100,7 @@ class Dmi(Module):
 
     def on_stop(self) -> None:
         """Stop the server and the calls to mappers."""
+        self._events.close()
         self._close()
 
     def on_failure(self, *_error: object) -> None:
@@ -158,8 +168,36 @@ class Dmi(Module):
         self._server = server
 
     def _look(self) -> None:
+        now = self.clock.monotonic()
         for session in self._sessions.values():
             session.look()
+            self._judge(session, now)
+        self._counters.mappers = {
+            one.row.name: (not one.lost_for(now), sum(1 for _ in self._catalogue.devices(protocol)))
+            for protocol, one in self._sessions.items()
+        }
+
+    def _judge(self, session: MapperSession, now: float) -> None:
+        """Note that a mapper has ended, and set the state of its devices; or that it is back."""
+        devices = list(self._catalogue.devices(session.row.protocol))
+        was_lost, session.is_lost = session.is_lost, session.lost_for(now) >= LOST_SECONDS
+        if session.is_lost != was_lost:
+            self._record_mapper(session, len(devices))
+        for device, patience in devices if not self._settings.like_kubeedge else ():
+            if session.is_lost and self._watchdog.lost(device, now):
+                self._reporter.set_state(device, UNKNOWN)
+            elif was_lost and not session.is_lost and not patience:
+                self._heard(device, "")  # no report will tell that it is back
+
+    def _record_mapper(self, session: MapperSession, devices: int) -> None:
+        """Record that a mapper has ended, or is back."""
+        name, path = session.row.name, session.row.socket
+        if session.is_lost:
+            why = f"mapper {name} does not listen on {path}: the state of its devices ({devices}) is unknown"
+            _log.warning("%s", why)
+            self._events.record(EventType.WARNING, Reason.MAPPER_NOT_READY, why)
+        else:
+            self._events.record(EventType.NORMAL, Reason.MAPPER_READY, f"mapper {name} listens on {path} again")
 
     def _heard(self, device: str, state: str) -> None:
         if self._watchdog.heard(device, self.clock.monotonic(), state):

@@ -7,7 +7,7 @@ from typing import Final
 from beehive import Module, Timer
 from beehive.backoff import Backoff
 from modules.edge.dmi.catalogue import Catalogue, Key
-from modules.edge.dmi.connection import LookAtSocket, MapperCall, MapperCaller, MapperConnection, Outcome
+from modules.edge.dmi.connection import Look, LookAtSocket, MapperCall, MapperCaller, MapperConnection, Outcome
 from modules.edge.dmi.mappers import MapperRow
 from modules.edge.dmi.peer import MapperStep, Peer
 from protos.dmi.v1beta1 import api_pb2 as dmi
@@ -45,6 +45,10 @@ class MapperSession:
         self._not_before = 0.0
         self._is_busy = self._is_looking = self._is_away = self._is_closed = False
         self._connection: MapperConnection | None = None
+        self._lost_since: float | None = None
+        """Monotonic seconds since when nobody has listened on the mapper's socket."""
+        self.is_lost = False
+        """Whether the module has noted that the mapper has ended."""
         self.row = row
         self._connect()
 
@@ -62,6 +66,7 @@ class MapperSession:
         self.row = row
         self._connect()
         self._is_away = False
+        self._lost_since = None
         self._backoff.reset()
         self._peer.begin()
         answer = self._answer() if with_data else dmi.MapperRegisterResponse()
@@ -86,10 +91,18 @@ class MapperSession:
             self._is_looking = True
             module, connection = self._module, self._connection
 
-            def done(is_new: bool) -> None:
-                module.call_soon(lambda: self._looked(is_new=is_new) if self._connection is connection else None)
+            def done(found: Look) -> None:
+                module.call_soon(lambda: self._looked(found) if self._connection is connection else None)
 
             self._caller.tell(LookAtSocket(done))
+
+    def lost_for(self, now: float) -> float:
+        """Return the seconds for which nobody has listened on the mapper's socket; 0 if somebody does.
+
+        Args:
+            now: monotonic seconds.
+        """
+        return now - self._lost_since if self._lost_since is not None else 0.0
 
     def close(self) -> None:
         """Stop calling the mapper."""
@@ -160,6 +173,7 @@ class MapperSession:
             if self._is_away:
                 _log.info("mapper %s is back, and is told everything", self.row.name)
             self._is_away = False
+            self._lost_since = None
             self._backoff.reset()
             if outcome.is_new:
                 self._peer.forget()
@@ -177,9 +191,13 @@ class MapperSession:
         self._peer.forget()
         self._not_before = now + max(FIRST_DELAY / 2, self._backoff.next(self._module.clock.random))
 
-    def _looked(self, *, is_new: bool) -> None:
+    def _looked(self, found: Look) -> None:
         self._is_looking = False
-        if is_new and not self._is_busy and not self._is_closed:
+        if found.is_served:
+            self._lost_since = None
+        elif self._lost_since is None:
+            self._lost_since = self._module.clock.monotonic()
+        if found.is_new and not self._is_busy and not self._is_closed:
             self._peer.forget()
             self._not_before = min(self._not_before, self._module.clock.monotonic() + SETTLE_SECONDS)
             self._pump()

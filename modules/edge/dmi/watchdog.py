@@ -78,6 +78,18 @@ class Watchdog:
         self._silent[device] = now
         return told is None and self._states.get(device, ONLINE) not in _SILENT, True
 
+    def lost(self, device: str, now: float) -> bool:
+        """Note that the mapper of a device has ended; return whether the device's state becomes unknown.
+
+        Args:
+            device: `namespace/name`.
+            now: monotonic seconds.
+        """
+        if device in self._silent:
+            return False
+        self._silent[device] = now
+        return self._states.get(device, ONLINE) not in _SILENT
+
     def keep(self, devices: set[str]) -> None:
         """Forget all other devices."""
         for notes in (self._heard, self._states, self._silent):

@@ -106,7 +106,7 @@ class BrokerConnection:
         counters: EventBusCounters,
     ) -> None:
         self.module = module
-        self._name = name
+        self.name = name
         self._settings = settings
         self._topics = topics
         self.take = take
@@ -114,6 +114,9 @@ class BrokerConnection:
         self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
         self._is_up = self._has_given_up = False
         self._up_since = 0.0
+        self._down_since = module.clock.monotonic()
+        self.problem = ""
+        """Why the last session has ended; empty if there was none."""
         self._pumps = False
         """Whether a call of `_pump` waits in the inbox: it finds all messages that came to the inbox before it."""
         self._redial: Timer | None = None
@@ -126,10 +129,18 @@ class BrokerConnection:
         """Whether the broker is edgecore's own."""
         return self._settings.is_local
 
+    def down_for(self, now: float) -> float:
+        """Return the seconds without an accepted session; 0 while there is one.
+
+        Args:
+            now: monotonic seconds.
+        """
+        return 0.0 if self._is_up else now - self._down_since
+
     def start(self) -> None:
         """Start the session's actor; `dial` begins."""
-        self._runner = self.module.start_actor(SessionRunner, name=f"{self.module.name}/{self._name}")
-        self._counters.connected[self._name] = False
+        self._runner = self.module.start_actor(SessionRunner, name=f"{self.module.name}/{self.name}")
+        self._counters.connected[self.name] = False
 
     def dial(self) -> None:
         """Connect now, unless a session is under way."""
@@ -142,7 +153,7 @@ class BrokerConnection:
 
     def close(self) -> None:
         """Close the session; the broker keeps later messages for the next one."""
-        self._counters.connected[self._name] = self._is_up = False
+        self._counters.connected[self.name] = self._is_up = False
         if self.link is not None:
             self.link.session.close()
             self.link = None
@@ -176,7 +187,7 @@ class BrokerConnection:
 
     def connected(self) -> None:
         """Take the news that the broker has accepted the session and answered its subscriptions."""
-        self._counters.connected[self._name] = self._is_up = True
+        self._counters.connected[self.name] = self._is_up = True
         self._counters.connections += 1
         self._up_since = self.module.clock.monotonic()
         _log.info("connected to the MQTT broker %s", self._settings.address)
@@ -191,10 +202,13 @@ class BrokerConnection:
 
     def session_ended(self, why: str) -> None:
         """Dial again, later."""
+        self.problem = why
         lasted = self.module.clock.monotonic() - self._up_since
+        if self._is_up:
+            self._down_since = self.module.clock.monotonic()
         if self._is_up and lasted > LONGEST_DELAY and not self._has_given_up:
             self._backoff.reset()
-        self._counters.connected[self._name] = self._is_up = False
+        self._counters.connected[self.name] = self._is_up = False
         self.link = None
         self.publications.connection_lost()
         delay = self._backoff.next(self.module.clock.random)

@@ -25,7 +25,9 @@ LEAST_QUEUE: Final = 10_000
 """Messages that may wait for one client. Messages that come during a restart of eventbus wait there too."""
 
 _MEMORY: Final = 64 * 1024 * 1024
-_CLIENT_BYTES: Final = 8 * 1024 * 1024
+_CLIENT_BYTES: Final = 2 * 1024 * 1024
+_AUTOSAVE: Final = 30
+"""Seconds between two writes of the stored messages: mosquitto writes them all, whether they have changed or not."""
 
 OPEN_TO_DEVICES: Final = (
     "$hw/events/device/+/+/twin/update",
@@ -61,6 +63,9 @@ class InternalBroker(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that may wait for a client that is slow or away."""
     qos: int = 1
     retain: bool = False
+    """Whether there are retained messages, edgecore's and those of clients; mosquitto bounds their number by its memory
+    only.
+    """
 
     @property
     def socket(self) -> Path:
@@ -81,7 +86,8 @@ def configuration(broker: InternalBroker) -> str:
         "max_connections 1024",
         "persistence true",
         f"persistence_location {DATA}/",
-        "autosave_interval 300",
+        f"autosave_interval {_AUTOSAVE}",
+        f"retain_available {str(broker.retain).lower()}",
         "persistent_client_expiration 1m",
         f"max_queued_messages {max(LEAST_QUEUE, broker.queue)}",
         f"max_queued_bytes {_CLIENT_BYTES}",

@@ -8,6 +8,9 @@ import msgspec
 from beehive import Group, Message, Module, ModuleName, Operation, ResourceType, Source, handles
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
+from edged.events.model import EventType
+from edged.events.node_events import NodeEventRecorder
+from edged.events.reasons import Reason
 from metamanager.client import AsyncMetaClient, CallError, NotFoundError
 from modules.edge.eventbus import routing
 from modules.edge.eventbus.connection import BrokerConnection, SessionLink
@@ -28,6 +31,10 @@ MOST_TOPICS: Final = 1000
 
 _ROW: Final = ("", "topics")
 _READ_AGAIN_AFTER: Final = 5.0
+_LOOK_SECONDS: Final = 5.0
+
+DOWN_SECONDS: Final = 15.0
+"""Seconds without a broker after which an event says so: a restart of it takes less."""
 
 
 class EventBusSettings(msgspec.Struct, frozen=True):
@@ -66,10 +73,14 @@ class EventBus(Module):
         self._connections: list[BrokerConnection] = []
         self._supervisor: BrokerSupervisor | None = None
         self._is_dropping = False
+        self._events = NodeEventRecorder(self, settings.node, self._meta)
+        self._told_down: set[str] = set()
+        """The brokers of which an event says that they are away."""
         self._counters.waiting = self._waiting
 
     def on_start(self) -> None:
         """Read the cloud's subscriptions, then dial."""
+        self.every(_LOOK_SECONDS, self._look, jitter=0.1)
         if self._settings.internal is not None:
             inside = self._connect("internal", _inside(self._settings.internal))
             self._supervisor = BrokerSupervisor(self, self._settings.internal, self._counters, inside.dial)
@@ -79,6 +90,7 @@ class EventBus(Module):
 
     def on_stop(self) -> None:
         """Close the sessions; the brokers keep later messages for the next ones."""
+        self._events.close()
         self._close()
 
     def on_failure(self, *_error: object) -> None:
@@ -209,6 +221,20 @@ class EventBus(Module):
     def _waiting(self) -> tuple[int, int]:
         queues = [each.publications for each in self._connections]
         return sum(map(len, queues)), sum(each.size for each in queues)
+
+    def _look(self) -> None:
+        """Record brokers that are away, and that are back."""
+        now = self.clock.monotonic()
+        for each in self._connections:
+            is_down, was_down = each.down_for(now) >= DOWN_SECONDS, each.name in self._told_down
+            if is_down and not was_down:
+                self._told_down.add(each.name)
+                why = f"not connected to the {each.name} MQTT broker: {each.problem or 'it does not answer'}"
+                self._events.record(EventType.WARNING, Reason.MQTT_BROKER_NOT_READY, why)
+            elif was_down and not each.down_for(now):
+                self._told_down.discard(each.name)
+                why = f"connected to the {each.name} MQTT broker"
+                self._events.record(EventType.NORMAL, Reason.MQTT_BROKER_READY, why)
 
     def _read_topics(self) -> None:
         def read(result: bytes | CallError) -> None:

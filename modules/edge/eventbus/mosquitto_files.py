@@ -96,6 +96,19 @@ def mark(directory: Path) -> str:
     return f"{PROGRAM}: {directory.absolute()}"
 
 
+def set_aside_messages(directory: Path) -> Path | None:
+    """Rename the stored messages, so that mosquitto starts without them; return the new name, or None if there are
+    none. The file of an earlier time is replaced. Raises OSError.
+    """
+    stored = directory / DATA / "mosquitto.db"
+    aside = stored.with_suffix(".db.unusable")
+    try:
+        stored.rename(aside)
+    except FileNotFoundError:
+        return None
+    return aside
+
+
 def end_left_over(directory: Path) -> None:
     """End the mosquitto that an edgecore which was killed has left in a directory. Blocks for some seconds at most."""
     try:

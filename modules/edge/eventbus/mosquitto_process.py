@@ -21,6 +21,7 @@ from beehive.rate import TokenBucket
 from modules.edge.eventbus import mosquitto_files
 from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.internal_broker import CONFIGURATION, InternalBroker
+from modules.edge.eventbus.self_message import NoAnswerError, send_to_itself
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +35,21 @@ STEADY: Final = 60.0
 _PROGRAM: Final = Path(__file__).with_name("mosquitto_launcher.py")
 _LOOK: Final = 0.05
 """Seconds between two attempts to reach a broker that is starting."""
+
+CHECK_SECONDS: Final = 30.0
+"""Seconds between two checks whether it passes a message on."""
+
+ANSWER_SECONDS: Final = 15.0
+"""Seconds for such a message."""
+
+MOST_FAILURES: Final = 2
+"""Checks in a row that may fail, and starts in a row without a single message before the stored ones are set aside."""
+
+START_SECONDS: Final = 30.0
+"""Seconds for the first message after a start, in which mosquitto reads what it has stored."""
+
+_OF_STORED_MESSAGES: Final = ("memory", "persist", "database", ".db")
+"""Words of mosquitto's last line when it ends because of what it has stored."""
 _ABOUT_THE_UNIX_SOCKET: Final = "Unable to set TCP_NODELAY"
 """The option is for the other listener, and mosquitto has it for both or none."""
 _LONGEST_LINE: Final = 300
@@ -56,13 +72,19 @@ class MosquittoProcess:
         self._last: deque[str] = deque(maxlen=1)
         self._lock = threading.Lock()
         self._stopping = self._closed = False
+        self.is_up = False
+        """Whether it has passed on a message."""
+        self.may_be_stored = False
+        """Whether it has failed by what it has stored, as far as can be seen."""
+        self._problem = ""
+        """Why it is ended although it runs."""
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def run(self, listening: Callable[[], None]) -> str:
         """Start mosquitto, and return why it has ended. Blocks; called once. The thread must not end before it.
 
         Args:
-            listening: called when edgecore can connect.
+            listening: called when it passes messages on, so that edgecore can connect.
         """
         try:
             mosquitto_files.end_left_over(self._broker.directory)
@@ -78,8 +100,13 @@ class MosquittoProcess:
             with self._lock:
                 self._closed = True
                 os.close(self._bell)
-        said = f": {self._last[0]}" if self._last else ""
-        return "stopped by this node" if self._stopping else f"it has ended with status {process.returncode}{said}"
+        if self._stopping:
+            return "stopped by this node"
+        last = self._last[0] if self._last else ""
+        is_about_stored = any(word in last for word in _OF_STORED_MESSAGES)
+        self.may_be_stored = bool(self._problem) or is_about_stored or process.returncode < 0
+        said = f": {last}" if last else ""
+        return self._problem or f"it has ended with status {process.returncode}{said}"
 
     def stop(self) -> None:
         """End mosquitto; `run` returns then. Any thread."""
@@ -105,21 +132,39 @@ class MosquittoProcess:
         )
 
     def _follow(self, process: subprocess.Popen[bytes], listening: Callable[[], None]) -> None:
-        """Log its output until it ends, or is to end."""
+        """Log its output, and check that it passes messages on, until it ends, is to end, or does not."""
         stream = process.stderr
         if stream is None:
             return
         poll = select.poll()
         poll.register(stream, select.POLLIN)
         poll.register(self._bell, select.POLLIN)
-        is_up = False
+        begun = due = self._clock.monotonic()
+        failures = 0
         while not self._stopping:
-            if not is_up and self._answers():
-                is_up = True
-                listening()
-            ready = dict(poll.poll(None if is_up else _LOOK * 1000))
+            now = self._clock.monotonic()
+            if now >= due and (self.is_up or self._answers()):
+                why = self._check()
+                failures = failures + 1 if why else 0
+                due = self._clock.monotonic() + (CHECK_SECONDS if not why else 0.0)
+                if not why and not self.is_up:
+                    self.is_up = True
+                    listening()
+                if failures >= MOST_FAILURES and (self.is_up or now - begun > START_SECONDS):
+                    self._problem = f"it passes no message on: {why}"
+                    return
+            wait = max(0.0, due - self._clock.monotonic()) if self.is_up else _LOOK
+            ready = dict(poll.poll(wait * 1000))
             if stream.fileno() in ready and not self._read(stream):
                 return
+
+    def _check(self) -> str:
+        """Let it pass on a message; return why it has not, or an empty text."""
+        try:
+            send_to_itself(self._broker.socket, self._clock, ANSWER_SECONDS, self._bell)
+        except NoAnswerError as error:
+            return str(error)
+        return ""
 
     def _read(self, stream: IO[bytes]) -> bool:
         """Log the output that is there; return False at its end."""
@@ -201,6 +246,8 @@ class BrokerSupervisor:
         self._runner = module.start_actor(BrokerRunner)
         self._run: _Run | None = None
         self._since = 0.0
+        self._failures = 0
+        """Starts in a row without a single message, for a reason that may lie in what it has stored."""
 
     def start(self) -> None:
         """Start it."""
@@ -221,11 +268,28 @@ class BrokerSupervisor:
             _log.info("mosquitto listens on %s:%d", self._broker.host, self._broker.port)
             self._dial()
 
+    def _set_aside(self, process: MosquittoProcess) -> None:
+        """Let the next one start without the stored messages if those keep it from working: a broker that devices
+        reach is worth more than they are.
+        """
+        self._failures = self._failures + 1 if process.may_be_stored and not process.is_up else 0
+        if self._failures < MOST_FAILURES:
+            return
+        self._failures = 0
+        try:
+            aside = mosquitto_files.set_aside_messages(self._broker.directory)
+        except OSError as error:
+            _log.error("mosquitto's stored messages cannot be set aside: %s", error)
+            return
+        if aside is not None:
+            _log.error("mosquitto does not start with the messages that it has stored: they are set aside in %s", aside)
+
     def ended(self, run: _Run, why: str) -> None:
         """Start it again, later."""
         if run is not self._run:
             return
         self._run = None
+        self._set_aside(run.process)
         if self.module.clock.monotonic() - self._since >= STEADY:
             self._backoff.reset()
         delay = self._backoff.next(self.module.clock.random)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from beehive.tls_client import default_client_context
+
 
 class TlsFiles(msgspec.Struct, frozen=True):
     """Files of a connection with TLS."""
@@ -24,7 +26,7 @@ def client_context(files: TlsFiles, opened: list[ssl.SSLSocket]) -> ssl.SSLConte
 
     for path in (files.authority, files.certificate, files.key):
         path.open("rb").close()
-    context = ssl.create_default_context(cafile=str(files.authority))
+    context = default_client_context(cafile=str(files.authority))
     context.load_cert_chain(files.certificate, files.key)
     context.sslsocket_class = NotedSocket
     return context

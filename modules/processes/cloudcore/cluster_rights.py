@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from modules.cloud.apiserver.authorization.node_authorizer import LEASES as NODE_LEASES
 from modules.cloud.coordination import leases
 from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.identities import records
@@ -45,13 +46,14 @@ _RULES: Final[_Rules] = (
     ("", ("nodes",), ("create", "update", "patch")),
     ("", ("nodes/status", "pods/status"), ("update", "patch")),
     ("", ("pods",), ("create", "delete")),
-    ("coordination.k8s.io", ("leases",), ("get", "create", "update", "patch", "delete")),
     ("", ("events",), ("get", "create", "update", "patch")),
     ("", ("serviceaccounts/token",), ("create",)),
     ("", ("serviceaccounts",), ("get",)),
     ("", ("services", "endpoints"), _MIRRORED),
     ("discovery.k8s.io", ("endpointslices",), _MIRRORED),
 )
+_LEASES: Final = "coordination.k8s.io"
+_LEASE_VERBS: Final = ("get", "create", "update", "patch", "delete")
 _DEVICES: Final = "devices.kubeedge.io"
 _SYNCS: Final = "reliablesyncs.kubeedge.io"
 _STATE_GROUP: Final = node_state_objects.API_VERSION.partition("/")[0]
@@ -65,7 +67,9 @@ def needed(namespace: str, *, keeps_state: bool = False) -> Iterator[Right]:
         keeps_state: whether the versions that nodes have acknowledged are stored in the cluster, in that namespace.
     """
     yield from _rights(_RULES)
-    yield from (Right("coordination.k8s.io", leases.PLURAL, verb, namespace) for verb in ("list", "watch"))
+    yield from (Right(_LEASES, leases.PLURAL, verb, NODE_LEASES) for verb in _LEASE_VERBS)
+    own = ("get", "list", "watch", "create", "update", "delete")
+    yield from (Right(_LEASES, leases.PLURAL, verb, namespace) for verb in own)
     yield from (Right("", records.PLURAL, verb, namespace) for verb in ("create", "update", "delete"))
     if keeps_state:
         verbs = ("get", "list", "create", "update")

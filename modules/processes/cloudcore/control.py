@@ -37,6 +37,7 @@ from modules.processes.cloudcore.identity_service import IdentityService
 from modules.processes.cloudcore.metrics import exposition
 from modules.processes.edgecore.version import KUBELET_VERSION
 
+_IDENTITIES = "identities"
 _REPLY_SECONDS = 30.0
 """Seconds for edgecontroller's reply to a request."""
 
@@ -184,6 +185,8 @@ class Control(Module):
             readiness = found.get(name)
             if readiness is None or readiness.state is not State.READY:
                 return f"{name} is not ready{': ' + readiness.reason if readiness and readiness.reason else ''}"
+        if self._identities is not None and not self._identities.is_complete:
+            return f"{_IDENTITIES} is not ready: it is not known yet which certificates are revoked"
         return ""
 
     def _close(self) -> None:

@@ -4,7 +4,7 @@ It makes requests of the Kubernetes API, and returns the answers in the form tha
 """
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -101,7 +101,15 @@ class ControlClient:
             case Delete():
                 return self._item(lambda: self._delete(command))
 
-    def token(self, seconds: float, *, node: str = "", once: bool = False, replace: bool = False) -> str:
+    def token(
+        self,
+        seconds: float,
+        *,
+        node: str = "",
+        once: bool = False,
+        replace: bool = False,
+        labels: Mapping[str, str] | None = None,
+    ) -> str:
         """Returns a new token for nodes.
 
         Args:
@@ -109,11 +117,12 @@ class ControlClient:
             node: the only node that can join with it; "" for any.
             once: whether one node can join with it, once.
             replace: whether the node's name may belong to another machine then.
+            labels: of the Nodes that join with it, from their registration on.
 
         Raises:
             ControlError: cloudcore does not run, or has no certificate authority.
         """
-        asked = {"seconds": seconds, "node": node, "once": once, "replace": replace}
+        asked = {"seconds": seconds, "node": node, "once": once, "replace": replace, "labels": labels or {}}
         body = self._own("POST", "tokens", asked, "cannot make a token")
         return decode_json(body, TokenResponseBody).token
 

@@ -5,8 +5,9 @@ import os
 import resource
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,6 +17,7 @@ from beehive.hive import Hive
 from beehive.message import Message
 from beehive.names import ModuleName
 from beehive.runtime import Threads
+from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver import commands
 from modules.cloud.apiserver.authentication.authenticator import Authenticator
 from modules.cloud.apiserver.authentication.token_file import StaticTokens, read_tokens
@@ -35,7 +37,7 @@ from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
-from modules.cloud.identities.known import KnownIdentities
+from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.module import IdentitiesModule
 from modules.cloud.messages import CLOUDCORES_RESOURCE, DRAIN, DRAIN_RESOURCE, RELEASE_LEASE, Drain
 from modules.cloud.refusals import Refusals
@@ -146,7 +148,7 @@ class CloudCore:
         self._config = config
         self.hive = Hive(Threads(clock))
         name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
-        refusals, known = Refusals(clock), KnownCloudcores(name)
+        refusals, known, self._identities = Refusals(clock), KnownCloudcores(name), KnownIdentities(clock)
         self._counters = counters = Counters(refusals, known)
         turn = Turns()
         self._databases: list[Database] = []
@@ -164,7 +166,6 @@ class CloudCore:
         self._https: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
         self._authority: Authority | None = None
-        self._identities = KnownIdentities(clock)
         ca_pem = self._add_registrar(config.tls) if config.tls else ""
         self._callers: RestListener | None = None
         settings = CloudHubSettings(
@@ -172,7 +173,8 @@ class CloudCore:
         )
         may_be_several = selected is not None or database.shared
         self.hive.add(IdentitiesModule, self._identities, cluster.connect, config.lease.namespace)
-        self.hive.add(EdgeController, cluster, database, refusals, config.lease if may_be_several else None, known)
+        labelled = msgspec.structs.replace(cluster, labels_of=self._identities.labels_of)
+        self.hive.add(EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known)
         self.hive.add(CloudHub, settings, self._make_server, counters.cloudhub.sessions, refusals, counters.cloudhub)
         self.hive.add(DynamicController)
         self.hive.add(DeviceController, refusals, known, deletes=selected is None)
@@ -351,7 +353,13 @@ class CloudCore:
 
     def _authenticator(self) -> Authenticator:
         file = self._config.token_auth_file
-        return Authenticator(read_tokens(file) if file else StaticTokens({}), self._identities.refusal)
+        return Authenticator(read_tokens(file) if file else StaticTokens({}), self._check_revocations)
+
+    def _check_revocations(self, certificate: Mapping[str, Any] | None) -> None:
+        """Checks that a client certificate is accepted. Raises ApiStatusError if it is not."""
+        why = self._identities.refusal(certificate)
+        if why:
+            raise ApiStatusError(503 if why == NOT_YET else 401, why if why == NOT_YET else f"Unauthorized: {why}")
 
 
 def _selected(config: CloudCoreConfig) -> "Selected | None":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from modules.cloud.identities.records import JoinToken, Record
 
-_HEADINGS: Final = ("ID", "EXPIRES", "FOR", "USES", "USED-BY")
+_HEADINGS: Final = ("ID", "EXPIRES", "FOR", "USES", "USED-BY", "LABELS")
 _NONE: Final = "<none>"
 
 
@@ -35,6 +35,9 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--once", action="store_true", help="one node can join with it, once")
     parser.add_argument(
         "--replace", action="store_true", help="the node's name may belong to another machine then; with --node, once"
+    )
+    parser.add_argument(
+        "--labels", metavar="KEY=VALUE,…", default="", help="of the Nodes that join with it, when they register"
     )
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
@@ -56,7 +59,9 @@ def run(chosen: argparse.Namespace) -> int:
         if chosen.replace and not chosen.node:
             print_error("cloudcore", "--replace is for one node: add --node NAME")
             return ExitCode.USAGE
-        token = client.token(chosen.lifetime, node=chosen.node, once=chosen.once, replace=chosen.replace)
+        pairs = (each.partition("=") for each in chosen.labels.split(",") if each)
+        labels = {key: value for key, _, value in pairs}
+        token = client.token(chosen.lifetime, node=chosen.node, once=chosen.once, replace=chosen.replace, labels=labels)
         print_lines([token])
     return ExitCode.OK
 
@@ -82,4 +87,5 @@ def table(records: Sequence[Record]) -> list[str]:
 def _row(token: JoinToken) -> tuple[str, ...]:
     ends = datetime.fromtimestamp(token.expires_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     whom = f"{token.node}{', another machine' if token.replace else ''}" if token.node else "any node"
-    return (token.name, ends, whom, "one" if token.once else "any", token.used_by or _NONE)
+    labels = ",".join(f"{key}={value}" for key, value in sorted(token.labels.items()))
+    return (token.name, ends, whom, "one" if token.once else "any", token.used_by or _NONE, labels or _NONE)

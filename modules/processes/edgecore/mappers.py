@@ -19,6 +19,7 @@ def dmi_settings(config: EdgeCoreConfig) -> DmiSettings:
     twin = config.modules.device_twin
     return DmiSettings(
         socket=twin.dmi_socket,
+        node=config.node_name,
         group=twin.dmi_sock_group,
         report_rate=twin.mapper_report_qps,
         report_burst=twin.mapper_report_burst,

@@ -5,6 +5,7 @@ the cloud. The stop is the reverse.
 """
 
 import logging
+import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -52,6 +53,7 @@ from modules.processes.edgecore.edged_server import serve
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import say, set_up
+from modules.processes.edgecore.loopback import LoopbackWatch
 from modules.processes.edgecore.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.runtime_kinds import other_kinds
@@ -169,6 +171,10 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
 def _start_runtime(config: EdgeCoreConfig, hive: Hive, stack: ExitStack) -> Mapping[str, Callable[..., Any]]:
     """Start the runtime inside edgecore, if it is configured; return its calls for this process. Raises EdgedError."""
     if not config.uses_embedded_runtime:
+        if config.modules.edged.enable and os.geteuid() == 0:
+            watch = LoopbackWatch(hive.clock)
+            watch.start()
+            stack.callback(watch.close)
         return {}
     # imported only here: a node with containerd does not load it
     from modules.processes.edgecore.embedded_runtime import start_embedded_runtime  # noqa: PLC0415

@@ -9,7 +9,7 @@ from edged.cri.errors import CriError, UnavailableError
 from edged.images.keyring import Credentials
 from edged.images.largest import largest_images
 from edged.images.limits import PullLimits
-from edged.images.puller import FRESH_SECONDS, ImagePuller, PullRequest, PullResult
+from edged.images.puller import FRESH_SECONDS, MOST_SLOW, TURN_SECONDS, ImagePuller, PullRequest, PullResult
 from edged.pods.model import PodUid
 from edged.testing import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
@@ -87,6 +87,38 @@ def test_so_many_run_at_once_and_the_others_follow_in_their_order(parallel: int,
     assert registry.begun == begun
     registry.run(SECONDS * 3)
     assert registry.pulled_for == [A, B, C] if parallel == 1 else sorted(registry.pulled_for) == [A, B, C]
+
+
+def test_a_slow_registry_holds_up_nobody_elses_pulls_for_more_than_a_minute() -> None:
+    """Its own wait on, and the others are still pulled one after the other."""
+    registry = Registry(parallel=1)
+    registry.runtime.pull_seconds = 1e6
+    registry.ask(A, "slow.example/one")
+    registry.run(1)
+    registry.ask(A, "slow.example/two")
+    registry.ask(B, "other.example/one")
+    registry.run(TURN_SECONDS - 2)
+    assert registry.begun == 1
+    registry.runtime.pull_seconds = SECONDS
+    registry.run(2)
+    assert registry.begun == 2
+    registry.ask(C, "third.example/one")
+    registry.run(SECONDS - 2)
+    assert registry.begun == 2
+    registry.run(SECONDS + 3)
+    assert registry.pulled_for == [B, C]
+    registry.run(10 * TURN_SECONDS)
+    assert registry.begun == 3
+
+
+def test_slow_pulls_are_so_many_at_most() -> None:
+    """However many registries send slowly; each pull takes memory."""
+    registry = Registry(parallel=1)
+    registry.runtime.pull_seconds = 1e6
+    for number in range(2 * MOST_SLOW):
+        registry.ask(PodUid(str(number)), f"slow{number}.example/one")
+    registry.run(3 * MOST_SLOW * TURN_SECONDS)
+    assert registry.begun == MOST_SLOW + 1
 
 
 def test_no_more_begin_than_the_rate_allows() -> None:

@@ -277,14 +277,21 @@ def test_a_sandbox_of_its_own(node: OciNode) -> None:
 def test_containers_that_share_their_processes(node: OciNode) -> None:
     """Both see each other's, and a first process that is neither's; it ends with the sandbox, and reaps orphans."""
     pod, node.shares_processes = node.pod(), True
-    names = (cri.ContainerConfig(metadata=cri.ContainerMetadata(name=name)) for name in ("one", "two"))
-    one, two = (node.shell(_LOOP, config, pod) for config in names)
+    configs = [cri.ContainerConfig(metadata=cri.ContainerMetadata(name=name)) for name in ("one", "two")]
+    configs[1].linux.security_context.capabilities.add_capabilities.append("SYS_PTRACE")
+    one, two = (node.shell(_LOOP, config, pod) for config in configs)
     for file in [Path(f"/proc/{node.pid(each)}/cmdline") for each in (one, two)]:
         eventually(file.read_bytes, lambda command: command == b"sleep\0001000\0")
     node.execute(one, "sh", "-c", "(sleep 0.01 &)")
     said = node.execute(two, "ps", "-o", "pid,args").stdout.decode()
     assert said.count("sleep 1000") == 2
     assert said.splitlines()[1].split() == ["1", "pause"]
+    attack = (
+        "ls -A /proc/1/root/ && touch /proc/1/root/x; cat /proc/1/root/etc/passwd; (: >/proc/1/exe) && echo written"
+    )
+    answer = node.execute(two, "sh", "-c", attack)
+    assert answer.stdout == b"", "the first process leads to files"
+    assert answer.stderr.count(b"Read-only file system") == 2
     node.restart()
     assert node.execute(two, "true").exit_code == 0
     node.stop(one, 0)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from edged.oci.images.worker.challenges import Challenge, parse_challenges
-from edged.oci.images.worker.errors import DENIED, UNAVAILABLE, ImageWorkError, invalid
+from edged.oci.images.worker.errors import DENIED, INVALID, UNAVAILABLE, ImageWorkError, invalid
 from edged.oci.images.worker.hosts import RegistryHost, address_of
 from edged.oci.images.worker.http_exchange import HttpExchange, read_bounded
 
@@ -121,8 +121,9 @@ class Authorization:
         address = address_of(realm)
         if address is None:
             raise invalid("the registry names no token server")
-        if address.scheme == "http" and self._endpoint.address.scheme == "https":
-            raise invalid(f"the registry names {address.name}, a token server without TLS")
+        if address.scheme == "http" and address != self._endpoint.address:
+            hint = "a registry without TLS may be its own token server only"
+            raise ImageWorkError(INVALID, f"the registry names {address.name}, a token server without TLS", hint)
         answer = self._ask(realm, challenge.parameters)
         token = answer.get("token") or answer.get("access_token")
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():

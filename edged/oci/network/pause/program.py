@@ -17,6 +17,8 @@ import signal
 import struct
 from typing import Final, NamedTuple
 
+from edged.oci.network.pause.elf import content_address, executable
+
 
 class _Machine(NamedTuple):
     """What differs between processors, as the kernel's headers have it."""
@@ -84,11 +86,7 @@ _MACHINES: Final = {
 
 AWAITED: Final = (signal.SIGTERM, signal.SIGINT)
 
-_ADDRESS: Final = 0x400000
 _SIGNALS_BYTES: Final = 8
-_READ, _WRITE, _EXECUTE = 4, 2, 1
-_LOAD: Final = 1
-_STACK: Final = 0x6474E551
 
 _LOAD_WORD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
 _JUMP_IF_EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
@@ -104,32 +102,11 @@ def pause_program(machine: str) -> bytes | None:
         machine: its name, as `uname -m` prints it.
     """
     found = _MACHINES.get(machine)
-    return None if found is None else _elf(found)
-
-
-def _elf(machine: _Machine) -> bytes:
-    """Return an executable with one segment, which is read and executed, and a stack that is not executed."""
-    is_64 = machine.bits == 64
-    header_bytes, segment_bytes = (64, 56) if is_64 else (52, 32)
-    start = header_bytes + 2 * segment_bytes
-    code = bytes.fromhex(machine.code)
-    content = code + _data(machine, _ADDRESS + start + len(code))
-    size = start + len(content)
-    identity = struct.pack("<4sBBB9x", b"\x7fELF", 2 if is_64 else 1, 1, 1)
-    words = "QQQ" if is_64 else "III"
-    header = struct.pack(
-        f"<HHI{words}IHHHHHH", 2, machine.elf, 1, _ADDRESS + start, header_bytes, 0, machine.flags,
-        header_bytes, segment_bytes, 2, 0, 0, 0,
-    )  # fmt: skip
-    loaded, stack = (_LOAD, 0, _ADDRESS, size, _READ | _EXECUTE, 0x1000), (_STACK, 0, 0, 0, _READ | _WRITE, 16)
-    segments = b"".join(_segment(*each, is_64=is_64) for each in (loaded, stack))
-    return identity + header + segments + content
-
-
-def _segment(kind: int, offset: int, address: int, size: int, rights: int, alignment: int, *, is_64: bool) -> bytes:
-    if is_64:
-        return struct.pack("<IIQQQQQQ", kind, rights, offset, address, address, size, size, alignment)
-    return struct.pack("<IIIIIIII", kind, offset, address, address, size, size, rights, alignment)
+    if found is None:
+        return None
+    code = bytes.fromhex(found.code)
+    data = _data(found, content_address(found.bits) + len(code))
+    return executable(found.elf, found.flags, found.bits, code + data)
 
 
 def _data(machine: _Machine, address: int) -> bytes:

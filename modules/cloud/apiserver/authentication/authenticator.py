@@ -14,26 +14,22 @@ class Authenticator:
 
     Args:
         tokens: the static tokens.
-        refusal: returns why a client certificate is refused, "" if it is not.
+        check: checks that a client certificate is not revoked; raises ApiStatusError if it is.
     """
 
-    def __init__(self, tokens: StaticTokens, refusal: Callable[[Mapping[str, Any]], str] = lambda _: "") -> None:
+    def __init__(
+        self, tokens: StaticTokens, check: Callable[[Mapping[str, Any] | None], None] = lambda _: None
+    ) -> None:
         self._tokens = tokens
-        self._refusal = refusal
-
-    def check(self, certificate: Mapping[str, Any] | None) -> None:
-        """Check that a client's certificate, if it has one, is not revoked. Raise ApiStatusError (401) if it is."""
-        why = self._refusal(certificate) if certificate is not None else ""
-        if why:
-            raise ApiStatusError(401, f"Unauthorized: {why}")
+        self._check = check
 
     def user(self, request: Request) -> User | None:
         """Return the user of a request, None for an anonymous one.
 
         Raises:
-            ApiStatusError: 401; the request has credentials that are not valid.
+            ApiStatusError: 401; the request has credentials that are not valid. 503; it is not known yet whether.
         """
-        self.check(request.certificate)
+        self._check(request.certificate)
         user = user_of_certificate(request.certificate)
         if user is not None:
             return user

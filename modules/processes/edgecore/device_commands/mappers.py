@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from beehive.names import ResourceType
+from modules.edge.devicetwin.state import decode
 from modules.edge.dmi.errors import MapperCallRefused
 from modules.edge.dmi.mappers import decode_mapper
 from modules.edge.dmi.objects import MappedDevice, MappedModel, protocol_of, read_mapped_device, read_mapped_model
@@ -46,6 +47,22 @@ def mappers_of(database: StoreReader) -> dict[str, str]:
     devices = _read(database, ResourceType.DEVICE, read_mapped_device)
     found = {one.id: by_protocol.get(protocol_of(one, models.get(one.model)), "") for one in devices}
     return {device: mapper for device, mapper in found.items() if mapper}
+
+
+def without_mapper(database: StoreReader) -> dict[str, list[str]]:
+    """Return the devices of each protocol for which no mapper has registered, without those of which an application
+    has reported.
+    """
+    served = {one.protocol for one in _read(database, ResourceType.DEVICE_MAPPER, decode_mapper)}
+    models = {one.id: one for one in _read(database, ResourceType.DEVICE_MODEL, read_mapped_model)}
+    twins = _read(database, ResourceType.DEVICE_TWIN, decode)
+    reported = {one.id for one in twins if any(twin.actual is not None for twin in one.twins.values())}
+    found: dict[str, list[str]] = {}
+    for device in _read(database, ResourceType.DEVICE, read_mapped_device):
+        protocol = protocol_of(device, models.get(device.model))
+        if protocol and protocol not in served and device.id not in reported:
+            found.setdefault(protocol, []).append(device.id)
+    return found
 
 
 def _read(database: StoreReader, kind: ResourceType, read: Callable[[bytes], T]) -> Iterator[T]:

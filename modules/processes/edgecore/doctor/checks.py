@@ -20,6 +20,7 @@ from modules.processes.edgecore.doctor.facts import (
     OciNeeds,
     Running,
     Runtime,
+    UnservedDevices,
 )
 from modules.processes.edgecore.doctor.link_checks import check_cloud, check_identity
 from modules.processes.edgecore.doctor.pod_network_checks import check_pod_network
@@ -39,6 +40,9 @@ RECENT: Final = 600.0
 
 WAITING_MANY: Final = 1000
 """Number of messages for the cloud from which on it has been away for long, or accepts too few."""
+
+_FEW: Final = 5
+"""Names in a list."""
 
 _LATE: Final = "it could not be looked at in time"
 
@@ -61,8 +65,11 @@ def check_all(facts: Facts) -> list[CheckResult]:
         found += check_pod_network(facts.pod_network)
     if facts.mappers is not None and facts.running is not None and facts.running.pid:
         found += check_mappers(facts.mappers)
+        found += check_devices(facts.running, facts.unserved)
     if facts.broker is not None:
         found += check_broker(facts.broker)
+    if facts.running is not None:
+        found += check_brokers(facts.running)
     if facts.runtime is None:
         found.append(unknown("runtime", _LATE, "does its socket hang?"))
     else:
@@ -211,6 +218,35 @@ def check_mappers(mappers: MapperSocket) -> Iterator[CheckResult]:
     text = f"mappers cannot register on {mappers.path}: {mappers.problem}"
     hint = "its log says why; modules.deviceTwin.dmiSockPath chooses another directory"
     yield warning("mappers", text, "ask as root, or as a member of its group" if mappers.denied else hint)
+
+
+def check_devices(running: Running, unserved: UnservedDevices | None) -> Iterator[CheckResult]:
+    """Check that the registered mappers are there, and that each device has one, or an application."""
+    for mapper, is_up in sorted(running.mappers.items()):
+        if is_up:
+            yield ok("mapper", f"{mapper} listens on its socket")
+        else:
+            text = f"{mapper} has ended: nobody listens on its socket, and its devices are not reached"
+            yield warning("mapper", text, "start it again; its own log says why it has ended")
+    for protocol, devices in sorted((unserved or UnservedDevices()).by_protocol.items()):
+        more = f" and {len(devices) - _FEW} more" if len(devices) > _FEW else ""
+        text = f"no mapper has registered for the protocol {protocol}, and nobody has reported of "
+        hint = "start the mapper of the protocol, or an application that reports by MQTT"
+        yield warning("devices", f"{text}{', '.join(devices[:_FEW])}{more}", hint)
+
+
+def check_brokers(running: Running) -> Iterator[CheckResult]:
+    """Check that the running node is connected to its MQTT brokers."""
+    hints = {
+        "internal": "its log says why, in lines with mosquitto",
+        "external": "is it running? modules.eventBus.mqttServerExternal names it",
+    }
+    for broker, is_connected in sorted(running.brokers.items()):
+        if is_connected:
+            yield ok("MQTT", f"connected to the {broker} broker")
+        else:
+            text = f"not connected to the {broker} broker: no device or application is reached by MQTT"
+            yield warning("MQTT", text, hints.get(broker, ""))
 
 
 def check_oci(needs: OciNeeds) -> Iterator[CheckResult]:

@@ -12,7 +12,9 @@ from beehive import Clock
 from metamanager.sqlite_open import reason_of
 from metamanager.store import sqlite_path
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.doctor.facts import DatabaseFile
+from modules.processes.edgecore.device_commands.mappers import without_mapper
+from modules.processes.edgecore.doctor.facts import DatabaseFile, UnservedDevices
+from modules.processes.edgecore.store_commands.database import StoreReadError, reading
 
 SECONDS: Final = 2.0
 """Time limit of the check of all pages."""
@@ -32,6 +34,18 @@ def database(config: EdgeCoreConfig, clock: Clock) -> DatabaseFile:
 def outbox(config: EdgeCoreConfig, clock: Clock) -> DatabaseFile:
     """Inspect the outbox."""
     return inspect_database(config.outbox_path, "outbox", clock)
+
+
+def unserved(config: EdgeCoreConfig) -> UnservedDevices:
+    """Return the devices that nobody serves; none if the database cannot be read, which another check says."""
+    path = sqlite_path(str(config.database_url))
+    if path is None or not path.is_file():
+        return UnservedDevices()
+    try:
+        with reading(path) as reader:
+            return UnservedDevices(by_protocol=without_mapper(reader))
+    except StoreReadError:
+        return UnservedDevices()
 
 
 def inspect_database(path: Path, table: str, clock: Clock) -> DatabaseFile:

@@ -55,6 +55,10 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it has a stream tunnel to the cloud; None if edgestream is not enabled, or that is unknown."""
     waiting: int = 0
     """Messages that it holds for the cloud."""
+    brokers: dict[str, bool] = {}
+    """Whether each MQTT broker, `external` or `internal`, is connected."""
+    mappers: dict[str, bool] = {}
+    """Whether somebody listens on the socket of each registered mapper."""
     has_unit: bool = False
     """Whether systemd has a unit `edgecore.service`."""
 
@@ -199,6 +203,12 @@ class MapperSocket(msgspec.Struct, frozen=True, kw_only=True):
     """The group that may connect."""
 
 
+class UnservedDevices(msgspec.Struct, frozen=True, kw_only=True):
+    """Devices that have a protocol, that no mapper has, and that no application has ever reported of."""
+
+    by_protocol: dict[str, list[str]] = {}
+
+
 class BrokerNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """The machine's facts about the requirements of the MQTT broker that edgecore runs."""
 
@@ -245,6 +255,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """None also where the runtime is not inside edgecore, or isolates nothing."""
     mappers: MapperSocket | None = None
     """None also where mappers cannot register, by the configuration."""
+    unserved: UnservedDevices | None = None
+    """The same."""
     broker: BrokerNeeds | None = None
     """None also where edgecore runs no broker."""
     identity: Identity | None = None

@@ -54,6 +54,7 @@ def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
     twin = config.modules.device_twin
     if twin.enable and twin.enable_mappers and config.modules.meta_manager.enable:
         parts["mappers"] = lambda: machine.mapper_socket(twin.dmi_socket)
+        parts["unserved"] = lambda: databases.unserved(config)
     if config.runs_mqtt_broker:
         parts["broker"] = machine.broker
     return Facts(now=clock.now(), configured=_configured(loaded, options), **at_once(parts, SECONDS, clock))

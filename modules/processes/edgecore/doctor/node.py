@@ -21,7 +21,9 @@ from modules.processes.edgecore.top.state import PATH, AgentState, LinkReport
 
 SECONDS: Final = 2.5
 _METRIC: Final = re.compile(
-    rb"^(edgehub_connected|edgestream_connected|edgehub_waiting_messages)(?:\{[^}]*\})? (\S+)$", re.MULTILINE
+    rb"^(edgehub_connected|edgestream_connected|edgehub_waiting_messages|eventbus_connected|dmi_mapper_up)"
+    rb'(?:\{(?:\w+="([^"]*)")?[^}]*\})? (\S+)$',
+    re.MULTILINE,
 )
 
 
@@ -39,21 +41,31 @@ def running(config: EdgeCoreConfig, proc: Path = machine.PROC) -> Running:
             return Running(pid=pid, problem=str(error))
         health = "; ".join(str(error).split("\n"))
     connected, tunnel, waiting = None, None, 0.0
+    labelled: dict[bytes, dict[str, bool]] = {b"eventbus_connected": {}, b"dmi_mapper_up": {}}
     with suppress(NodeError):
-        for name, value in _METRIC.findall(node.get("/metrics")):
+        for name, label, value in _METRIC.findall(node.get("/metrics")):
             if name == b"edgehub_connected":
                 connected = float(value) > 0
             elif name == b"edgestream_connected":
                 tunnel = float(value) > 0
+            elif name in labelled:
+                labelled[name][label.decode(errors="replace")] = float(value) > 0
             else:
                 waiting += float(value)
     link = LinkReport()
     with suppress(NodeError, msgspec.MsgspecError, UnicodeError):
         link = decode_json(node.get(PATH), AgentState).link
     return Running(
-        pid=pid, health=health, connected=connected, tunnel=tunnel, waiting=round(waiting), link_problem=link.why,
+        pid=pid,
+        health=health,
+        connected=connected,
+        tunnel=tunnel,
+        waiting=round(waiting),
+        link_problem=link.why,
         replaced_at=link.replaced_at,
-    )  # fmt: skip
+        brokers=labelled[b"eventbus_connected"],
+        mappers=labelled[b"dmi_mapper_up"],
+    )
 
 
 def runtime(config: EdgeCoreConfig) -> Runtime:

@@ -136,6 +136,13 @@ def opened(chosen: argparse.Namespace) -> Iterator[StoreReader]:
     if not path.is_file():
         hint = "has edgecore run here? --config, --root or --database say which database is meant"
         raise StoreReadError("open the database", str(path), hint)
+    with reading(path) as reader:
+        yield reader
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[StoreReader]:
+    """Open a database that exists. Raises StoreReadError."""
     try:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as connection:

@@ -18,6 +18,7 @@ from edged.oci.images.errors import (
     RequestRefusedError,
     TooManyError,
 )
+from edged.oci.images.worker.http_exchange import _is_inside
 from edged.oci.images.worker.limits import GIB, MIB, UnpackLimits
 from tests.edged.oci.images.registry import (
     DOCKER_MANIFEST,
@@ -329,6 +330,30 @@ def test_a_token_server_without_tls_is_not_trusted_by_a_registry_with_it(store: 
         with pytest.raises(BadRequestError, match="a token server without TLS"):
             pull(store, _name(registry), RIGHT)
         assert tokens.seen == []
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_registry_of_this_machine_sends_the_node_nowhere_else_on_it(
+    store: ImageStore, scratch: Path, scheme: str
+) -> None:
+    """As a pod with a host port may be one: the node would ask any server here, and pass on what it answers."""
+    _, server = certificates(scratch)
+    with TestRegistry(None, "bearer") as registry, TestRegistry(server if scheme == "https" else None) as service:
+        registry.add(LAYERS)
+        registry.realm = f"{scheme}://{service.address}/api/v1/pods?x=y"
+        with pytest.raises(RequestRefusedError, match=r"a token server without TLS|its certificate is not trusted"):
+            pull(store, _name(registry))
+        assert service.seen == []
+
+
+@pytest.mark.parametrize(
+    ("host", "inside"),
+    [("127.0.0.1", True), ("::ffff:127.0.0.1", True), ("::ffff:169.254.169.254", True), ("fe80::1%eth0", True),
+     ("::", True), ("::1", True), ("192.0.2.1", False), ("::ffff:192.0.2.1", False), ("example.org", False)],
+)  # fmt: skip
+def test_addresses_of_this_machine_itself(host: str, *, inside: bool) -> None:
+    """Also those of IPv4 that are written as IPv6."""
+    assert _is_inside(host) is inside
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 
 from beehive.clock import RealClock
 from edged.oci.network import LoopbackFirewall, PodNamespaces, PodNetwork, in_network_namespace
+from modules.processes.edgecore.loopback import LoopbackWatch
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.oci.network.machine import needs_plugins, script
 from tests.edged.oci.network.own_machine import BRIDGE, OwnMachine, own_machine
@@ -171,3 +172,15 @@ def test_a_configured_network_may_do_without_iptables(
         machine.up("p1", network=network)
         machine.up("p2", network=network)
     assert caplog.text.count("may reach what listens on 127.0.0.1") == 1
+
+
+def test_beside_another_runtime_the_rule_comes_when_it_is_needed(machine: OwnMachine) -> None:
+    """With containerd, whose plug-ins edgecore does not call: before, no rule is made."""
+    watch = LoopbackWatch(RealClock())
+    machine.do(watch.look)
+    assert machine.sh("iptables -w -S INPUT") == "-P INPUT ACCEPT\n"
+    machine.sh("sysctl -q net.ipv4.conf.outside.route_localnet=1")
+    for _ in range(2):
+        machine.do(watch.look)
+        (rule,) = machine.sh("iptables -w -S INPUT").splitlines()[1:]
+        assert rule.startswith("-A INPUT -d 127.0.0.0/8 ! -i lo ")

@@ -18,6 +18,7 @@ from tests.edged.oci.streaming.clients import (
     SpdyClient,
     connected,
 )
+from tests.support.ports import needs_ipv6
 
 
 def test_a_port_over_web_socket_channels(server: StreamingServer) -> None:
@@ -79,6 +80,7 @@ def test_a_port_that_takes_nothing_holds_its_client_only(server: StreamingServer
                     client.flush()
 
 
+@needs_ipv6
 def test_a_port_of_this_machine_is_reached_at_either_loopback() -> None:
     """127.0.0.1 first, then ::1."""
     with socket.socket() as listening:

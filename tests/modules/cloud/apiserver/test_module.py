@@ -31,7 +31,7 @@ from modules.cloud.apiserver.system_namespaces import make_system_namespaces
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.cloud.client.call_requests import collection_path, request_of, result_of
-from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
+from modules.cloud.client.calls import APPLY, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.lane_calls import CallAnswered, RequestLane
 from modules.cloud.client.reflector.effects import Added, Deleted, Modified, Synced
@@ -415,3 +415,36 @@ def test_modules_that_share_a_database_take_turns(tmp_path: Path) -> None:
         assert not turn.locked()
     objects.close()
     states.close()
+
+
+def test_a_node_under_pressure_gets_no_pods_and_says_why_until_that_is_over(bee: Harness) -> None:
+    """Its taint is there before the first pod is placed; the pod that waits gets the node when the pressure ends."""
+    server = Server(bee)
+    pressing = {"type": "DiskPressure", "status": "True"}
+    server.call("create", "nodes", body={**node(), "status": {"conditions": [pressing]}})
+    made = server.apply({**pod("p"), "spec": {"containers": pod()["spec"]["containers"]}}, "pods")
+    assert "untolerated taint {node.kubernetes.io/disk-pressure: }" in made.warnings[0]
+    patch = {"status": {"conditions": [{**pressing, "status": "False"}]}}
+    server.call("patch", "nodes", "n1", subresource="status", patch_type=STRATEGIC, body=patch)
+    placed = server.call("get", "pods", "p").object
+    assert placed is not None
+    assert placed["spec"]["nodeName"] == "n1"
+
+
+def test_a_silent_node_is_not_ready_and_a_deleted_pod_without_a_node_goes(bee: Harness) -> None:
+    server = Server(bee)
+    ready = {"type": "Ready", "status": "True"}
+    server.call("create", "nodes", body={**node(), "status": {"conditions": [ready]}})
+    server.call("create", "leases", api_version="coordination.k8s.io/v1", namespace="kube-node-lease",
+                body={"metadata": {"name": "n1"}, "spec": {}})  # fmt: skip
+    server.apply(pod("lost", nodeName="nowhere"), "pods")
+    server.call("delete", "pods", "lost")
+    server.bee.run_for(6.0)
+    assert (server.call("get", "pods", "lost").refusal or {})["code"] == 404
+    server.bee.run_for(40.0)
+    silent = server.call("get", "nodes", "n1").object
+    assert silent is not None
+    assert silent["status"]["conditions"][0]["status"] == "Unknown"
+    events = server.call("list", "events").object
+    assert events is not None
+    assert [event["reason"] for event in events["items"]] == ["NodeNotReady"]

@@ -28,7 +28,7 @@ class Core:
             self.mirror,
             self.database,
             lambda _: None,
-            lambda claims: self.done.extend(f"{node} is {core}'s" for node, core in claims),
+            lambda claims: self.done.extend(f"{node} is {holder.cloudcore}'s" for node, holder in claims),
             lambda _events, nodes: self.done.append(f"undone: {sorted(nodes)}"),
         )
         self.turn(lambda: None)

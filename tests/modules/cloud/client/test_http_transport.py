@@ -19,7 +19,7 @@ from modules.cloud.client.transport_errors import (
     KubeTooLargeError,
 )
 from tests.modules.cloud.client.servers import TIMEOUT, Heard, Peer, ScriptedServer, answering, client
-from tests.support.ports import free_port
+from tests.support.ports import free_port, needs_ipv6
 
 
 def test_requests_share_a_connection() -> None:
@@ -51,6 +51,7 @@ def test_a_request_has_the_headers_of_a_client() -> None:
         assert seen.get(timeout=TIMEOUT) == ("/clusters/a/x", wanted, b"abc")
 
 
+@needs_ipv6
 def test_an_ipv6_server() -> None:
     """A URL with brackets works."""
     with ScriptedServer(answering(), host="::1") as server, client(f"http://[::1]:{server.port}") as api:

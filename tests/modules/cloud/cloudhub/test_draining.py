@@ -20,8 +20,9 @@ class EndingListLink(ListLink):
         super().__init__()
         self.is_ended = False
 
-    def end(self) -> None:
+    def end(self, code: int = 1001, reason: str = "") -> None:
         """Takes that it is told."""
+        assert (code, reason) == (1001, "")
         self.is_ended = True
 
 

@@ -242,6 +242,7 @@ def nested(levels: int) -> str:
 def test_nonsense_from_an_edge_is_refused_and_harms_nothing(
     controller: Controller, resource: str, operation: str, content: Any
 ) -> None:
+    controller.asks("null/node/n1", "insert", node())
     controller.apply(pod())
     controller.asks(resource, operation, content)
     controller.bee.run_for(120)

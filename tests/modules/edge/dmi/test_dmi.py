@@ -4,11 +4,14 @@ import base64
 import json
 import os
 import socket
+import sqlite3
 import stat
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -444,6 +447,48 @@ def test_a_device_that_falls_silent_is_unknown_until_it_reports(
     finally:
         mapper.stop()
         node.stop()
+
+
+def test_a_device_whose_mapper_has_ended_is_not_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks for no reports, and its mapper has never told a state: the node tells one, and an event of it."""
+    monkeypatch.setattr("modules.edge.dmi.module.LOST_SECONDS", 0.3)
+    node = DmiNode(tmp_path, node="n1").start()
+    mapper = FrameworkMapper(tmp_path, node.socket)
+    try:
+        node.put(model())
+        made = device()
+        made["spec"]["properties"] = [{"name": "switch"}]
+        node.put(made)
+        _stored(node, "thermo")
+        mapper.start()
+        wait_until(lambda: node.counters.mappers.get("demo-mapper") == (True, 1), "the mapper is up")
+        mapper.stop()
+        wait_until(lambda: node.device("thermo").state == "unknown", "it is unknown")
+        assert node.counters.mappers["demo-mapper"] == (False, 1)
+        mapper.serve()
+        wait_until(lambda: node.device("thermo").state == "online", "it is online again")
+        events = _events(tmp_path, "MapperReady")
+        assert {one["reason"]: one["involvedObject"]["name"] for one in events} == {
+            "MapperNotReady": "n1", "MapperReady": "n1",
+        }  # fmt: skip
+        assert any("its devices (1) is unknown" in one["message"] for one in events)
+    finally:
+        mapper.stop()
+        node.stop()
+
+
+def _events(directory: Path, last: str) -> list[dict[str, Any]]:
+    """The node's events, once the last one is stored."""
+    found: list[dict[str, Any]] = []
+
+    def read() -> bool:
+        with closing(sqlite3.connect(f"file:{directory / 'edgecore.db'}?mode=ro", uri=True)) as database:
+            rows = database.execute("SELECT value FROM meta WHERE type = 'event'").fetchall()
+        found[:] = [json.loads(row[0]) for row in rows]
+        return any(one["reason"] == last for one in found)
+
+    wait_until(read, "the events")
+    return found
 
 
 def test_a_report_of_kubeedges_form_sets_the_expected_value_only_when_asked_to(tmp_path: Path) -> None:

@@ -4,9 +4,13 @@ import json
 import os
 import select
 import signal
+import socket
+import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +18,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from modules.edge.eventbus import mosquitto_files
+from beehive import RealClock
+from modules.edge.eventbus import module, mosquitto_files, mosquitto_process
 from modules.edge.eventbus.internal_broker import DATA, PASSWORDS, InternalBroker, configuration
 from modules.edge.eventbus.module import EventBusSettings
+from modules.edge.eventbus.self_message import NoAnswerError, send_to_itself
 from modules.edge.eventbus.session import BrokerSettings
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.eventbus.broker import TIMEOUT, Application, Broker, needs_mosquitto
@@ -103,6 +109,86 @@ def test_a_broker_that_dies_is_started_again(node: Node, broker: InternalBroker)
     node.send("eventbus", "out/x", "publish", "while it was away", source="router_eventbus", group="user")
     wait_until(lambda: node.counters.published == 1, "the message is published", TIMEOUT)
     assert _pid(broker) != first
+
+
+def test_a_broker_that_passes_no_message_on_is_started_again(
+    tmp_path: Path, broker: InternalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It still accepts connections, as one without memory does. Events of the node tell both."""
+    monkeypatch.setattr(mosquitto_process, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(mosquitto_files, "END_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(module, "DOWN_SECONDS", 0.1)
+    node = Node(tmp_path, EventBusSettings("n1", None, broker)).start()
+    try:
+        _wait(node)
+        monkeypatch.setattr(mosquitto_process, "ANSWER_SECONDS", 0.2)
+        os.kill(_pid(broker), signal.SIGSTOP)
+        wait_until(lambda: node.counters.broker_starts > 1, "it is started again", TIMEOUT)
+        monkeypatch.setattr(mosquitto_process, "ANSWER_SECONDS", TIMEOUT)
+        _wait(node)
+        wait_until(lambda: _reasons(tmp_path) >= {"MQTTBrokerNotReady", "MQTTBrokerReady"}, "the events", TIMEOUT)
+    finally:
+        node.stop()
+
+
+def _reasons(directory: Path) -> set[str]:
+    with closing(sqlite3.connect(f"file:{directory / 'edgecore.db'}?mode=ro", uri=True)) as database:
+        rows = database.execute("SELECT value FROM meta WHERE type = 'event'").fetchall()
+    return {json.loads(row[0])["reason"] for row in rows}
+
+
+def test_stored_messages_that_keep_it_from_starting_are_set_aside(
+    tmp_path: Path, broker: InternalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that devices reach is worth more than they are; a taken port sets nothing aside."""
+    monkeypatch.setattr(mosquitto_process, "FIRST_DELAY", 0.1)
+    data = broker.directory / DATA
+    data.mkdir(parents=True)
+    (data / "mosquitto.db").write_bytes(b"spoilt" * 100)
+    node = Node(tmp_path, EventBusSettings("n1", None, broker)).start()
+    try:
+        _wait(node)
+        assert (data / "mosquitto.db.unusable").read_bytes() == b"spoilt" * 100
+    finally:
+        node.stop()
+    run = mosquitto_process.MosquittoProcess(broker, RealClock())
+    with socket.create_server(("127.0.0.1", broker.port)):
+        why = run.run(lambda: None)
+    assert "status" in why and not run.may_be_stored
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"", "ends the connection"),
+        (None, "does not answer in time"),
+        (b"HTTP/1.1 400 Bad Request" * 300, "none of MQTT"),
+    ],
+    ids=["ends", "silent", "no-broker"],
+)
+def test_what_passes_no_message_on_has_not_answered(tmp_path: Path, answer: bytes | None, why: str) -> None:
+    bell = os.eventfd(0)
+    clock = RealClock()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+
+        def act() -> None:
+            with listener.accept()[0] as connection:
+                connection.recv(4096)
+                if answer is None:
+                    connection.recv(4096)
+                else:
+                    connection.sendall(answer)
+
+        thread = threading.Thread(target=act)
+        thread.start()
+        with pytest.raises(NoAnswerError, match=why):
+            send_to_itself(tmp_path / "s", clock, 0.3 if answer is None else TIMEOUT, bell)
+        thread.join(TIMEOUT)
+    clock.close()
+    os.close(bell)
 
 
 def test_what_a_client_that_is_away_has_not_heard_outlives_a_restart(node: Node, broker: InternalBroker) -> None:
@@ -232,5 +318,7 @@ def test_the_configuration_bounds_what_clients_can_take(broker: InternalBroker) 
     lines = configuration(replace(broker, queue=100)).splitlines()
     for wanted in ("max_queued_messages 10000", "max_connections 1024", "sys_interval 0", "acl_file acl"):
         assert wanted in lines
+    assert "retain_available false" in lines, "nothing else bounds the number of retained messages"
+    assert "retain_available true" in configuration(replace(broker, retain=True)).splitlines()
     assert any(line.startswith("memory_limit ") for line in lines)
     assert "allow_anonymous false" in configuration(replace(broker, user="u", password=WORD)).splitlines()

@@ -267,3 +267,42 @@ def test_two_machines_with_one_name_are_told(stub: Stub, tmp_path: Path) -> None
         edges = [stack.enter_context(stub.edge("n1", having)) for _ in range(MANY + 1)]
         assert close_of(edges[0])[0] == REPLACED
         wait_until(lambda: "two machines" in stub.client.nodes()[0].last_error, "the cloud says so")
+
+
+def test_a_token_s_labels_are_the_node_s_when_it_registers(stub: Stub, tmp_path: Path) -> None:
+    """They count before its own, and it may not set them itself."""
+    labels = {"node-restriction.kubernetes.io/site": "hall-3", "zone": "a"}
+    with pytest.raises(ControlError):
+        stub.client.token(60.0, labels={"no label!": "x"})
+    having = join(stub, tmp_path, labels=labels)
+    registered = node()
+    registered["metadata"]["labels"] = {"zone": "b", "own": "c"}
+    with stub.edge("n1", having) as edge:
+        assert edge.ask("null/node/n1", "insert", registered).content_as(dict)["Err"] is None
+        found = edge.ask("null/node/n1", "query").content_as(dict)["metadata"]["labels"]
+    assert found.items() >= {**labels, "own": "c"}.items()
+
+
+def test_the_commands_of_tokens_and_nodes(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """`cloudcore token` prints a token and nothing else; the lists, what is withdrawn, and what is no use of them."""
+    place = ["--socket", str(stub.config.control_socket)]
+
+    def say(*words: str) -> tuple[int, list[str], str]:
+        status = main([*words, *place])
+        said = capsys.readouterr()
+        return status, said.out.splitlines(), said.err
+
+    assert say("token", "list")[1] == ["No tokens: `cloudcore token` prints one."]
+    status, (token,), _ = say("token", "create", "--node", "n1", "--replace", "--labels", "zone=a")
+    assert (status, token.count(".")) == (ExitCode.OK, 3)
+    _, (_, row), _ = say("token", "list")
+    name, _, *rest = row.split()
+    assert rest == ["n1,", "another", "machine", "one", "<none>", "zone=a"]
+    assert say("token", "delete", name) == (ExitCode.OK, [f"token {name} withdrawn"], "")
+    assert say("token", "delete", name)[0] == ExitCode.INTERNAL_ERROR
+    for wrong in (["token", "delete"], ["token", "list", "x"], ["token", "--replace"]):
+        assert say(*wrong)[0] == ExitCode.USAGE
+    assert say("revoked")[1] == ["Nothing is revoked."]
+    assert say("revoke", "node", "n1", "n2", "--reason", "gone")[1] == ["node n1 revoked", "node n2 revoked"]
+    assert [line.split()[-1] for line in say("revoked")[1]] == ["REASON", "gone", "gone"]
+    assert say("allow", "node", "n1", "n3")[:2] == (ExitCode.INTERNAL_ERROR, ["node n1 allowed"])

@@ -15,6 +15,7 @@ from modules.cloud.apiserver.authorization.rules import RULES
 from modules.cloud.client.http import factory
 from modules.cloud.client.kubeconfig.model import Selected
 from modules.cloud.client.transport import ApiRequest, Exchange, KubeTransport, ResponseListener
+from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.edgecontroller.upstream import HANDLERS
 from modules.processes.cloudcore import cluster_rights
 from modules.processes.cloudcore.cluster_rights import OPTIONAL, needed
@@ -36,6 +37,8 @@ class Right(NamedTuple):
     resource: str
     name: str = ""
     """Empty: of any name."""
+    namespace: str = ""
+    """Empty: in all namespaces, or of no namespace."""
 
 
 class Recording:
@@ -68,7 +71,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[ApiRequest]:
 
 @pytest.fixture
 def both(tmp_path: Path, requests: list[ApiRequest]) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
+    made = Cluster(tmp_path, lambda: {"lease": LeaseSettings(name="core")})
     yield made
     made.close()
 
@@ -84,7 +87,7 @@ def rights_of(request: ApiRequest) -> Iterator[Right]:
     collection = "watch" if "watch=true" in query.split("&") else "list"
     verb = VERBS.get(request.method) or ("get" if target.name else collection)
     subresource = f"/{target.subresource}" if target.subresource else ""
-    yield Right(verb, target.group, f"{target.plural}{subresource}")
+    yield Right(verb, target.group, f"{target.plural}{subresource}", namespace=target.namespace)
 
 
 def headers_of(request: ApiRequest, name: str) -> list[str]:
@@ -100,7 +103,7 @@ def used_in(requests: Iterable[ApiRequest]) -> set[Right]:
 def granted(*roles: str) -> set[Right]:
     """What these roles of deploy/cloudcore.yaml allow; without names, all but the one for `--state cluster`."""
     return {
-        Right(verb, group, resource, name)
+        Right(verb, group, resource, name, role["metadata"].get("namespace", ""))
         for role in (*of_kind("ClusterRole"), *of_kind("Role"))
         if role["metadata"]["name"] in roles or (not roles and role["metadata"]["name"] != "cloudcore-state")
         for rule in role["rules"]
@@ -149,6 +152,14 @@ def change_identities(cluster: Cluster) -> None:
     assert [client.revoke("node", "n9"), client.revoke("node", "n9", "stolen"), client.allow("node", "n9")] == [""] * 3
 
 
+def restart(cluster: Cluster, requests: list[ApiRequest]) -> None:
+    """Starts cloudcore again without giving up its Lease, so that it finds it; then gives it up."""
+    cluster.core.__exit__()
+    cluster.start_core()
+    wait_until(lambda: any(one.method == "PUT" and one.path.endswith("/leases/core") for one in requests), "renewed")
+    cluster.core.core.drain(0.0)
+
+
 def ask_for(edge: Edge, uid: str, key: tuple[str, str]) -> None:
     """Sends one message, and waits for its answer."""
     resource, content = upstream(uid)[key]
@@ -184,28 +195,37 @@ def test_the_roles_grant_what_is_used_and_nothing_else(both: Cluster, requests: 
             ),
             "the watches of the node's metaserver have begun",
         )
+    restart(both, requests)
     used = used_in(requests)
-    assert used - granted() == set(), "used, and not granted"
-    assert granted() - used == set(), "granted, and never used"
+    needed = {right._replace(namespace="") if right._replace(namespace="") in granted() else right for right in used}
+    assert needed - granted() == set(), "used, and not granted"
+    assert granted() - needed == set(), "granted, and never used"
 
 
 def asked_for(rights: Iterable[cluster_rights.Right]) -> set[Right]:
     """What the doctor asks for."""
-    return {Right(right.verb, right.group, right.resource, right.name) for right in rights}
+    return {Right(right.verb, right.group, right.resource, right.name, right.namespace) for right in rights}
 
 
 def test_the_doctor_asks_for_the_rights_of_the_roles_that_every_cloudcore_has() -> None:
-    always = granted("cloudcore", "cloudcore-leases", "cloudcore-identities")
+    always = granted("cloudcore", "cloudcore-node-leases", "cloudcore-leases", "cloudcore-identities")
     assert asked_for(needed("kubeedge")) == always
     assert asked_for(needed("kubeedge", keeps_state=True)) == always | granted("cloudcore-state")
-    assert {right.namespace for right in needed("edge", keeps_state=True)} == {"", "edge"}
+    assert {right.namespace for right in needed("edge", keeps_state=True)} == {"", "edge", "kube-node-lease"}
 
 
 def test_the_doctor_asks_for_the_rights_of_each_optional_role() -> None:
     for name, role in OPTIONAL.items():
         assert asked_for(role.rights) == granted(name)
     names = {each["metadata"]["name"] for each in (*of_kind("ClusterRole"), *of_kind("Role"))}
-    assert names == {"cloudcore", "cloudcore-leases", "cloudcore-identities", "cloudcore-state", *OPTIONAL}
+    assert names == {
+        "cloudcore",
+        "cloudcore-node-leases",
+        "cloudcore-leases",
+        "cloudcore-identities",
+        "cloudcore-state",
+        *OPTIONAL,
+    }
 
 
 def test_only_nodes_are_impersonated(both: Cluster, requests: list[ApiRequest]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import socket
 import sqlite3
@@ -180,7 +181,7 @@ def test_in_a_real_bash(served: Path) -> None:
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     program = served / "edgecore"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m modules.processes.edgecore "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m modules.processes.edgecore "$@"\n')
     program.chmod(0o755)
     line = f"edgecore uninstall --root {served} --dr"
     text = (

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 
 import pytest
@@ -18,10 +19,15 @@ from modules.tools.kubectl.parser import VerbParser
 KUBECTL = shutil.which("kubectl")
 
 
+@cache
+def help_of(*words: str) -> str:
+    """What the real kubectl says of itself."""
+    return subprocess.run(["kubectl", *words], capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.skipif(KUBECTL is None, reason="no kubectl on this machine")
 def test_every_verb_of_the_real_kubectl_is_known() -> None:
-    shown = subprocess.run(["kubectl", "--help"], capture_output=True, text=True, check=True).stdout
-    verbs = set(re.findall(r"^  ([a-z][a-z-]+)  ", shown, re.MULTILINE))
+    verbs = set(re.findall(r"^  ([a-z][a-z-]+)  ", help_of("--help"), re.MULTILINE))
     assert {"get", "rollout"} <= verbs <= set(ANSWERS)
 
 
@@ -34,10 +40,7 @@ def test_every_verb_of_the_real_kubectl_is_known() -> None:
 def test_every_option_of_the_real_kubectl_is_there_or_says_why_not(
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown = "".join(
-        subprocess.run(["kubectl", *words], capture_output=True, text=True, check=True).stdout
-        for words in ([*verb.split(), "--help"], ["options"])
-    )
+    shown = help_of("options") + help_of(*verb.split(), "--help")
     verb = verb.split(maxsplit=1)[0]
     _, commands = command_line([verb])
     parser = commands.choices[verb]
@@ -46,7 +49,7 @@ def test_every_option_of_the_real_kubectl_is_there_or_says_why_not(
     unknown = []
     for option in {name for names in options for name in names if name} - set(parser._option_string_actions):
         with pytest.raises(SystemExit):
-            main([verb, option])
+            parser.parse_args([option])
         if f"there is no {option} here: " not in capsys.readouterr().err:
             unknown.append(option)
     assert [name for name in sorted(unknown) if name not in ("-n", "--namespace")] == []

@@ -27,6 +27,7 @@ from modules.processes.edgecore.doctor.facts import (
     Reach,
     Running,
     Runtime,
+    UnservedDevices,
 )
 from modules.processes.edgecore.doctor.report import lines
 from modules.processes.edgecore.runtime_kinds import LeftKind, RuntimeKind
@@ -98,6 +99,14 @@ def of_directory(**changes: Any) -> dict[str, Any]:
 BROKEN = {
     "not running": Broken({"running": Running(), "ports": ()}, "edgecore", "edgecore does not run"),
     "hangs": Broken({"running": Running(pid="7", problem="timed out")}, "edgecore", "cannot be asked: timed out"),
+    "refused by the cloud": Broken(
+        {"running": Running(pid="7", health="ok", connected=False, link_problem="1008 node n1 is revoked")},
+        "link", "not connected to the cloud, 0 messages wait for it: 1008 node n1 is revoked",
+    ),
+    "another machine with the name": Broken(
+        {"running": Running(pid="7", health="ok", connected=True, replaced_at=NOW - 60)},
+        "node name", "another machine seems to be node",
+    ),
     "not well": Broken({"running": Running(pid="7", health="edged: waiting")}, "edgecore", "not well: edged: waiting"),
     "no tunnel": Broken({"running": with_(HEALTHY.running, tunnel=False)}, "stream tunnel", "there", Level.WARNING),
     "away": Broken({"running": with_(HEALTHY.running, connected=False)}, "link", "not connected to the cloud, 2 mess"),
@@ -126,6 +135,19 @@ BROKEN = {
     ),
     "not its group": Broken(
         {"mappers": MapperSocket(path="/d.sock", problem="no", denied=True)}, "mappers", "register on", Level.WARNING
+    ),
+    "dead mapper": Broken(
+        {"running": with_(HEALTHY.running, mappers={"boilers": False, "doors": True})},
+        "mapper", "boilers has ended: nobody listens on its socket", Level.WARNING,
+    ),
+    "devices without mapper": Broken(
+        {"unserved": UnservedDevices(by_protocol={"modbus": [f"ns/d{number}" for number in range(7)]})},
+        "devices", "for the protocol modbus, and nobody has reported of ns/d0, ns/d1, ns/d2, ns/d3, ns/d4 and 2 more",
+        Level.WARNING,
+    ),
+    "dead broker": Broken(
+        {"running": with_(HEALTHY.running, brokers={"internal": False})},
+        "MQTT", "not connected to the internal broker", Level.WARNING,
     ),
     "no docker": Broken({"docker": DockerNeeds(problem="d.sock: no such file")}, "docker", "d.sock: no such file"),
     "docker's cgroup driver": Broken(

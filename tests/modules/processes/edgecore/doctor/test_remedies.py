@@ -24,7 +24,10 @@ def named_commands() -> Iterator[tuple[str, str]]:
     """Where a text that is no docstring names a command, and the command; what is filled in is a placeholder."""
     for package in PACKAGES:
         for file in sorted((REPOSITORY / package).rglob("*.py")):
-            for text in _texts(ast.parse(file.read_bytes())):
+            source = file.read_text()
+            if not any(f"{program} " in source for program in ("edgecore", "cloudcore")):
+                continue
+            for text in _texts(ast.parse(source)):
                 for command in _COMMAND.findall(text):
                     yield str(file.relative_to(REPOSITORY)), command
 

@@ -1,0 +1,81 @@
+"""The proof that a broker works: a message that it passes on to its own sender (MQTT 3.1.1).
+
+A broker without memory still accepts TCP connections; only a message shows that it stores and delivers.
+"""
+
+import secrets
+import select
+import socket
+from pathlib import Path
+from typing import Final
+
+from beehive.clock import Clock
+from modules.edge.eventbus.packets import publish
+
+_CONNACK: Final = bytes.fromhex("20020000")
+_SUBACK: Final = bytes.fromhex("9003000101")
+_PUBACK: Final = bytes.fromhex("40020002")
+_DISCONNECT: Final = bytes.fromhex("e000")
+_MOST: Final = 4096
+"""Bytes of all answers; a working broker sends less than a hundred."""
+_CLEAN: Final = bytes.fromhex("00044d5154540402 0000")
+"""The variable header of a CONNECT: MQTT 3.1.1, a clean session, no keep-alive (§3.1)."""
+
+
+class NoAnswerError(Exception):
+    """The broker has not passed the message on; the text says what it did instead."""
+
+
+def send_to_itself(path: Path, clock: Clock, seconds: float, bell: int) -> None:
+    """Connect to a broker's Unix socket, subscribe, publish with QoS 1, and wait for the message. Blocks.
+
+    Args:
+        path: of the socket.
+        clock: for the deadline.
+        seconds: for the whole exchange.
+        bell: a descriptor; the exchange is broken off when it becomes readable.
+
+    Raises:
+        NoAnswerError: the message has not come back.
+    """
+    due = clock.monotonic() + seconds
+    word = secrets.token_hex(8).encode()
+    topic = b"$edgecore/" + word
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(seconds)
+        try:
+            connection.connect(str(path))
+            connection.sendall(_packet(0x10, _CLEAN + _text(b"edgecore-" + word)))
+            _await(connection, (_CONNACK,), clock, due, bell)
+            connection.sendall(_packet(0x82, b"\0\1" + _text(topic) + b"\1"))
+            _await(connection, (_SUBACK,), clock, due, bell)
+            connection.sendall(publish(topic.decode(), word, 2, qos=1, retain=False))
+            _await(connection, (_PUBACK, _text(topic)), clock, due, bell)
+            connection.sendall(_DISCONNECT)
+        except OSError as error:
+            raise NoAnswerError(str(error)) from error
+
+
+def _await(connection: socket.socket, wanted: tuple[bytes, ...], clock: Clock, due: float, bell: int) -> None:
+    """Read until all of these bytes have come."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    poll.register(bell, select.POLLIN)
+    came = b""
+    while not all(part in came for part in wanted):
+        left = due - clock.monotonic()
+        ready = dict(poll.poll(max(0.0, left) * 1000))
+        if bell in ready or not ready:
+            raise NoAnswerError("stopped" if ready else "it does not answer in time")
+        part = connection.recv(_MOST)
+        came += part
+        if not part or len(came) > _MOST:
+            raise NoAnswerError("it ends the connection" if not part else "its answer is none of MQTT")
+
+
+def _packet(kind: int, body: bytes) -> bytes:
+    return bytes((kind, len(body))) + body
+
+
+def _text(text: bytes) -> bytes:
+    return len(text).to_bytes(2, "big") + text

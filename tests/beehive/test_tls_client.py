@@ -1,0 +1,15 @@
+"""The default context of a TLS client verifies as strictly on each version of Python."""
+
+from __future__ import annotations
+
+import ssl
+
+from beehive.tls_client import default_client_context
+
+
+def test_it_verifies_certificate_and_name_but_wants_no_key_identifier() -> None:
+    """Certificates without one, of a real handshake, are those of `tests/edgehub/certificates/test_obtain.py`."""
+    context = default_client_context()
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT

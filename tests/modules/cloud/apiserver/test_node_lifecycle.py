@@ -1,0 +1,172 @@
+"""Nodes whose lease has run out, and nodes under pressure."""
+
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
+from modules.cloud.apiserver.limits import OBJECT_BYTES
+from tests.modules.cloud.objects import pod
+
+REPORTED = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+N1 = ObjectKey("Node", "", "n1")
+
+
+def conditions(**changed: str) -> list[JsonObject]:
+    """The conditions of a node that is well, but for some."""
+    well = {kind: "True" if kind == "Ready" else "False" for kind in REPORTED}
+    return [
+        {"type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for kind, status in {**well, **changed}.items()
+    ]
+
+
+def node(*taints: JsonObject, **changed: str) -> JsonObject:
+    """A Node with the conditions."""
+    spec = {"taints": list(taints)} if taints else {}
+    status = {"conditions": conditions(**changed)}
+    return {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}, "spec": spec, "status": status}
+
+
+def lease(**spec: Any) -> JsonObject:
+    """The node's."""
+    metadata = {"name": "n1", "namespace": "kube-node-lease"}
+    return {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": metadata, "spec": spec}
+
+
+def ready(cluster: Cluster) -> JsonObject:
+    """The condition Ready."""
+    found = cluster.storage.get(N1)["status"]["conditions"]
+    return next(one for one in found if one["type"] == "Ready")
+
+
+def events(cluster: Cluster) -> list[str]:
+    """The messages of all Events."""
+    return [event["message"] for event in cluster.list(kind_named("Event"))]
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds", "status"),
+    [
+        ({"renewTime": "2026-11-20T01:54:49.500000Z", "leaseDurationSeconds": 40}, 39.0, "True"),
+        ({"renewTime": "2027-11-20T01:54:49.500000Z", "leaseDurationSeconds": 40}, 41.0, "Unknown"),
+        ({"renewTime": "1999-11-20T01:54:49.500000Z", "leaseDurationSeconds": 40}, 39.0, "True"),
+        ({"leaseDurationSeconds": 2_000_000_000}, 301.0, "Unknown"),
+        ({}, 41.0, "Unknown"),
+    ],
+    ids=[
+        "a lease that is renewed",
+        "a clock that is a year ahead",
+        "a clock that is decades behind",
+        "a lease for ever",
+        "a lease that says nothing",
+    ],
+)
+def test_a_dead_node_is_not_ready_whatever_its_clock_says(spec: dict[str, Any], seconds: float, status: str) -> None:
+    simulation = Simulation(0)
+    cluster = Cluster(simulation.clock)
+    cluster.create(node())
+    cluster.create(lease(**spec))
+    simulation.run_for(seconds)
+    assert cluster.node_lifecycle.has_silent() is (status == "Unknown")
+    cluster.node_lifecycle.mark_silent()
+    assert ready(cluster)["status"] == status
+
+
+def test_a_silent_node_is_marked_once_with_the_time_and_an_event() -> None:
+    """Conditions that others have set stay."""
+    simulation = Simulation(0)
+    cluster = Cluster(simulation.clock)
+    cluster.create(node(Gate="True"))
+    cluster.create(lease())
+    simulation.run_for(41.0)
+    cluster.node_lifecycle.mark_silent()
+    marked = cluster.storage.get(N1)
+    assert {one["type"]: one["status"] for one in marked["status"]["conditions"]} == {
+        **dict.fromkeys(REPORTED, "Unknown"),
+        "Gate": "True",
+    }
+    assert ready(cluster)["lastTransitionTime"] > "2026-01-01T00:00:00Z"
+    assert events(cluster) == ["Node n1 status is now: NodeNotReady"]
+    simulation.run_for(41.0)
+    assert not cluster.node_lifecycle.has_silent()
+    cluster.node_lifecycle.mark_silent()
+    assert cluster.storage.get(N1) is marked
+    assert len(events(cluster)) == 1
+
+
+def test_a_node_that_was_not_ready_before_falls_silent_without_an_event() -> None:
+    simulation = Simulation(0)
+    cluster = Cluster(simulation.clock)
+    cluster.create(node(Ready="False"))
+    cluster.create(lease())
+    simulation.run_for(41.0)
+    cluster.node_lifecycle.mark_silent()
+    assert (ready(cluster)["status"], events(cluster)) == ("Unknown", [])
+
+
+def test_a_node_without_a_lease_is_what_it_said() -> None:
+    cluster = Cluster(Simulation(0).clock)
+    cluster.create(node())
+    assert not cluster.node_lifecycle.has_silent()
+
+
+def test_a_node_that_cannot_be_stored_keeps_no_other_from_being_marked() -> None:
+    simulation = Simulation(0)
+    cluster = Cluster(simulation.clock)
+    unlucky = node()
+    unlucky["metadata"] = {"name": "n0"}
+    unlucky["status"]["images"] = [{"names": ["x" * (OBJECT_BYTES - 850)]}]
+    cluster.create(unlucky)
+    cluster.create(node())
+    for name in ("n0", "n1"):
+        cluster.create({**lease(), "metadata": {"name": name, "namespace": "kube-node-lease"}})
+    simulation.run_for(41.0)
+    cluster.node_lifecycle.mark_silent()
+    assert ready(cluster)["status"] == "Unknown"
+    kept = cluster.storage.get(ObjectKey("Node", "", "n0"))
+    assert kept["status"]["conditions"][-1]["status"] == "True"
+
+
+DISK = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
+OTHER = {"key": "dedicated", "value": "cameras", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("taints", "pressure", "expected"),
+    [
+        ([], "True", [DISK["key"]]),
+        ([OTHER], "True", ["dedicated", DISK["key"]]),
+        ([OTHER, DISK], "True", ["dedicated", DISK["key"]]),
+        ([OTHER, DISK], "False", ["dedicated"]),
+        ([DISK], "False", []),
+        ([DISK], "Unknown", [DISK["key"]]),
+        ([], "Unknown", []),
+    ],
+)
+def test_a_pressure_is_a_taint_as_long_as_the_node_reports_it(
+    taints: list[JsonObject], pressure: str, expected: list[str]
+) -> None:
+    """One that is not known any more keeps its taint; others' taints stay."""
+    cluster = Cluster(Simulation(0).clock)
+    cluster.create(node(*taints, DiskPressure=pressure))
+    before = cluster.storage.get(N1)
+    cluster.node_lifecycle.taint(["n1", "unknown"])
+    after = cluster.storage.get(N1)
+    assert [taint["key"] for taint in after["spec"].get("taints", ())] == expected
+    assert (after is before) == ([taint["key"] for taint in taints] == expected)
+
+
+def test_a_deleted_pod_of_a_node_that_does_not_exist_is_removed() -> None:
+    """No node would ever say that it has ended. One that nobody has deleted waits for its node."""
+    cluster = Cluster(Simulation(0).clock)
+    cluster.create(node())
+    for name, its in (("here", "n1"), ("nowhere", "n2"), ("waits", "n2")):
+        cluster.create({**pod(nodeName=its), "metadata": {"name": name, "namespace": "default"}})
+    for name in ("here", "nowhere"):
+        cluster.delete(ObjectKey("Pod", "default", name))
+    assert [key.name for key in cluster.orphans()] == ["nowhere"]
+    cluster.remove_orphans()
+    assert [obj["metadata"]["name"] for obj in cluster.list(kind_named("Pod"))] == ["here", "waits"]

@@ -1,0 +1,63 @@
+"""What the servers are told before and after all records are known."""
+
+from beehive.simulation import Simulation
+from modules.cloud.identities.known import NOT_YET, KnownIdentities
+from modules.cloud.identities.peer import CertifiedPeer
+from modules.cloud.identities.records import JoinToken, NodeIdentity, RevokedCertificate, key_of
+
+OWN = NodeIdentity(name="n1", key="a", since=1.0)
+PEER = CertifiedPeer("1F", 0.0, "n1", "system:node:n1", "a")
+
+
+def test_nobody_with_a_certificate_is_accepted_before_all_records_are_known() -> None:
+    """Who has none proves nothing, and need not wait."""
+    known = KnownIdentities(Simulation(0).clock)
+    was_loading = known.is_loading
+    assert known.refusal_of(PEER) == known.refusal_of_node("n1", PEER) == NOT_YET
+    assert known.refusal_of_node("n1", None) == ""
+    assert known.refused() == []
+    known.complete([])
+    assert (was_loading, known.is_loading) == (True, False)
+    assert known.refusal_of(PEER) == ""
+
+
+def test_what_may_refuse_somebody_is_told_and_nothing_else() -> None:
+    known = KnownIdentities(Simulation(0).clock)
+    told: list[str] = []
+    known.on_change(lambda: told.append("changed"))
+    known.put(OWN, 3)
+    known.put(NodeIdentity(name="n1", key="a", next_key="b", since=1.0), 4)
+    known.put(JoinToken(name="t", created_at=0.0, expires_at=1.0), 5)
+    assert told == []
+    known.put(NodeIdentity(name="n1", key="b", since=1.0), 6)
+    known.put(NodeIdentity(name="n1", key="b", since=1.0, revoked_at=5.0), 7)
+    known.put(RevokedCertificate(name="1F", revoked_at=5.0), 8)
+    assert len(told) == 3
+
+
+def test_late_news_undoes_no_revocation() -> None:
+    """The watch may tell of an earlier version after this cloudcore has written a later one."""
+    known = KnownIdentities(Simulation(0).clock)
+    known.complete([])
+    revoked = NodeIdentity(name="n1", key="a", revoked_at=5.0)
+    known.put(revoked, 9)
+    known.put(OWN, 8)
+    assert "revoked" in known.refusal_of_node("n1", PEER)
+    assert [each.node for each in known.refused()] == ["n1"]
+    known.forget_versions()
+    known.put(OWN, 2)
+    assert known.refusal_of_node("n1", PEER) == ""
+    assert known.refused() == []
+    known.remove(key_of(OWN))
+    assert known.records() == []
+
+
+def test_a_key_that_is_new_is_noted_and_a_known_one_is_not() -> None:
+    known = KnownIdentities(Simulation(0).clock)
+    noted: list[CertifiedPeer] = []
+    known.note_use = noted.append
+    known.complete([])
+    known.accepted(PEER)
+    known.put(OWN)
+    known.accepted(PEER)
+    assert noted == [PEER]
