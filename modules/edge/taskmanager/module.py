@@ -14,12 +14,13 @@ _log = logging.getLogger(__name__)
 class TaskManager(Module):
     """Refuses jobs of KubeEdge's cloud, so that their statuses say why this node does not carry them out.
 
+    It belongs to no group: edgehub sends it jobs by its name, and it needs no events of the connection.
+
     Args:
         node: name of this node; jobs of others are ignored.
     """
 
     name = ModuleName.TASKMANAGER
-    group = Group.TASKMANAGER
 
     def __init__(self, node: str) -> None:
         super().__init__()
@@ -45,5 +46,5 @@ class TaskManager(Module):
 
     @handles()
     def ignore(self, message: Message) -> None:
-        """Ignore other messages, such as edgehub's about its connection."""
+        """Ignore other messages."""
         _log.debug("not a job: %s %s", message.route.operation[:50], message.route.resource[:200])
