@@ -44,8 +44,8 @@ class LocalQuery:
         """Resources and uids of the last deleted objects, oldest first."""
 
     def note_deleted(self, resource: str, uid: str) -> None:
-        """Remember a deleted object. A late answer (edgehub turns it into an update) could otherwise store it again; no
-        uid is ever used twice.
+        """Remember a deleted object. A late answer (edgehub turns it into an update) could otherwise store it again.
+        Objects that may come back with the same uid are not noted.
         """
         self._deleted[resource, uid] = None
         if len(self._deleted) > _REMEMBERED:

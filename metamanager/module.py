@@ -46,6 +46,11 @@ _PROBE: Final = b'{"metadata":{"name":"probe"}}'
 LOST: Final = "the change could not be written to the database"
 """Text of the error answer after a failed commit (disk full, I/O error)."""
 
+_COMING_BACK: Final = frozenset({ResourceType.DEVICE, ResourceType.DEVICE_MODEL})
+"""Kinds that the cloud deletes on a node although it still has them, and may send again: a Device gets another node,
+and a DeviceModel goes with the last of its Devices on the node.
+"""
+
 
 class MetaSettings(msgspec.Struct, frozen=True):
     """Settings of metamanager."""
@@ -265,7 +270,7 @@ class MetaManager(Module):
         """Delete the object of the message's uid, not a successor of its name; with a pod its patch and tokens."""
         uid = head_of(message.content_bytes()).uid or ""
         self._remote_query.discard(message.route.resource)
-        if uid:
+        if uid and resource.type not in _COMING_BACK:
             self._local_query.note_deleted(message.route.resource, uid)
         self._cloud_pods.note_deleted(resource, message.route.resource, uid)
         cause, now = cause_of(message), self.clock.now_ms()

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 REQUEST_SECONDS: Final = 5.0
 """Seconds from the start of a connection to the end of its first request, from the first byte of another request to
-its end, and for the response.
+its end, and for each 256 KiB of the response.
 """
 STREAM_SECONDS: Final = 300.0
 """Seconds in which a client must receive a piece of a stream: a person may have stopped a pager."""
@@ -44,6 +44,8 @@ MAX_STREAMS: Final = 32
 
 _STOP_SECONDS: Final = 5.0
 _READ_BYTES: Final = 16 * 1024
+_PIECE_BYTES: Final = 256 * 1024
+"""Bytes of a response that a client must receive in `REQUEST_SECONDS`, and then the next."""
 _INSTANT: Final = 0.001
 """Seconds; a socket's time-out of 0 would mean that it does not block."""
 
@@ -265,7 +267,9 @@ class _Connection:
         headers += [("Location", response.location)] if response.location else []
         headers += response.headers
         head = self._exchange.response(response.status, headers, keeps=keeps)
-        self.socket.sendall(head + self._exchange.data(response.body) + self._exchange.end())
+        whole = memoryview(head + self._exchange.data(response.body) + self._exchange.end())
+        for at in range(0, len(whole), _PIECE_BYTES):
+            self.socket.sendall(whole[at : at + _PIECE_BYTES])
         if keeps and self._exchange.next_request():
             return True
         self._end()

@@ -113,7 +113,7 @@ def test_a_stolen_node_is_locked_out_until_it_is_allowed(stopped_machine: Machin
     machine.edge.run()
     wait_until(lambda: metric(machine, "edgehub_connected") == 1.0, "connected")
     machine.cloud.client.revoke("node", NODE, "stolen")
-    assert machine.cloud.client.nodes() == []
+    wait_until(lambda: machine.cloud.client.nodes() == [], "its link has ended")
     wait_until(lambda: f"1008 node {NODE} is revoked since" in machine.edge.process.text(), "the node says why")
     machine.cloud.kill()
     machine.cloud.start()

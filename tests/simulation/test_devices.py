@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from modules.cloud.client.calls import ApiResult
@@ -12,6 +13,7 @@ from modules.edge.devicetwin import twins, uplink
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.devicetwin.slots import Slots
 from modules.edge.devicetwin.uplink import Uplink
+from modules.edge.dmi import conversion
 from modules.tools.simulate import run
 from modules.tools.simulate.draw import FaultProfile, draw_plan
 from modules.tools.simulate.plan import DeviceAction, DeviceStep, Fault, FaultKind, Plan
@@ -120,6 +122,35 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: Patch) -> None:
     """And without the bug the same plan has no violation."""
     plant, faults, last, told = BUGS[bug]
     plan = _plan(faults, last)
+    monkeypatch.setattr(run, "CONVERGE_WITHIN", 90.0)
+    assert run_plan(plan, keep_log=False).violation is None
+    plant(monkeypatch)
+    assert told in str(run_plan(plan, keep_log=False).violation)
+
+
+def _told_unchecked(patch: Patch) -> None:
+    patch.setattr(conversion, "desired_fault", lambda *_: "")
+
+
+def _nothing_withdrawn(patch: Patch) -> None:
+    patch.setattr(twins, "withdraw", lambda stored, _fault, _at: stored)
+
+
+@pytest.mark.parametrize(
+    ("plant", "told"),
+    [
+        (_told_unchecked, "no mapper is told what the model forbids"),
+        (_nothing_withdrawn, "forbids a desired value, expected is 10"),
+    ],
+    ids=["mapper", "twin"],
+)
+def test_a_value_that_a_changed_model_forbids_is_found(
+    plant: Callable[[Patch], None], told: str, monkeypatch: Patch
+) -> None:
+    """The model forbids all desired values at 15 s; another is desired at 25 s."""
+    plan = _plan((), DeviceAction.DESIRED)
+    model = DeviceStep(15.0, "model", DeviceAction.MODEL)
+    plan = msgspec.structs.replace(plan, devices=(*plan.devices[:2], model, plan.devices[2]))
     monkeypatch.setattr(run, "CONVERGE_WITHIN", 90.0)
     assert run_plan(plan, keep_log=False).violation is None
     plant(monkeypatch)

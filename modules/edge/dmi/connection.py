@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
         return self.code in _AWAY
 
 
-class Look(NamedTuple):
+class SocketLook(NamedTuple):
     """What a look at a mapper's socket has found."""
 
     is_new: bool
@@ -134,7 +134,7 @@ class MapperCall(NamedTuple):
 class LookAtSocket(NamedTuple):
     """The request to look at the mapper's socket."""
 
-    done: Callable[[Look], None]
+    done: Callable[[SocketLook], None]
 
 
 class MapperCaller(Actor):
@@ -153,7 +153,7 @@ class MapperCaller(Actor):
         if isinstance(message, MapperCall):
             message.done(self._connection.call(message.method, message.request, message.answer))
         elif isinstance(message, LookAtSocket):
-            message.done(Look(self._connection.is_new(), self._connection.is_served()))
+            message.done(SocketLook(self._connection.is_new(), self._connection.is_served()))
 
 
 def _stamp(path: Path) -> Stamp | None:

@@ -7,7 +7,7 @@ from typing import Final
 from beehive import Module, Timer
 from beehive.backoff import Backoff
 from modules.edge.dmi.catalogue import Catalogue, Key
-from modules.edge.dmi.connection import Look, LookAtSocket, MapperCall, MapperCaller, MapperConnection, Outcome
+from modules.edge.dmi.connection import LookAtSocket, MapperCall, MapperCaller, MapperConnection, Outcome, SocketLook
 from modules.edge.dmi.mappers import MapperRow
 from modules.edge.dmi.peer import MapperStep, Peer
 from protos.dmi.v1beta1 import api_pb2 as dmi
@@ -91,7 +91,7 @@ class MapperSession:
             self._is_looking = True
             module, connection = self._module, self._connection
 
-            def done(found: Look) -> None:
+            def done(found: SocketLook) -> None:
                 module.call_soon(lambda: self._looked(found) if self._connection is connection else None)
 
             self._caller.tell(LookAtSocket(done))
@@ -191,7 +191,7 @@ class MapperSession:
         self._peer.forget()
         self._not_before = now + max(FIRST_DELAY / 2, self._backoff.next(self._module.clock.random))
 
-    def _looked(self, found: Look) -> None:
+    def _looked(self, found: SocketLook) -> None:
         self._is_looking = False
         if found.is_served:
             self._lost_since = None

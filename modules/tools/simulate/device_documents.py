@@ -1,28 +1,33 @@
 """Manifests of devices, and the checks of devices at the end."""
 
 from collections.abc import Iterator
+from typing import Final
 
-from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_STATUS
+from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.edge.devicetwin.state import Device, Side, Twin
 from modules.tools.simulate.cloud import SimulatedCloud
 from modules.tools.simulate.device import THRESHOLD, SimulatedDevice
 from modules.tools.simulate.device_watch import TEMPERATURE, devices_in
 from modules.tools.simulate.disk import DATABASE
 from modules.tools.simulate.documents import JsonObject
+from modules.tools.simulate.mapper import PROTOCOL
 from modules.tools.simulate.node import SimulatedNode
 from modules.tools.simulate.plan import DeviceAction, DeviceStep
 
-MODEL: JsonObject = {
-    "apiVersion": API_VERSION,
-    "kind": "DeviceModel",
-    "metadata": {"name": "model", "namespace": "default"},
-    "spec": {
-        "properties": [
-            {"name": TEMPERATURE, "type": "INT", "accessMode": "ReadOnly"},
-            {"name": THRESHOLD, "type": "INT", "accessMode": "ReadWrite", "minimum": "0", "maximum": "100"},
-        ]
-    },
-}
+MODEL: Final = "model"
+"""The name of the model of all devices."""
+
+
+def model_document(*, is_writable: bool) -> JsonObject:
+    """Return the manifest of the model."""
+    access = "ReadWrite" if is_writable else "ReadOnly"
+    properties = [
+        {"name": TEMPERATURE, "type": "INT", "accessMode": "ReadOnly"},
+        {"name": THRESHOLD, "type": "INT", "accessMode": access, "minimum": "0", "maximum": "100"},
+    ]
+    meta = {"name": MODEL, "namespace": "default"}
+    spec = {"protocol": PROTOCOL, "properties": properties}
+    return {"apiVersion": API_VERSION, "kind": "DeviceModel", "metadata": meta, "spec": spec}
 
 
 def device_document(step: DeviceStep) -> JsonObject | None:
@@ -30,7 +35,7 @@ def device_document(step: DeviceStep) -> JsonObject | None:
     if step.action is DeviceAction.DELETED:
         return None
     properties = [{"name": TEMPERATURE}, {"name": THRESHOLD, "desired": {"value": str(step.value)}}]
-    spec = {"deviceModelRef": {"name": "model"}, "nodeName": f"node-{step.node}", "properties": properties}
+    spec = {"deviceModelRef": {"name": MODEL}, "nodeName": f"node-{step.node}", "properties": properties}
     meta = {"name": step.name, "namespace": "default"}
     return {"apiVersion": API_VERSION, "kind": "Device", "metadata": meta, "spec": spec}
 
@@ -58,6 +63,11 @@ def _of_device(device: SimulatedDevice, stored: Device | None, cloud: SimulatedC
         return
     desired = next(one["desired"]["value"] for one in wanted["spec"]["properties"] if one["name"] == THRESHOLD)
     expected = (stored.twins.get(THRESHOLD, Twin()).expected or Side()).value
+    model = cloud.find(DEVICE_MODEL.key_name, "default", MODEL) or model_document(is_writable=True)
+    if any(one["name"] == THRESHOLD and one["accessMode"] == "ReadOnly" for one in model["spec"]["properties"]):
+        if expected:
+            yield f"the model of {device.id} forbids a desired value, expected is {expected}"
+        return
     if not desired == expected == device.threshold:
         yield f"of {device.id} {desired} is desired, expected is {expected}, and the device was told {device.threshold}"
 

@@ -5,14 +5,20 @@ from contextlib import closing
 from pathlib import Path
 
 from metamanager.rows import Row
+from modules.apimachinery.device_properties import ModelProperty, desired_fault
+from modules.edge.devicetwin.objects import read_model
 from modules.edge.devicetwin.state import Device, Side, Twin, decode
 from modules.tools.simulate.broker import SimulatedBroker
 from modules.tools.simulate.world import World
+from protos.dmi.v1beta1 import api_pb2 as dmi
 
 TEMPERATURE = "temperature"
 """The property whose values a device counts up, so that each value identifies its report."""
 
 _KIND = "/devicetwin/"
+_MODEL = "/devicemodel/"
+_ON_ITS_WAY = 2.0
+"""Seconds in which a stored model reaches dmi."""
 
 
 class DeviceWatch:
@@ -36,18 +42,23 @@ class DeviceWatch:
         self._answered: dict[str, int] = {}
         """Number of the newest answered report, by device."""
         self._changes: dict[str, Device | None] = {}
+        self._models: list[tuple[float, str, dict[str, ModelProperty]]] = []
+        """The stored models: the time of the commit, `namespace/name`, and the properties."""
+        self._models_now: list[tuple[str, dict[str, ModelProperty]]] = []
         self._ended: set[str] = set()
         """Devices that were deleted in the cloud, or lost there. One that is made again at once takes the place of the
         old one in a single commit, and reported values of the old one are dropped without having been stored."""
 
     def begin(self) -> None:
         """Drop uncommitted changes."""
-        self._changes = {}
+        self._changes, self._models_now = {}, []
 
     def put(self, row: Row) -> None:
         """Note a row that is about to be committed."""
         if _KIND in row.key:
             self._changes[row.key.replace(_KIND, "/")] = decode(row.value.encode())
+        elif _MODEL in row.key:
+            self._models_now.append((row.key.replace(_MODEL, "/"), read_model(row.value.encode()).properties))
 
     def deleted(self, key: str) -> None:
         """Note the removal of a row that is about to be committed."""
@@ -56,6 +67,8 @@ class DeviceWatch:
 
     def committed(self) -> None:
         """Check the committed changes."""
+        self._models += [(self._world.now(), name, properties) for name, properties in self._models_now]
+        self._models_now = []
         changes, self._changes = self._changes, {}
         for device_id, device in changes.items():
             if device is None:
@@ -77,6 +90,20 @@ class DeviceWatch:
         device = self._durable.get(device_id)
         if device is not None and number_of(device) >= number:
             self._answered[device_id] = max(number, self._answered.get(device_id, 0))
+
+    def told_mapper(self, device: dmi.Device) -> None:
+        """Check a device that a mapper receives: the node's model allows its desired values, as it is stored now or was
+        a moment ago.
+        """
+        name = f"{device.namespace}/{device.spec.deviceModelReference}"
+        known = [(at, properties) for at, each, properties in self._models if each == name]
+        now = self._world.now()
+        before = [properties for at, properties in known if at <= now - _ON_ITS_WAY][-1:]
+        in_force = before + [properties for at, properties in known if at > now - _ON_ITS_WAY]
+        for one in device.spec.properties:
+            if known and all(desired_fault(rules.get(one.name), one.name, one.desired.value) for rules in in_force):
+                text = f"{device.namespace}/{device.name} {one.name}: {one.desired.value}"
+                self._violated("no mapper is told what the model forbids", text)
 
     def ended(self, device_id: str) -> None:
         """Note that a device is deleted in the cloud, or lost there."""

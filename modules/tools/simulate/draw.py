@@ -167,6 +167,8 @@ def draw_plan(
     for node in range(nodes if devices and profile is not FaultProfile.STATE else 0):
         device_steps += draw_devices.devices(of_devices, node, seconds, devices)
         faults += draw_devices.broker_faults(of_devices, node, seconds) if _KINDS[profile] else []
+    if device_steps:
+        device_steps += draw_devices.models(random.Random(f"{seed} models"), seconds)  # noqa: S311 - as above
     return Plan(
         seed=seed,
         nodes=nodes,

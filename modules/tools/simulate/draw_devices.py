@@ -17,6 +17,7 @@ _VALUES = (10, 20, 30, 40)
 """Desired values; few, so that a value comes back after another."""
 _SOON = (0.05, 1.0, 8.0)
 """Seconds after which a deleted device is there again."""
+_MODEL_CHANGES = (0, 0, 1, 2, 5)
 _AWAY = (0, 0, 1, 3)
 """How often the broker goes away."""
 
@@ -36,6 +37,12 @@ def devices(draw: random.Random, node: int, seconds: float, number: int) -> list
                 at += draw.choice(_SOON)
                 steps.append(DeviceStep(round(at, 3), name, DeviceAction.DESIRED, node, draw.choice(_VALUES)))
     return steps
+
+
+def models(draw: random.Random, seconds: float) -> list[DeviceStep]:
+    """Draw times when the model forbids all desired values, and allows them again."""
+    times = sorted(draw.uniform(0, seconds) for _ in range(draw.choice(_MODEL_CHANGES)))
+    return [DeviceStep(round(at, 3), "model", DeviceAction.MODEL, 0, number % 2) for number, at in enumerate(times)]
 
 
 def broker_faults(draw: random.Random, node: int, seconds: float) -> list[Fault]:

@@ -30,6 +30,7 @@ from modules.tools.simulate.device_watch import DeviceWatch
 from modules.tools.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
 from modules.tools.simulate.ended_watch import EndedWatch
 from modules.tools.simulate.machine import Machine, SimulatedMachineInfo
+from modules.tools.simulate.mapper import SimulatedMapper
 from modules.tools.simulate.network import CloudEndpoint, NetworkLine, NodeLink
 from modules.tools.simulate.outbox import OutboxDisk, SimulatedOutbox, UploadWatch
 from modules.tools.simulate.plan import WorkloadStep
@@ -276,8 +277,9 @@ class SimulatedNode:
                 mounts=MemoryMounts(),
             ),
         )
-        if self.devices:
-            hive.add(DeviceTwin, TwinSettings(self.name, mqtt=True))
+        if self.devices and self._device_watch is not None:
+            hive.add(DeviceTwin, TwinSettings(self.name, mqtt=True, mappers=True))
+            hive.add(SimulatedMapper, self._device_watch)
             hive.add(BrokerSession, self.broker)
         hub = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
 

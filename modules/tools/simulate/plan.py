@@ -162,6 +162,7 @@ class DeviceAction(StrEnum):
     REPORTED = "reports another temperature"
     ONLINE = "reports that it is online"
     OFFLINE = "reports that it is offline"
+    MODEL = "the model of all devices forbids (0) or allows (1) desired values"
 
 
 class DeviceStep(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -172,10 +173,10 @@ class DeviceStep(msgspec.Struct, frozen=True, omit_defaults=True):
     action: DeviceAction
     node: int = 0
     value: int = 0
-    """The desired value."""
+    """The desired value; of a model, whether it allows one."""
 
     def __str__(self) -> str:
-        value = f" {self.value}" if self.action is DeviceAction.DESIRED else ""
+        value = f" {self.value}" if self.action in (DeviceAction.DESIRED, DeviceAction.MODEL) else ""
         return f"{self.at:8.3f} node-{self.node} {self.name}: {self.action.value}{value}"
 
 

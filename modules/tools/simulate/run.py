@@ -15,7 +15,7 @@ from beehive.files.removal import remove_tree
 from modules.tools.simulate.cloud import SimulatedCloud
 from modules.tools.simulate.clustered_cloud import ClusteredCloud
 from modules.tools.simulate.convergence import disagreements
-from modules.tools.simulate.device_documents import MODEL, device_disagreements, device_document
+from modules.tools.simulate.device_documents import MODEL, device_disagreements, device_document, model_document
 from modules.tools.simulate.documents import document_of, kind_of
 from modules.tools.simulate.faults import Faults
 from modules.tools.simulate.hostile_node import HostileNode
@@ -116,7 +116,8 @@ class Simulation:
         if plan.devices:
             self.cloud.has_devices = True
             for node in self.nodes:
-                node.with_devices(dict.fromkeys(step.name for step in plan.devices if self._node(step) is node))
+                own = [step for step in plan.devices if self._node(step) is node]
+                node.with_devices(dict.fromkeys(step.name for step in own if step.action is not DeviceAction.MODEL))
         self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
         self.reports = ReportWatch(world)
         self.cloud.is_shared = any(fault.kind is FaultKind.TAKEN_OVER for fault in plan.faults)
@@ -139,7 +140,7 @@ class Simulation:
         for step in self.plan.steps:
             self.world.at(step.at, partial(self._change, step))
         if self.plan.devices:
-            self.cloud.set_object("DeviceModel", MODEL["metadata"]["name"], MODEL)
+            self.cloud.set_object("DeviceModel", MODEL, model_document(is_writable=True))
         for event in self.plan.devices:
             self.world.at(event.at, partial(self._device, event))
         for write in self.plan.writes:
@@ -220,6 +221,9 @@ class Simulation:
 
     def _device(self, step: DeviceStep) -> None:
         self.world.note("people", str(step))
+        if step.action is DeviceAction.MODEL:
+            self.cloud.set_object("DeviceModel", MODEL, model_document(is_writable=bool(step.value)))
+            return
         device = self._node(step).devices[step.name]
         if step.action in (DeviceAction.DESIRED, DeviceAction.DELETED):
             device.is_wanted = step.action is DeviceAction.DESIRED

@@ -8,10 +8,12 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from beehive import RealClock
+from beehive.accepting import accept_connection
 from edged.server.errors import RequestError, ServerError
 from edged.server.http import MAX_CONNECTIONS, MAX_STREAMS, HttpServer
 from edged.server.listening import listen_tcp, listen_unix, short_name
@@ -235,6 +237,30 @@ def test_a_stream_ends_when_its_reader_goes(server: HttpServer, followed: Follow
     follow(server).close()
     assert followed.gone.wait(SECONDS)
     assert followed.let_go.acquire(timeout=SECONDS)
+
+
+def test_a_slow_client_has_time_for_each_piece_of_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list may have megabytes; a deadline for all of it would end it on a slow machine."""
+    sizes: list[int] = []
+
+    class Sent(socket.socket):
+        def sendall(self, data: Any, flags: int = 0) -> None:
+            sizes.append(len(data))
+            super().sendall(data, flags)
+
+    monkeypatch.setattr(
+        "edged.server.http.accept_connection",
+        lambda listening, make_room: (
+            (one := accept_connection(listening, 1.0, make_room)) and Sent(fileno=one.detach())
+        ),
+    )
+    body = b"x" * 1_000_000
+    server = serving(Route("/large", lambda _: Response(200, "text/plain", body)))
+    try:
+        assert ask(server, "GET", "/large") == (200, body.decode())
+    finally:
+        server.stop()
+    assert max(sizes) == 256 * 1024
 
 
 def test_the_end_of_the_server_ends_streams(followed: Followed) -> None:

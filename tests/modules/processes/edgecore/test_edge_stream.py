@@ -13,11 +13,13 @@ from msgspec.structs import replace
 
 from beehive import Hive, Threads
 from beehive.exposition import CollectorRegistry
+from modules.edge.edgestream.module import EdgeStream
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.edge_stream import add_edge_stream, node_dialler, tunnel_headers, tunnel_settings
 from tests.edgehub.clouds import TIMEOUT, LibraryCloud
 from tests.edgehub.test_tls import Authority
 from tests.end_to_end.processes import wait_until
+from tests.modules.edge.edgestream.beds import registered
 
 
 def configured(root: Path, server: str, node_ip: str = "") -> EdgeCoreConfig:
@@ -84,6 +86,7 @@ def test_certificates(tmp_path: Path, hive: Hive, caplog: pytest.LogCaptureFixtu
         config = configured(tmp_path / "node", f"127.0.0.1:{cloud.port}")
         add_edge_stream(hive, config, CollectorRegistry())
         hive.start()
+        hive.send(EdgeStream.name, registered(hive.clock))
         wait_until(lambda: "a file is missing" in caplog.text, "the first attempt has failed")
         assert cloud.connections.empty()
         serials = []
