@@ -89,6 +89,7 @@ class Assembly:
         snapshots, runtime_manager = self._base.given.snapshots, self._runtime_manager
         snapshots.runtime = None
         snapshots.work = None
+        snapshots.probes = None
         if self._machine is not None:
             self._machine.close()
         runtime_manager.puller.close()
@@ -126,6 +127,7 @@ class Assembly:
     def _make_pod_control(self) -> PodControl:
         base, events, records = self._base, self._events.pods, self._records
         probes = make_probes(base, records.manager, events)
+        base.given.snapshots.probes = probes.counts
         return make_pod_control(base, events, records, self._on_node, self._runtime_manager, probes)
 
     def _make_housekeeping(self) -> Housekeeping:

@@ -11,7 +11,15 @@ from edged.events.pods import PodEvents
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, PodFacts, PodUid, ProbeFacts
 from edged.probes.errors import TargetError
-from edged.probes.model import ProbeKind, ProbeOutcome, ProbeResult, ProbeTiming, probed_containers, probes_of
+from edged.probes.model import (
+    ProbeCounts,
+    ProbeKind,
+    ProbeOutcome,
+    ProbeResult,
+    ProbeTiming,
+    probed_containers,
+    probes_of,
+)
 from edged.probes.results import ProbeHistory, decide, is_due
 from edged.probes.runner import ProbeAttempt
 from edged.probes.schedule import first_wait, next_due, spread
@@ -88,10 +96,15 @@ class ProbeManager:
         self._began = context.clock.monotonic()
         self._pods: dict[PodUid, _Watches] = {}
         self._facts: dict[PodUid, ProbeFacts] = {}
+        self._counts: dict[PodUid, ProbeCounts] = {}
 
     def facts(self, uid: PodUid) -> ProbeFacts:
         """Return the present results of a pod's containers."""
         return self._facts.get(uid, _NOTHING)
+
+    def counts(self) -> dict[PodUid, ProbeCounts]:
+        """Return how often the probes of each pod had each outcome; any thread."""
+        return {uid: dict(counts) for uid, counts in list(self._counts.items())}
 
     def update_pod(self, pod: Pod, facts: PodFacts, *, terminating: bool) -> None:
         """Start and stop probes after a change of the pod or of its containers."""
@@ -112,6 +125,7 @@ class ProbeManager:
 
     def remove_pod(self, uid: PodUid) -> None:
         """Stop all probes of a removed pod."""
+        self._counts.pop(uid, None)
         for watches in self._pods.get(uid, {}).values():
             for watch in watches.values():
                 watch.end()
@@ -185,6 +199,8 @@ class ProbeManager:
         """Handle a result, unless the probe was held back since it was due."""
         if watch.ended or due is None or watch.due != due:
             return
+        counts, counted = self._counts.setdefault(uid, {}), (watch.container.name, watch.kind, result.outcome)
+        counts[counted] = counts.get(counted, 0) + 1
         decision = decide(watch.kind, watch.timing, watch.history, result.outcome)
         watch.history = decision.history
         if decision.on_hold:

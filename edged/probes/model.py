@@ -34,6 +34,10 @@ class ProbeResult(NamedTuple):
     text: str = ""
 
 
+ProbeCounts = dict[tuple[str, ProbeKind, ProbeOutcome], int]
+"""How often the probes of a pod had an outcome, by container, kind and outcome."""
+
+
 class ProbeTiming(Struct, frozen=True, gc=False):
     """When and how often a probe is made. Zeros become Kubernetes' defaults (SetDefaults_Probe)."""
 

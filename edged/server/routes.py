@@ -13,6 +13,7 @@ from beehive import Clock, Hive
 from edged.api import Pod, encode
 from edged.server.container_logs import ContainerLogs
 from edged.server.healthz import Health
+from edged.server.probe_metrics import ProbeMetrics
 from edged.server.request import Request
 from edged.server.responses import Handler, Response, json, text
 from edged.server.router import Route
@@ -64,6 +65,7 @@ def reading_routes(
         "/healthz/syncloop": health.sync_loop,
         "/metrics/resource": statistics.resources,
         "/metrics/cadvisor": statistics.containers,
+        "/metrics/probes": ProbeMetrics(snapshots),
         "/stats/summary": statistics.summary,
         "/metrics": lambda _: Response(200, "text/plain; version=0.0.4; charset=utf-8", metrics()),
         "/configz": lambda _: json(encode({"kubeletconfig": configuration})),

@@ -1,6 +1,6 @@
 """State that the modules leave for the local server."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from beehive import trace_context
@@ -8,7 +8,9 @@ from edged.api import Nanoseconds, NodeStatus, Pod
 from edged.cri.contract import SERVER_ACTOR, ContainerRuntime
 from edged.cri.errors import CriError
 from edged.node.status import NodeReport, node_status, node_status_has_changed
+from edged.pods.model import PodUid
 from edged.pods.work_figures import WorkFigures
+from edged.probes.model import ProbeCounts
 from edged.server.errors import RequestError
 from edged.stats.provider import StatsProvider
 from protos.status import StatusCode
@@ -36,6 +38,9 @@ class Snapshots:
 
     work: Callable[[], WorkFigures] | None = None
     """Returns the figures of the pod workers' queues, on any thread; None where edged does not run."""
+
+    probes: Callable[[], Mapping[PodUid, ProbeCounts]] | None = None
+    """Returns how often the probes of each pod had each outcome, on any thread; None where edged does not run."""
 
     relisted_at: float | None = None
     """Monotonic seconds at which the last relist ended, with an error or without."""

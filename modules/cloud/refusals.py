@@ -53,7 +53,8 @@ class Refusals:
             return
         more = f" ({of.silent} more of this node since the last line)" if of.silent else ""
         of.silent = 0
-        _log.warning("node %s: refused: %s%s", node, ascii(text[:_LONGEST])[1:-1], more)
+        about = ascii(text.strip()[:_LONGEST])[1:-1]
+        _log.warning("node %s: refused: %s%s", node, f"{reason}: {about}" if about else reason, more)
 
 
 class _Node:

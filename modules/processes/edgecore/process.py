@@ -45,6 +45,7 @@ from metamanager.statistics import StoreStatistics
 from metamanager.store import Store
 from modules.edge.devicetwin.feed import DeviceFeed
 from modules.edge.devicetwin.module import DeviceTwin
+from modules.edge.taskmanager.module import TaskManager
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.damaged import DamagedCollector
 from modules.processes.edgecore.device_routes import DeviceRoutes
@@ -212,7 +213,10 @@ def _add_modules(
         _add_edge_stream(hive, config, registry)
     if modules.edged.enable:
         _add_edged(hive, config, snapshots, tracing, local)
-    return _install_hub(hive, config, registry, tracing) if modules.edge_hub.enable else None
+    if not modules.edge_hub.enable:
+        return None
+    hive.add(TaskManager, config.node_name)
+    return _install_hub(hive, config, registry, tracing)
 
 
 def _add_edged(

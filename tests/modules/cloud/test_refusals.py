@@ -25,7 +25,13 @@ def test_a_node_that_asks_a_thousand_times_makes_ten_lines(caplog: pytest.LogCap
     assert len(caplog.records) == 11
     simulation.run_for(10)
     refusals.note("n1", "r", "k", "x")
-    assert caplog.records[-1].getMessage() == "node n1: refused: x (990 more of this node since the last line)"
+    assert caplog.records[-1].getMessage() == "node n1: refused: r: x (990 more of this node since the last line)"
+
+
+def test_a_line_names_the_reason_even_if_nothing_else_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    """A message without operation and resource, as KubeEdge's edge sends one at its start."""
+    Refusals(Simulation(1).clock).note("n1", "not a message of an edge", "", " ")
+    assert caplog.records[-1].getMessage() == "node n1: refused: not a message of an edge"
 
 
 def test_a_line_is_short_and_one_line(caplog: pytest.LogCaptureFixture) -> None:

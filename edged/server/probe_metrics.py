@@ -1,0 +1,56 @@
+"""`/metrics/probes`: the outcomes of probes, under a kubelet's name and labels."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from edged.pods.model import PodUid
+from edged.probes.model import ProbeOutcome
+from edged.server.errors import RequestError
+from edged.server.request import Request
+from edged.server.responses import Response
+from edged.server.samples import TEXT, Sample, prometheus_text
+from edged.server.snapshots import Snapshots
+
+_TOTAL: Final = "prober_probe_total"
+_NAMES: Final = {
+    _TOTAL: (
+        "counter",
+        "[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.",
+    ),
+}
+_RESULTS: Final = {
+    ProbeOutcome.SUCCESS: "successful",
+    ProbeOutcome.FAILURE: "failed",
+    ProbeOutcome.UNKNOWN: "unknown",
+}
+
+
+class ProbeMetrics:
+    """Handler of the path.
+
+    Args:
+        snapshots: pods, and the counts of their probes.
+    """
+
+    def __init__(self, snapshots: Snapshots) -> None:
+        self._snapshots = snapshots
+
+    def __call__(self, _request: Request) -> Response:
+        """Answer Prometheus. Raise RequestError where edged does not run."""
+        if self._snapshots.probes is None:
+            raise RequestError(503, "there are no statistics", hint="edged does not run here")
+        return Response(200, TEXT, prometheus_text(_NAMES, self._samples()).encode())
+
+    def _samples(self) -> Iterator[Sample]:
+        counts = self._snapshots.probes() if self._snapshots.probes is not None else {}
+        for pod in self._snapshots.pods:
+            for (container, kind, outcome), count in counts.get(PodUid(pod.metadata.uid), {}).items():
+                labels = {
+                    "container": container,
+                    "namespace": pod.metadata.namespace,
+                    "pod": pod.metadata.name,
+                    "pod_uid": pod.metadata.uid,
+                    "probe_type": kind.value.capitalize(),
+                    "result": _RESULTS[outcome],
+                }
+                yield _TOTAL, labels, count, ""

@@ -1,0 +1,54 @@
+"""`/metrics/probes`: how often probes passed and failed, as a kubelet shows it."""
+
+import pytest
+
+from edged.api import ObjectMeta, Pod
+from edged.pods.model import PodUid
+from edged.probes.model import ProbeKind, ProbeOutcome
+from edged.server.errors import RequestError
+from edged.server.probe_metrics import ProbeMetrics
+from edged.server.request import Request
+from edged.server.snapshots import Snapshots
+from tests.edged.conftest import Bench, pod
+
+REQUEST = Request(method="GET", target="/metrics/probes", parts=("metrics", "probes"))
+
+
+def test_outcomes_have_a_kubelets_labels() -> None:
+    """Those of a pod that is no longer here are left out."""
+    snapshots = Snapshots()
+    snapshots.pods = (Pod(metadata=ObjectMeta(name="web", namespace="default", uid=PodUid("u"))),)
+    counts = {
+        ("main", ProbeKind.LIVENESS, ProbeOutcome.SUCCESS): 3,
+        ("main", ProbeKind.READINESS, ProbeOutcome.FAILURE): 1,
+    }
+    snapshots.probes = lambda: {PodUid("u"): counts, PodUid("gone"): counts}
+    lines = ProbeMetrics(snapshots)(REQUEST).body.decode().splitlines()
+    labels = 'container="main",namespace="default",pod="web",pod_uid="u"'
+    assert lines[1:] == [
+        "# TYPE prober_probe_total counter",
+        f'prober_probe_total{{{labels},probe_type="Liveness",result="successful"}} 3',
+        f'prober_probe_total{{{labels},probe_type="Readiness",result="failed"}} 1',
+    ]
+
+
+def test_without_edged_there_are_none() -> None:
+    with pytest.raises(RequestError, match="no statistics"):
+        ProbeMetrics(Snapshots())(REQUEST)
+
+
+def test_probes_are_counted_until_the_pod_is_removed(bench: Bench) -> None:
+    probe = {"exec": {"command": ["true"]}, "periodSeconds": 1}
+    [main] = pod()["spec"]["containers"]
+    probed = pod(containers=[{**main, "livenessProbe": probe}])
+    bench.start()
+    bench.tell("insert", probed)
+    bench.run(10)
+    assert bench.snapshots.probes is not None
+    [counts] = bench.snapshots.probes().values()
+    [((container, kind, _), count)] = counts.items()
+    assert (container, kind) == ("main", ProbeKind.LIVENESS)
+    assert count >= 5
+    bench.tell("delete", probed)
+    bench.run(60)
+    assert bench.snapshots.probes() == {}
