@@ -15,6 +15,9 @@ from modules.tools.replay.outputs import sent_at
 _LATE: Final = 0.25
 """Seconds after which something else may have been the reason to send a message just then, such as a timer."""
 
+_STEP: Final = 1e-9
+"""Seconds between two answers that are put off together."""
+
 
 def acted_at(deliveries: Iterable[Delivered]) -> dict[int, float]:
     """Return when edged sent the first message because of an answer, by the span of the answer."""
@@ -25,4 +28,14 @@ def acted_at(deliveries: Iterable[Delivered]) -> dict[int, float]:
         answer = answers.get(one.cause)
         if answer is not None and one.sender == ModuleName.EDGED and answer.time < sent_at(one) <= answer.time + _LATE:
             found[answer.span] = min(sent_at(one), found.get(answer.span, float("inf")))
+    _keep_order(answers.values(), found)
     return found
+
+
+def _keep_order(answers: Iterable[Delivered], found: dict[int, float]) -> None:
+    """Put off answers behind one that is put off: edged handles them in the order in which they came."""
+    latest = float("-inf")
+    for answer in sorted(answers, key=lambda one: one.span):
+        if answer.span not in found and answer.time <= latest:
+            found[answer.span] = latest + _STEP
+        latest = max(latest, found.get(answer.span, latest))
