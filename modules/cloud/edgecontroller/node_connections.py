@@ -285,9 +285,12 @@ class NodeConnections:
         self._database.claim(node, connection, self._storage.next_version(), self._connected_at.get(node, 0))
 
     def _tell_of_deletion(self, event: ConnectEvent, uid: str) -> None:
-        """Tells a node that its Node was deleted, if it has the same connection and no other Node."""
+        """Tells a node that its Node was deleted, if it has the same connection and no other Node. If it has registered
+        over this connection, the mirror may not have its new Node yet.
+        """
         node = event.client_id
-        if self.connection_of(node) == event.connection and not self._uid_of(node):
+        has_registered = self._registered.get(node) == event.connection
+        if self.connection_of(node) == event.connection and not has_registered and not self._uid_of(node):
             self._downstream.delete_unknown(node, ObjectKey(_NODE, "", node), uid)
 
     def _load(self, node: str) -> str:

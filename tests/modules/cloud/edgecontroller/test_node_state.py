@@ -185,6 +185,24 @@ def test_a_node_is_not_told_of_a_deletion_that_only_the_mirror_believes_in(site:
         core.server.go_on(watches)
 
 
+def test_a_node_that_has_just_registered_again_is_not_told_of_the_deletion_of_its_former_node(site: Site) -> None:
+    """The API server has answered before, and the watch tells of the new Node later (simulation, all, seed 111)."""
+    site.objects = [each for each in site.objects if each["kind"] != "Node"]
+    with site.core() as core:
+        watches = core.server.hold_watches()
+        core.server.hold("nodes")
+        core.connected()
+        core.server.answers.clear()
+        core.asks("null/node/n1", "insert", node())
+        asked = [exchange for exchange in core.server.held if exchange.call.verb == "get"]
+        assert asked
+        for exchange in asked:
+            exchange.answer(404, {"kind": "Status", "code": 404})
+        core.bee.run_for(1.0)
+        assert DELETED not in core.down()
+        core.server.go_on(watches)
+
+
 def test_a_node_that_was_made_again_is_not_told_of_the_deletion_of_the_former_one(site: Site) -> None:
     site.objects = [each for each in site.objects if each["kind"] != "Node"]
     with site.core() as core:
