@@ -198,6 +198,15 @@ def test_it_is_asked_when_the_node_has_registered_anew(tmp_path: Path, resource:
         assert len(asked(bee)) == 1
 
 
+def test_a_node_that_registers_during_a_list_asks_for_another_one() -> None:
+    """KubeEdge's cloud may have made the first one before it knew the node."""
+    with asking() as bee:
+        bee.send(META, from_cloud(bee, "null/node/n1", Operation.UPDATE, this_node("first")))
+        bee.hive.respond(answer_to(bee, asked(bee)[0], listing()))
+        bee.run_for(max(AFTER_REGISTRATION, SHORTEST_INTERVAL) + 1)
+        assert len(asked(bee)) == 2
+
+
 def test_a_registration_that_the_cloud_confirms_is_one_and_a_refusal_is_none() -> None:
     """The answer to edged's insert; twice, while the list is under way."""
     with asking() as bee:

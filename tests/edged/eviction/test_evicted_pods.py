@@ -36,10 +36,15 @@ EVICTION = EvictionSettings(
 @pytest.fixture
 def node(tmp_path: Path) -> Bench:
     """Two pods run; `big` uses more."""
-    bench = Bench(tmp_path, eviction=EVICTION)
+    return two_pods(tmp_path, EVICTION)
+
+
+def two_pods(root: Path, eviction: EvictionSettings, **changes: Any) -> Bench:
+    """Runs the two pods, with changes of their specs."""
+    bench = Bench(root, eviction=eviction)
     bench.start()
     for name in ("small", "big"):
-        bench.tell("insert", a_pod(name))
+        bench.tell("insert", a_pod(name, **changes))
     bench.figures.usages = (
         PodUsage("uid-small", 10 * MIB, 2, (ContainerUsage("small", 10 * MIB),)),
         PodUsage("uid-big", 90 * MIB, 9, (ContainerUsage("big", 90 * MIB),)),
@@ -103,6 +108,22 @@ def test_a_soft_threshold_waits_and_gives_time(node: Bench) -> None:
     assert node.runtime.running() == ["big", "small"], "it ends within the longest grace period, 20 s"
     node.run(15)
     assert node.runtime.running() == ["small"]
+
+
+def test_no_other_pod_goes_as_long_as_the_first_has_time_to_end(tmp_path: Path) -> None:
+    """Its grace period counts, and then some seconds for its volumes."""
+    node = two_pods(tmp_path, replace(EVICTION, longest_grace=100), terminationGracePeriodSeconds=100)
+    node.runtime.obeys = 95.0
+    node.figures.left = replace(PLENTY, memory_available=500 * MIB)
+    node.run(11 + 60 + 10)
+    assert "Evicted" in dict(node.meta.told("big"))
+    node.figures.usages = (PodUsage("uid-small", 10 * MIB, 2), PodUsage("uid-big", 1 * MIB, 9))
+    node.run(80)
+    assert node.runtime.running() == ["big", "small"]
+    node.figures.left = PLENTY
+    node.run(60)
+    assert node.runtime.running() == ["small"]
+    assert "Evicted" not in dict(node.meta.told("small"))
 
 
 def test_a_condition_outlasts_what_it_says_for_its_transition_period(node: Bench) -> None:

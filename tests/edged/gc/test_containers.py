@@ -59,6 +59,13 @@ def test_of_each_name_the_newest_dead_ones_stay() -> None:
     assert gone(*both, per_pod=1) == ["p/a/0", "p/b/0"]
 
 
+def test_the_newest_attempts_stay_also_when_the_clock_was_set_back() -> None:
+    """A wall clock goes back at a boot; the restart count and the back-off go by the newest attempt."""
+    back = [container("p", "a", n, created=100 - 10 * n) for n in range(4)]
+    assert set(gone(*back, per_pod=1)) == {"p/a/0", "p/a/1", "p/a/2"}
+    assert set(gone(*back, per_pod=0)) == {"p/a/0", "p/a/1", "p/a/2"}
+
+
 def test_a_running_container_is_not_garbage() -> None:
     assert gone(*FIVE, container("p", "a", 5, runs=True), per_pod=1) == ["p/a/0", "p/a/1", "p/a/2", "p/a/3"]
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from edged.cri.contract import SandboxId
 from edged.cri.errors import CriError, NotFoundError, UnavailableError
-from edged.pleg.messages import Relisted, WorkerInspection
+from edged.pleg.messages import HintAdded, Relisted, WorkerInspection
 from edged.pleg.reader import PodSnapshot, changed_pods, snapshot_of
+from edged.pods import labels
 from edged.pods.model import PodRef, PodUid, RunState
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.pleg.watch import OWNER, Watch, ref
@@ -65,6 +66,27 @@ def test_a_pod_that_a_worker_has_removed_is_not_reported_again(watch: Watch) -> 
         WorkerInspection(watch.reader.read_pod(ref("a")), OWNER, watch.simulation.clock.monotonic())
     )
     assert watch.look(3) == []
+
+
+def test_an_end_that_is_announced_while_the_runtime_lists_is_not_forgotten(watch: Watch) -> None:
+    """The list may have been made before it; the pod is inspected soon, and not with the next relist."""
+    watch.pod("a")
+    watch.look(0.5)
+    snapshots = watch.reader.snapshots
+
+    def list_then_end() -> dict[PodUid, PodSnapshot]:
+        found = snapshots()
+        watch.reader.snapshots = snapshots  # type: ignore[method-assign]
+        watch.runtime.end("main", 1)
+        event = pb.ContainerEventResponse(container_event_type=pb.CONTAINER_STOPPED_EVENT)
+        event.pod_sandbox_status.labels.update({labels.POD_UID: "uid-a", labels.POD_NAMESPACE: "default"})
+        event.pod_sandbox_status.labels[labels.POD_NAME] = "a"
+        assert watch.hints.add_event(event, watch.simulation.clock.monotonic())
+        watch.pleg.ref.tell(HintAdded())
+        return found
+
+    watch.reader.snapshots = list_then_end  # type: ignore[method-assign]
+    assert watch.looked(0.8) == ["a"]
 
 
 def test_a_runtime_that_is_away_is_asked_again_and_nothing_is_lost(watch: Watch) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from edged.api import Pod, PodStatus, Probe
+from edged.api import Container, Pod, PodStatus, Probe
 from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.hash import container_hash
@@ -193,6 +193,15 @@ def test_init_containers_of_an_older_sandbox_do_not_count() -> None:
         exited(I1), exited(I2), running(I1, 1, sandbox_id="s1"), sandboxes=(a_sandbox(1), a_sandbox(ready=False))
     )
     assert plan(a_pod(A, init=(I1, I2)), known).nothing
+
+
+@pytest.mark.parametrize("state", [RunState.CREATED, RunState.EXITED, RunState.UNKNOWN])
+@pytest.mark.parametrize("left", [(A,), (I1, A), (I1, I2, A)])
+def test_containers_of_an_older_sandbox_prove_no_initialization(state: RunState, left: tuple[Container, ...]) -> None:
+    """Also one that was only made there: the agent was killed before it started it, and then the sandbox was lost."""
+    older = [running(container, state=state) for container in left]
+    known = facts(*older, sandboxes=(a_sandbox(1), a_sandbox(ready=False)))
+    assert [each.partition(":")[0] for each in starts(plan(a_pod(A, init=(I1, I2)), known))] == ["i1"]
 
 
 def test_failed_init_container_ends_a_pod_that_never_restarts() -> None:

@@ -118,7 +118,7 @@ def test_a_refused_status_is_sent_again_with_the_next_period(
     assert requests.open[0].value["status"]["phase"] == "Running"
 
 
-@pytest.mark.parametrize("error", [LOST, rejected(503)])
+@pytest.mark.parametrize("error", [LOST, *map(rejected, (500, 502, 503, 504, 599))])
 def test_after_a_lost_answer_everything_is_said(
     requests: MetaRequests, reporter: StatusManager, error: Exception
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from edged.volumes import KernelMounts, MemoryMounts, VolumeError
 from edged.volumes.sub_path import bind_sub_path
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
+from tests.support.descriptors import open_descriptors
 
 
 @pytest.fixture
@@ -59,10 +60,11 @@ def test_a_link_that_appears_while_it_is_opened_is_not_followed(volume: Path, tm
             (volume / "a").symlink_to("/etc")
         return found
 
-    mounts = MemoryMounts()
+    mounts, before = MemoryMounts(), open_descriptors()
     with patch("os.path.realpath", exchange), pytest.raises(VolumeError, match="link was put in its way"):
         bind_sub_path(mounts, volume, "a/file", tmp_path / "place")
     assert mounts.mounted == []
+    assert open_descriptors() <= before, "a container that repeats this would bring the agent to its limit"
 
 
 @pytest.mark.parametrize("sub_path", ["..", "/etc", "a/../../x", "out", "out/passwd", ""])
