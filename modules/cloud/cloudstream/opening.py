@@ -5,7 +5,9 @@ import re
 import select
 import socket
 from collections.abc import Callable, Generator, Iterable
+from http import HTTPStatus
 from typing import Final
+from urllib.parse import parse_qs
 
 from beehive.clock import Clock
 from edged.server.request import Request
@@ -16,7 +18,7 @@ from modules.cloud.cloudstream.gathering import Gathering
 from modules.cloud.cloudstream.relay import relay
 from modules.cloud.cloudstream.stream import TunnelStream
 from modules.cloud.cloudstream.tunnels import NOT_SERVED, Tunnels
-from modules.cloud.cloudstream.upgrade import Upgraded, read_upgrade
+from modules.cloud.cloudstream.upgrade import ANSWER_SECONDS, Upgraded, no_answer, read_upgrade
 from modules.streams.connect import ConnectError, StreamRequest, passed_on
 from modules.streams.frames import FrameType
 
@@ -42,6 +44,8 @@ _KINDS: Final = {
 }
 """Types of frames, by the first part of the path. KubeEdge has no type for port forwarding; the node takes the path."""
 _UPGRADES: Final = (FrameType.EXEC, FrameType.ATTACH)
+_TRUE: Final = ("true", "1", "t", "T", "TRUE", "True")
+"""A true value in a query, as Go's `strconv.ParseBool` reads it."""
 _LOG: Final = "text/plain; charset=utf-8"
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _CONTENT_TYPES: Final = {"containerLogs": _LOG, "metrics": _METRICS, "stats": "application/json"}
@@ -84,7 +88,8 @@ class NodeStreams:
                 stream.close()
                 raise
             return Takeover(lambda client: self._take_over(client, stream, upgraded, request.rest), stream.close)
-        return self._stream(node, stream, _CONTENT_TYPES[path])
+        follows = parse_qs(target.partition("?")[2]).get("follow", [""])[-1] in _TRUE
+        return self._stream(node, stream, _CONTENT_TYPES[path], follows=follows)
 
     def gather(self, nodes: Iterable[str], target: str, took: Callable[[str, bytes], object]) -> list[str]:
         """Ask nodes for a path of their servers, within 20 s, and return those that did not answer in time.
@@ -118,18 +123,37 @@ class NodeStreams:
         client.sendall(upgraded.head + upgraded.rest)
         relay(client, stream, first, self._clock)
 
-    def _stream(self, node: str, stream: TunnelStream, content_type: str) -> Stream:
+    def _stream(self, node: str, stream: TunnelStream, content_type: str, *, follows: bool) -> Stream:
         """Return a response in pieces. An error of the node's server is one here, too, as far as the node says so: the
         tunnel has no place for a status, and KubeEdge's nodes send the error's text as though it were the log.
+
+        Args:
+            node: its name.
+            stream: the stream.
+            content_type: of the response.
+            follows: whether it is a log that is followed, which may say nothing for long. Anything else that has not
+                begun in time never does: KubeEdge's nodes send nothing when their own server does not listen.
         """
-        _wait(stream, FIRST_SECONDS)
-        first = stream.take(self._clock.monotonic())
+        first = self._first(stream, FIRST_SECONDS if follows else ANSWER_SECONDS)
+        if not first and not follows and not stream.is_over:
+            stream.close()
+            raise ApiStatusError(HTTPStatus.GATEWAY_TIMEOUT, no_answer(node))
         if first and len(first) < _LONGEST_ERROR:
             _wait(stream, ERROR_SECONDS)
         if stream.is_over and stream.failure:
             stream.close()
             raise _error(node, first, stream.failure)
         return Stream(content_type, lambda peer: self._pieces(node, stream, first, peer), stream.close)
+
+    def _first(self, stream: TunnelStream, seconds: float) -> bytes:
+        """Wait for the first bytes of a stream, or its end, and return them."""
+        deadline = self._clock.monotonic() + seconds
+        while (left := deadline - self._clock.monotonic()) > 0:
+            data = stream.take(self._clock.monotonic())
+            if data or stream.is_over:
+                return data
+            _wait(stream, left)
+        return stream.take(self._clock.monotonic())
 
     def _pieces(self, node: str, stream: TunnelStream, first: bytes, peer: Peer) -> Generator[bytes, None, None]:
         if first:

@@ -73,7 +73,7 @@ def read_upgrade(node: str, stream: TunnelStream, protocol: str, clock: Clock) -
             poll = select.poll()
             poll.register(stream, select.POLLIN)
             poll.poll(left * 1000)
-        raise ApiStatusError(HTTPStatus.GATEWAY_TIMEOUT, f"node {node}: no answer within {ANSWER_SECONDS:g} s")
+        raise ApiStatusError(HTTPStatus.GATEWAY_TIMEOUT, no_answer(node))
 
     try:
         exchange.request("GET", "/", [("Host", node), ("Connection", "Upgrade"), ("Upgrade", protocol)])
@@ -89,6 +89,12 @@ def read_upgrade(node: str, stream: TunnelStream, protocol: str, clock: Clock) -
         raise ApiStatusError(HTTPStatus.BAD_GATEWAY, why)
     text = body.decode(errors="replace").strip()
     raise ApiStatusError(head.status, text or f"node {node} has refused with status {head.status}")
+
+
+def no_answer(node: str) -> str:
+    """Return the words for a node that does not answer."""
+    hint = "does its server listen (edged's readOnlyPort, or 10350 of KubeEdge's edgecore)?"
+    return f"node {node}: no answer within {ANSWER_SECONDS:g} s; {hint}"
 
 
 def _switched(head: ResponseHead) -> bytes:

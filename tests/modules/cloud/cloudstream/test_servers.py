@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from modules.cloud.cloudstream import opening
+from modules.cloud.cloudstream import opening, upgrade
 from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS
 from modules.streams.frames import Frame, FrameType
 from tests.end_to_end.processes import wait_until
@@ -131,6 +131,22 @@ def test_an_error_of_the_nodes_server_is_one_here(
         answer, _ = read_all(client)
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
         assert told in answer
+
+
+@pytest.mark.parametrize("request_line", ["GET /containerLogs/n1/web/main", EXEC])
+def test_a_stream_that_the_node_never_answers_ends_with_words(
+    site: Site, request_line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Go edgecore whose own server does not listen logs that, and sends nothing. A followed log may be silent."""
+    for module in (opening, upgrade):
+        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.0)
+    headers = UPGRADE if request_line == EXEC else {}
+    with site.edge("n1") as edge, site.client(request_line, **headers) as client:
+        frame, _ = edge.opened()
+        answer, _ = read_all(client)
+        assert answer.startswith(b"HTTP/1.1 504 ")
+        assert b"node n1: no answer within " in answer
+        assert edge.receive() == Frame(frame.connection, FrameType.REMOVE)
 
 
 def test_a_client_of_a_log_goes(site: Site) -> None:

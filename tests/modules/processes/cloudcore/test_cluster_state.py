@@ -64,7 +64,9 @@ def test_the_state_outlives_cloudcore_and_goes_to_others(
     used = {right for right in test_rights.used_in(requests) if right.group == "edgecore.io"}
     (role,) = (each for each in of_kind("Role") if each["metadata"]["name"] == "cloudcore-state")
     (rule,) = role["rules"]
-    assert used == {test_rights.Right(verb, "edgecore.io", "nodestates") for verb in rule["verbs"]}
+    assert used == {
+        test_rights.Right(verb, "edgecore.io", "nodestates", namespace="kubeedge") for verb in rule["verbs"]
+    }
     assert [path.name for path in (tmp_path / "a").iterdir()] == []
 
 
