@@ -203,6 +203,30 @@ def test_waiting_messages_survive_the_process(tmp_path: Path) -> None:
             assert store.load() == [], "all has settled"
 
 
+def test_an_upload_is_answered_when_its_own_write_has_ended(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow disk still writes an earlier one. A broker forgets what is answered, so it must be on the disk by then."""
+    bed = node(disk.open, refusing=True)
+    asked, open_at_write = [], []
+    change = disk.change
+
+    def ask(text: str) -> None:
+        asked.append(message("default/session", "upload", ["a/user/b", text], source="bus", group="user"))
+        bed.bee.future("websocket", asked[-1])
+
+    def slow(put: Iterable[StoredMessage], gone: Iterable[int]) -> None:
+        if len(asked) < 3:
+            ask("during a write")
+        open_at_write.append([one.id in bed.bee.hive.pending_requests.ids() for one in asked])
+        change(put, gone)
+
+    monkeypatch.setattr(disk, "change", slow)
+    with bed.bee:
+        ask("first")
+        bed.bee.run_for(1)
+        assert open_at_write == [[True, True], [False, True, True], [False, False, True]]
+        assert not bed.bee.hive.pending_requests.ids()
+
+
 def test_requests_and_answers_are_not_kept(disk: Disk) -> None:
     """Who asked asks again; the cloud sends again."""
     bed = node(disk.open)
