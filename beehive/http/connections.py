@@ -126,7 +126,7 @@ class OpenConnections:
             return self._end_one(self._counted())
 
     def end_where(self, ends: Callable[[OpenConnection], bool]) -> None:
-        """End the connections of which `ends` says so, whatever they do."""
+        """End the connections for which `ends` returns True, in whatever phase."""
         with self._lock:
             found = list(self._open)
         for connection in found:

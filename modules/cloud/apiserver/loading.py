@@ -1,4 +1,4 @@
-"""What is taken into memory when an API server starts with a database that nodes have filled."""
+"""Loads the stored objects when an API server starts, without the surplus of a database that nodes have filled."""
 
 import logging
 from typing import Final

@@ -31,7 +31,7 @@ Text = Annotated[str, msgspec.Meta(max_length=253)]
 
 
 class Revocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is revoked, or allowed again."""
+    """The name of a node, certificate or user to revoke, or to allow again."""
 
     kind: Literal["node", "certificate", "user"]
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
@@ -68,7 +68,7 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Labels of the Nodes that join with it."""
 
     def mistake(self) -> str:
-        """Return what is wrong with it; "" if nothing is."""
+        """Return the mistake in the settings; "" if there is none."""
         if self.node and not is_node_name(self.node):
             return f"{self.node!r} is not a node name"
         if self.replace and not self.node:

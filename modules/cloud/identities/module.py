@@ -109,7 +109,7 @@ class IdentitiesModule(Module):
         self._close()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Ends the watch; what is known stays in force."""
+        """Ends the watch; the known records stay in force."""
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 

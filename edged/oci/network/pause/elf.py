@@ -18,7 +18,7 @@ def executable(machine: int, flags: int, bits: int, content: bytes) -> bytes:
         machine: e_machine, the kind of processor.
         flags: e_flags.
         bits: 64 or 32.
-        content: instructions, of which the first is executed first, and data, which cannot be written.
+        content: instructions, beginning with the first one to execute, and data, which cannot be written.
     """
     start = content_address(bits)
     size = start - _ADDRESS + len(content)

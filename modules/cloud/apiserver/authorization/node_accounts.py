@@ -120,7 +120,7 @@ class NodeAccounts:
                 del counter[charge.node]
 
     def _expire(self) -> None:
-        """Give back what was reserved for pods that were not created."""
+        """Drop the reservations for pods that were not created."""
         now = self._monotonic()
         while self._reserved:
             key, (charge, since) = next(iter(self._reserved.items()))

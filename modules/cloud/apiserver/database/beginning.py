@@ -49,7 +49,7 @@ class Beginning:
             driver.execute(BEGIN)
 
     def claims(self, connection: Connection, seen: int) -> list[tuple[str, Holder]]:
-        """Return the nodes that were claimed after a revision, and who has claimed them; in a transaction."""
+        """Return the nodes claimed after a revision, each with the cloudcore that claimed it; in a transaction."""
         driver: Any = connection.connection.driver_connection
         given = (seen,) if self._has_places else {"seen": seen}
         return [(node, Holder(cloudcore, at)) for node, cloudcore, at in driver.execute(self._claims, given)]
