@@ -20,7 +20,7 @@ from beehive.files.removal import remove_tree
 from beehive.library_logging import COSTLY
 from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true
-from tests.support import directories, profiles, remains
+from tests.support import bytecode, directories, profiles, remains
 from tests.support.leftovers import remove_host_port_rules, unmount_under
 from tests.support.spread import spread
 
@@ -116,9 +116,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(WholeRun(config), "whole-run")
 
 
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     """The profile is known by now: `--hypothesis-profile` has been read."""
     profiles.fix_examples()
+    process = getattr(session.config, "workerinput", None)
+    if process is not None:
+        share = int(process["workerid"].removeprefix("gw"))
+        bytecode.keep_rewritten(
+            session.config, list(bytecode.collected(session.config))[share :: process["workercount"]]
+        )
 
 
 @pytest.hookimpl(trylast=True)
