@@ -159,6 +159,12 @@ def draw_plan(
         steps += scene.steps
         faults += scene.faults
         writes += scene.writes
+    crashes = random.Random(f"{seed} crashes")  # noqa: S311 - as above
+    for node in range(nodes):
+        scene = draw_scenes.crash(crashes, node, seconds, _KINDS[profile])
+        probed, unwell = draw_more.probed_pods(crashes, node, seconds, fail=bool(_KINDS[profile]))
+        steps += [*scene.steps, *probed]
+        faults += [*scene.faults, *unwell]
     if FaultKind.CLOUD_RESTART in _KINDS[profile] and not hostile:  # who attacks must not make a module fail
         faults += draw_more.database_faults(random.Random(f"{seed} database"), seconds)  # noqa: S311 - as above
     of_devices = random.Random(f"{seed} devices")  # noqa: S311 - as above

@@ -296,7 +296,12 @@ class SimulatedNode:
     def _make_snapshots(self) -> Snapshots:
         """Make edged's snapshots so that each status in them is noted."""
         snapshots = Snapshots()
-        snapshots.listener = lambda: self.statuses.found(snapshots.pods)
+
+        def listen() -> None:
+            self.statuses.found(snapshots.pods)
+            self.machine.probes.found(snapshots.pods)
+
+        snapshots.listener = listen
         return snapshots
 
     def _recorder(self, hive: Hive) -> ProcessRecorder:
