@@ -7,9 +7,11 @@ from unittest.mock import patch
 from edged.api import ContainerStatus, Nanoseconds, Pod
 from edged.cri.contract import ContainerId
 from edged.gc import containers
+from edged.pleg.hints import Hints
 from edged.pods import init_containers
 from edged.pods.model import PodFacts, PodUid
 from edged.probes import manager
+from edgehub.outbox.manager import OutboxManager
 from protos.cri.v1 import api_pb2 as cri
 from tests.simulation.planted import Plant
 
@@ -54,8 +56,37 @@ def the_newest_attempt_is_collected() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def an_acknowledgement_goes_by_the_newest_message() -> Iterator[None]:
+    """A message that came while the outbox was written counts as stored when that write has ended."""
+
+    def report(self: OutboxManager) -> None:
+        written = [then for serial, then in self._when_written if serial <= self._ledger.last]
+        self._when_written = [one for one in self._when_written if one[0] > self._ledger.last]
+        for then in written:
+            then()
+
+    with patch.object(OutboxManager, "_report_written", report):
+        yield
+
+
+@contextmanager
+def events_of_the_runtime_wake_nobody() -> Iterator[None]:
+    """A hint is noted, and looked at when the runtime is listed."""
+    add = Hints.add_event
+
+    def add_event(self: Hints, event: cri.ContainerEventResponse, now: float) -> bool:
+        add(self, event, now)
+        return False
+
+    with patch.object(Hints, "add_event", add_event):
+        yield
+
+
 REACH: tuple[Plant, ...] = (
     a_container_of_an_older_sandbox_proves_the_initialization,
     a_new_instance_inherits_the_readiness_of_the_one_before,
     the_newest_attempt_is_collected,
+    an_acknowledgement_goes_by_the_newest_message,
+    events_of_the_runtime_wake_nobody,
 )

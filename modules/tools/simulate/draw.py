@@ -173,6 +173,7 @@ def draw_plan(
     for node in range(nodes if devices and profile is not FaultProfile.STATE else 0):
         device_steps += draw_devices.devices(of_devices, node, seconds, devices)
         faults += draw_devices.broker_faults(of_devices, node, seconds) if _KINDS[profile] else []
+    of_publications = random.Random(f"{seed} publications")  # noqa: S311 - as above
     if device_steps:
         device_steps += draw_devices.models(random.Random(f"{seed} models"), seconds)  # noqa: S311 - as above
     return Plan(
@@ -182,6 +183,7 @@ def draw_plan(
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         uploads=_UPLOADS,
+        publications=draw_devices.publications(of_publications, seconds) if device_steps else (),
         writes=tuple(sorted(writes, key=lambda write: write.at)),
         first_version=first_version,
         hostile=hostile,

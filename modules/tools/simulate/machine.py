@@ -11,6 +11,7 @@ from edged.node.machine import FileSystem, MachineInfo, MachineUsage
 from edged.node.machine import MachineFacts as MachineFigures
 from edged.pods import labels
 from edged.testing import FakeRuntime
+from modules.tools.simulate.latency_watch import LatencyWatch
 from modules.tools.simulate.probe_watch import ProbeWatch
 from modules.tools.simulate.runtime_watch import RuntimeWatch
 from modules.tools.simulate.trap import Trap, called
@@ -52,6 +53,7 @@ class Machine(FakeRuntime):
         super().__init__(self.kernel, images)
         self.world = world
         self.probes = ProbeWatch(world, name)
+        self.delays = LatencyWatch(world, name)
         self.watch = RuntimeWatch(world, name, self)
         self.traps: list[Trap] = []
         self.ends: dict[str, Timer] = {}
@@ -96,6 +98,8 @@ class Machine(FakeRuntime):
 
     def _exit(self, container: pb.ContainerStatus, exit_code: int, reason: str) -> None:
         self.changed()
+        if container.state == pb.CONTAINER_RUNNING:
+            self.delays.ended(container.id, container.labels[labels.POD_UID], container.metadata.name)
         super()._exit(container, exit_code, reason)
 
     def _deliver(self, event: pb.ContainerEventResponse) -> None:

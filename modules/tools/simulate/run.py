@@ -12,6 +12,7 @@ import msgspec
 
 from beehive.delivery import DropReason
 from beehive.files.removal import remove_tree
+from modules.cloud.apiserver.kinds import JsonObject, uid_of
 from modules.tools.simulate.cloud import SimulatedCloud
 from modules.tools.simulate.clustered_cloud import ClusteredCloud
 from modules.tools.simulate.convergence import disagreements
@@ -143,6 +144,9 @@ class Simulation:
             self.cloud.set_object("DeviceModel", MODEL, model_document(is_writable=True))
         for event in self.plan.devices:
             self.world.at(event.at, partial(self._device, event))
+        for at in self.plan.publications if self.plan.devices else ():
+            for node in self.nodes:
+                self.world.at(at, node.publish)
         for write in self.plan.writes:
             self.world.at(write.at, partial(self._write, write))
         for fault in self.plan.faults:
@@ -203,11 +207,22 @@ class Simulation:
     def _go_on(self) -> None:
         self.world.run_for(_LOOK_EVERY)
         self.cloud.reconcile()
-        self.reports.check(self.cloud.pods(), is_late=self.world.now() < self.statuses.late_until)
+        pods = self.cloud.pods()
+        self.reports.check(pods, is_late=self.world.now() < self.statuses.late_until)
         if self.hostile is not None:
             self.hostile.check()
         for node in self.nodes:
             self._check(node)
+        self._look_at_delays(pods)
+
+    def _look_at_delays(self, pods: list[JsonObject]) -> None:
+        of_nodes: dict[str, dict[str, JsonObject]] = {node.name: {} for node in self.nodes}
+        for pod in pods:
+            of_nodes.get(pod["spec"].get("nodeName"), {})[uid_of(pod)] = pod
+        up = not self.faults.open and self.cloud.is_running
+        for node in self.nodes:
+            own = of_nodes[node.name]
+            node.machine.delays.look(own, is_calm=up and node.is_connected, behind=self.statuses.behind)
 
     def _change(self, step: WorkloadStep) -> None:
         self.world.note("people", str(step))
