@@ -120,6 +120,7 @@ def draw_plan(
     cluster: bool = False,
     devices: int = 0,
     keeps_state: bool = False,
+    compares_sizes: bool = False,
 ) -> Plan:
     """Return the plan of a seed; it depends only on the arguments.
 
@@ -133,6 +134,8 @@ def draw_plan(
         cluster: whether cloudcore works with the API server of a cluster; always with the profiles `api` and `state`.
         keeps_state: whether cloudcore keeps its state of nodes in the cluster; with the profile `state` every third
             seed does.
+        compares_sizes: whether every fourth seed compares what its nodes keep in memory with what they keep after a
+            restart.
         devices: number of devices of each node; none with the profile `state`, whose second cloudcore serves none.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
@@ -188,6 +191,7 @@ def draw_plan(
         first_version=first_version,
         hostile=hostile,
         cluster=in_a_cluster,
+        compares_sizes=compares_sizes and seed % 4 == 0,
         keeps_state=keeps_state or (profile is FaultProfile.STATE and seed % 3 == 0),
         devices=tuple(sorted(device_steps, key=lambda step: step.at)),
     )

@@ -3,6 +3,7 @@
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -23,6 +24,7 @@ from modules.tools.simulate.hostile_node import HostileNode
 from modules.tools.simulate.node import SimulatedNode
 from modules.tools.simulate.plan import DeviceAction, DeviceStep, FaultKind, Plan, Shape, WorkloadStep, Write
 from modules.tools.simulate.report_watch import ReportWatch
+from modules.tools.simulate.sizes import grown, sizes_of
 from modules.tools.simulate.status_watch import StatusWatch
 from modules.tools.simulate.world import Entry, Violation, World
 
@@ -37,6 +39,8 @@ _NO_REASON = (DropReason.NO_MODULE, DropReason.NO_GROUP, DropReason.NO_HANDLER, 
 """Reasons of dead letters that no fault explains: a message without a receiver."""
 _HEARTBEAT = 70.0
 """Seconds after which an equal value of a device is a change again, and some."""
+_RESTARTED_AFTER = 30.0
+"""Seconds after which a node that is stopped runs again: those of the stop, and of its init system."""
 _FAST_DISK = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
 
 
@@ -84,6 +88,8 @@ def run_plan(
         try:
             run.carry_out()
             after = run.converge() if converge and not world.violations else 0.0
+            if plan.compares_sizes and not world.violations:
+                run.compare_sizes()
         finally:
             run.close()
         if traces is not None:
@@ -188,6 +194,17 @@ class Simulation:
                 self.world.violated("all agree in the end", f"after {CONVERGE_WITHIN:g} s: {problem}")
             self._go_on()
         return 0.0
+
+    def compare_sizes(self) -> None:
+        """Restart all nodes, and check that they had kept little more in memory than they keep after a start."""
+        before = [sizes_of(node.hive) if node.hive is not None else Counter[str]() for node in self.nodes]
+        for node in self.nodes:
+            node.restart()
+        self.world.run_for(_RESTARTED_AFTER)
+        self.converge()
+        for node, sizes in zip(self.nodes, before, strict=True):
+            for problem in grown(sizes, sizes_of(node.hive)) if node.hive is not None else ():
+                self.world.violated("nothing piles up in memory", f"{node.name}: {problem}")
 
     def close(self) -> None:
         """Close files."""
