@@ -234,9 +234,8 @@ class SimulatedCloud:
             process.kill()
             if self._embeds_api_server:
                 self._statuses.writes_lost()
-        if self.endpoint.listener is self._listener:
-            self.endpoint.listener = None
         if self._listener is not None:
+            self.endpoint.end(self._listener)
             for connection in list(self._listener.connections):
                 connection.close_from_cloud()
         self._subscriptions.close()

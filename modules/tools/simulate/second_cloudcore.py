@@ -42,8 +42,6 @@ class SecondCloudcore:
         self.known = KnownCloudcores()
         """The cloudcores that it takes for alive."""
         self._listener: CloudListener | None = None
-        self._before: CloudListener | None = None
-        """The listener of the cloudcore to which nodes connected before."""
 
     @property
     def is_running(self) -> bool:
@@ -63,7 +61,6 @@ class SecondCloudcore:
             self._listener = CloudListener(endpoint, process, deliver)
             return self._listener
 
-        self._before = endpoint.listener
         hive = Hive(process)
         hive.add(CloudHub, CloudHubSettings(), listen, {})
         cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
@@ -93,12 +90,10 @@ class SecondCloudcore:
         if process is None:
             return
         process.kill()
-        endpoint, listener = self._cloud.endpoint, self._listener
-        if endpoint.listener is listener:
-            before = self._before
-            endpoint.listener = before if before is not None and before.process.alive else None
-        for connection in list(listener.connections) if listener is not None else ():
-            connection.close_from_cloud()
+        if self._listener is not None:
+            self._cloud.endpoint.end(self._listener)
+            for connection in list(self._listener.connections):
+                connection.close_from_cloud()
         if self._database is not None:
             self._database.close()
         self._network.end_all()

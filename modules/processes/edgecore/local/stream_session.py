@@ -74,7 +74,7 @@ class StreamSession:
         answer = self._answer
         if answer is None or self._protocol.handshake_exc is not None:
             if answer is not None and answer.body:
-                raise self._server.refusal(answer.status_code, answer.body)
+                raise self._server.refusal(answer.status_code, bytes(answer.body))
             status = answer.status_code if answer else 0
             why = f"{self._server.program} does not agree: {self._protocol.handshake_exc}"
             raise NodeError(why, status=status)

@@ -101,8 +101,9 @@ def run(root: Path, command: str, *arguments: str) -> int:
     [
         (("-n", "shop", "web"), "web app\n", {"container": "app"}),
         (("shop/web", "side", "--tail", "2"), "web side\n", {"container": "side", "tailLines": "2"}),
-        (("shop/web", "-c", "side", "-f", "-p"), "web side\n", {"container": "side", "follow": "true", "previous": "true"}),
-        (("-n", "shop", "-l", "app=web", "--prefix"), "[pod/web/app] web app\n", {"container": "app", "tailLines": "10"}),
+        (("shop/web", "-c", "side", "-fp"), "web side\n", {"container": "side", "follow": "true", "previous": "true"}),
+        (("-n", "shop", "-l", "app=web", "--prefix"), "[pod/web/app] web app\n",
+         {"container": "app", "tailLines": "10"}),
     ],
 )  # fmt: skip
 def test_logs(
@@ -120,8 +121,10 @@ def test_logs(
 @pytest.mark.parametrize(
     ("words", "subresource", "asked"),
     [
-        (("exec", "shop/web", "--", "ls", "-l", "a b"), "exec", {"container": ("app",), "command": ("ls", "-l", "a b"), "stdin": ()}),
-        (("exec", "-i", "-c", "side", "shop/web", "--", "sh"), "exec", {"container": ("side",), "stdin": ("1",), "stdout": ("1",), "stderr": ("1",)}),
+        (("exec", "shop/web", "--", "ls", "-l", "a b"), "exec",
+         {"container": ("app",), "command": ("ls", "-l", "a b"), "stdin": ()}),
+        (("exec", "-i", "-c", "side", "shop/web", "--", "sh"), "exec",
+         {"container": ("side",), "stdin": ("1",), "stdout": ("1",), "stderr": ("1",)}),
         (("attach", "shop/web"), "attach", {"container": ("app",), "stdout": ("1",), "stdin": ()}),
         (("port-forward", "shop/web", ":80"), "portforward", {"container": ()}),
         (("cp", "shop/web:/etc/hosts", "hosts"), "exec", {"container": ("app",), "stdout": ("1",)}),
