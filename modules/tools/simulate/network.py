@@ -190,7 +190,8 @@ class SimulatedConnection:
         """Close the cloud's end, or end with the cloud's process."""
         if self._cloud_has_it:
             if self._link is not None and self._listener.is_open and self.line.connection is self:
-                self._ended_by("the cloud")
+                why = self._cloud_link.why or "for no reason that cloudhub knows"
+                self._ended_by(f"{self._listener.process.identity}: {why}")
             self._forget_at_cloud()
             self.up.open = False
             self._inbox.put(None)
@@ -305,6 +306,8 @@ class CloudLink:
     def __init__(self, connection: SimulatedConnection) -> None:
         self._connection = connection
         self._closed = False
+        self.why = ""
+        """Why cloudhub ends it."""
 
     def send(self, frame: bytes) -> None:
         """Send one frame."""

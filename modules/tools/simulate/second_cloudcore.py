@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from beehive.hive import Hive
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.cloudhub.link import LinkEvent
-from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
@@ -18,6 +18,7 @@ from modules.tools.simulate.api_network import ApiNetwork
 from modules.tools.simulate.cloud import start_or_end
 from modules.tools.simulate.failing_database import FailingDatabase
 from modules.tools.simulate.network import CloudListener
+from modules.tools.simulate.observed_cloudhub import ObservedCloudHub
 from modules.tools.simulate.world import Process, WallClock
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class SecondCloudcore:
             return self._listener
 
         hive = Hive(process)
-        hive.add(CloudHub, CloudHubSettings(), listen, {})
+        hive.add(ObservedCloudHub, CloudHubSettings(), listen, {})
         cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
         self.known = KnownCloudcores(database.cloudcore)
         hive.add(EdgeController, cluster, database, None, LeaseSettings(), self.known)
