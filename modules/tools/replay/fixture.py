@@ -40,7 +40,7 @@ def reduced(recorded: Recorded, namespace: str, name: str) -> Recorded:
     if not reducer.met:
         known = ", ".join(sorted(_pods_in(recorded))[:10]) or "no pod at all"
         raise ReplayError("cannot make a fixture", f"no pod {namespace}/{name} in the trace", f"it knows {known}")
-    return msgspec.structs.replace(recorded, records=records, runs=1)
+    return msgspec.structs.replace(recorded, records=records, number=1)
 
 
 def rerecorded(recorded: Recorded, root: Path) -> tuple[Recorded, Replayed]:
