@@ -54,7 +54,7 @@ def rerecorded(recorded: Recorded, root: Path) -> tuple[Recorded, Replayed]:
     directories = Directories(recorded.header, root)
     done = (record for record in result.records() if record.time <= recorded.end)
     records = [_with_texts(record, directories.theirs) for record in _thinned(done)]
-    return msgspec.structs.replace(recorded, records=tuple(sorted(records, key=_time)), runs=1), result
+    return msgspec.structs.replace(recorded, records=tuple(sorted(records, key=_time)), number=1), result
 
 
 def _time(record: Record) -> float:
