@@ -7,14 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive import ResourceType
 from beehive.files.damaged import set_aside_unless_file
 from metamanager import _sqlite_sql as sql
 from metamanager import damage
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.history import History
 from metamanager.reserve import Reserve
-from metamanager.rows import UNNOTED, Cause, Row, row_of_columns
-from metamanager.sqlite_open import is_damage, open_file, reason_of
+from metamanager.rows import UNNOTED, Cause, Row, parse, row_of_columns
+from metamanager.sqlite_open import BUSY_MILLISECONDS, is_damage, open_file, reason_of
 from metamanager.sqlite_puts import Puts, State, can_wait, statement
 
 _log = logging.getLogger(__name__)
@@ -25,13 +26,16 @@ COMMITS_BETWEEN_LOOKS: Final = 256
 SPARE_PAGES: Final = 256
 """Free pages (of 4 KiB) that stay in the file for later rows."""
 
+_SECRET: Final = frozenset({ResourceType.SECRET, ResourceType.SERVICE_ACCOUNT_TOKEN})
+
 
 class SqliteStore:
     """A `Store` in an SQLite file, by `sqlite3` and the statements of `metamanager._sqlite_sql`.
 
     Write-ahead log with `synchronous=FULL`: a commit is one append and one fsync, and does not wait for readers
     (KubeEdge's tools, `sqlite3` on the node). The file contains secrets: it and the two files that SQLite makes beside
-    it have mode 0600.
+    it have mode 0600. What is deleted is overwritten, and after the commit of a changed or deleted secret the log is
+    truncated, so that no earlier value stays in a file.
 
     Args:
         path: of the file.
@@ -53,6 +57,8 @@ class SqliteStore:
             self._reserve.fill()
         self._lost: StoreWriteError | None = None
         """Why waiting rows could not be written; every commit raises it until a rollback."""
+        self._log_has_secrets = False
+        """Whether the log may have a secret that was changed or deleted."""
         self._data_version = 0
         """SQLite's counter of other connections' changes."""
 
@@ -75,6 +81,7 @@ class SqliteStore:
     def put(self, row: Row) -> bool:
         attempt = "store an object"
         self._begin(attempt, row.key)
+        self._log_has_secrets |= row.type in _SECRET
         stored = self._puts.state(row.key) if can_wait(row) else None
         if stored is None:
             if self._write(*statement([row]), attempt, row.key):
@@ -96,11 +103,13 @@ class SqliteStore:
         if not self._write(wanted, parameters, "delete an object", key):
             return False
         self._puts.forget_states()
+        self._log_has_secrets |= parse(key).type in _SECRET
         self._history.note_deleted(key, now_ms, cause, uid)
         return True
 
     def delete_owned(self, kind: str, uid: str) -> int:
         deleted = self._write(sql.DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
+        self._log_has_secrets |= bool(deleted) and kind in _SECRET
         self._puts.forget_states()
         return deleted
 
@@ -119,8 +128,10 @@ class SqliteStore:
         self._commits += 1
         if self._commits % COMMITS_BETWEEN_LOOKS == 0:
             self._shrink()
-        if self._reserve is not None and not self._reserve.there:
-            self._truncate_log()
+        lacks_reserve = self._reserve is not None and not self._reserve.there
+        if (self._log_has_secrets or lacks_reserve) and self._truncate_log():
+            self._log_has_secrets = False
+        if self._reserve is not None and lacks_reserve:
             self._reserve.fill()
 
     def make_room(self) -> bool:
@@ -211,10 +222,18 @@ class SqliteStore:
             if free > 2 * SPARE_PAGES:
                 self._connection.executescript(f"PRAGMA incremental_vacuum({free - SPARE_PAGES})")
 
-    def _truncate_log(self) -> None:
-        """Truncate the write-ahead log, if its contents fit into the file and no reader needs it."""
+    def _truncate_log(self) -> bool:
+        """Truncate the write-ahead log, if its contents fit into the file and no reader needs it; return whether it
+        was truncated. It waits for nobody.
+        """
         with suppress(sqlite3.Error):
-            self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._execute("PRAGMA busy_timeout=0")
+            try:
+                (is_busy, *_pages) = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                self._execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
+            return not is_busy
+        return False
 
     def _raise_if_damaged(self, attempt: str, error: Exception) -> None:
         if is_damage(error):

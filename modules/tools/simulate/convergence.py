@@ -31,6 +31,8 @@ def disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]:
         yield f"{cloud.unacknowledged(node.name)} messages of the cloud are not acknowledged"
     if node.uploads.missing():
         yield f"uploads {node.uploads.missing()} were stored and have not reached the cloud"
+    if node.publications.missing():
+        yield f"{', '.join(node.publications.missing())} were acknowledged and have not reached the cloud"
     yield from _of_node(node, cloud)
     pods = cloud.pods_of(node.name)
     files = set(node.manifests.wanted.values())

@@ -5,13 +5,16 @@ from functools import partial
 from typing import Any, NoReturn, cast
 
 from beehive.clock import Timer
-from edged.cri.contract import ContainerId, ContainerRuntime
+from edged.cri.contract import ContainerId, ContainerRuntime, ExecResult
 from edged.cri.errors import ConnectionClosedError, CriError, DeadlineExceededError, UnavailableError, error_of
 from edged.node.machine import FileSystem, MachineInfo, MachineUsage
 from edged.node.machine import MachineFacts as MachineFigures
 from edged.pods import labels
 from edged.testing import FakeRuntime
+from modules.tools.simulate.latency_watch import LatencyWatch
+from modules.tools.simulate.probe_watch import ProbeWatch
 from modules.tools.simulate.runtime_watch import RuntimeWatch
+from modules.tools.simulate.trap import Trap, called
 from modules.tools.simulate.world import Process, WallClock, World
 from protos.cri.v1 import api_pb2 as pb
 from protos.status import StatusCode
@@ -49,7 +52,10 @@ class Machine(FakeRuntime):
         self.kernel = Process(world, f"{name}-machine", self.wall)
         super().__init__(self.kernel, images)
         self.world = world
+        self.probes = ProbeWatch(world, name)
+        self.delays = LatencyWatch(world, name)
         self.watch = RuntimeWatch(world, name, self)
+        self.traps: list[Trap] = []
         self.ends: dict[str, Timer] = {}
         self.refuses = 0.0
         """Share of calls that fail without an effect."""
@@ -92,6 +98,8 @@ class Machine(FakeRuntime):
 
     def _exit(self, container: pb.ContainerStatus, exit_code: int, reason: str) -> None:
         self.changed()
+        if container.state == pb.CONTAINER_RUNNING:
+            self.delays.ended(container.id, container.labels[labels.POD_UID], container.metadata.name)
         super()._exit(container, exit_code, reason)
 
     def _deliver(self, event: pb.ContainerEventResponse) -> None:
@@ -132,6 +140,11 @@ class Machine(FakeRuntime):
         if command[:1] == ["run"]:
             seconds, code = float(command[1]), int(command[2])
             self.kernel.clock.after(seconds, lambda: self.container_died(container_id, code))
+
+    def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:
+        """Answer a probe."""
+        super().exec_sync(container_id, command, timeout_seconds)
+        return self.probes.answer(container_id, command)
 
     def stop_container(self, container_id: ContainerId, grace_seconds: int) -> None:
         """Stop a container; a stubborn one takes a while."""
@@ -215,12 +228,16 @@ class RuntimeClient:
             raise error_of(operation, args[0].image, StatusCode.UNKNOWN, "simulated: registry unreachable")
         loses = machine.loses and draw.random() < machine.loses
         machine.watch.before(operation, args)
+        call = called(operation, args, machine.containers) if machine.traps else None
         machine.changed()
         try:
             result = carry_out(*args, **kwargs)
         finally:
             machine.changed()
         machine.watch.after(operation, args, result)
+        for trap in [each for each in machine.traps if call == (each.call, each.pod)]:
+            machine.traps.remove(trap)
+            process.doom(1, trap.die)
         process.point()
         if loses:
             process.sleep(draw.uniform(0.5, 8.0))

@@ -6,11 +6,13 @@ import hashlib
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from beehive.clock import RealClock
 from modules.cloud.cloudstream import opening, upgrade
 from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS
 from modules.streams.frames import Frame, FrameType
@@ -22,6 +24,13 @@ from tests.support.clocks import StandingClock
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 EXEC = "POST /exec/n1/web/main?command=sh&output=1"
+
+
+class GoingClock(StandingClock):
+    """The machine's clock."""
+
+    def monotonic(self) -> float:
+        return RealClock.monotonic()
 
 
 @pytest.fixture
@@ -135,13 +144,18 @@ def test_an_error_of_the_nodes_server_is_one_here(
 
 @pytest.mark.parametrize("request_line", ["GET /containerLogs/n1/web/main", EXEC])
 def test_a_stream_that_the_node_never_answers_ends_with_words(
-    site: Site, request_line: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, request_line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Go edgecore whose own server does not listen logs that, and sends nothing. A followed log may be silent."""
+    """By the machine's clock. A Go edgecore whose own server does not listen logs that, and sends nothing."""
     for module in (opening, upgrade):
-        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.0)
+        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.2)
     headers = UPGRADE if request_line == EXEC else {}
-    with site.edge("n1") as edge, site.client(request_line, **headers) as client:
+    with (
+        closing(GoingClock()) as clock,
+        closing(Site(tmp_path, clock)) as site,
+        site.edge("n1") as edge,
+        site.client(request_line, **headers) as client,
+    ):
         frame, _ = edge.opened()
         answer, _ = read_all(client)
         assert answer.startswith(b"HTTP/1.1 504 ")

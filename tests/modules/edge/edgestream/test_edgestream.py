@@ -267,8 +267,10 @@ def test_a_dead_cloud(tmp_path: Path) -> None:
         assert bed.cloud.accept() is not silent
 
 
-def test_back_off() -> None:
-    """A cloud that refuses is dialled again and again, ever more rarely, at least once in 30 s, at odd times."""
+def test_back_off(caplog: pytest.LogCaptureFixture) -> None:
+    """A cloud that refuses is dialled again and again, ever more rarely, at least once in 30 s, at odd times. The log
+    says it once.
+    """
     with Harness() as bee:
         cloud = MemoryCloud(bee.simulation)
         cloud.refusing = True
@@ -283,6 +285,7 @@ def test_back_off() -> None:
     assert max(waits) <= 30
     assert len(set(waits)) == len(waits)
     assert (counters.connected, counters.connections) == (False, 0)
+    assert len([each for each in caplog.records if "no stream tunnel" in each.getMessage()]) == 1
 
 
 def test_stop_while_dialling() -> None:
