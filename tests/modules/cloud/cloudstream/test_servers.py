@@ -15,7 +15,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from beehive.clock import RealClock
 from modules.cloud.cloudstream import opening, upgrade
 from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS
-from modules.streams.frames import Frame, FrameType
+from modules.streams.credit import FIRST_CREDIT
+from modules.streams.frames import Frame, FrameType, credit_frame, credit_of
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.edges import edge_at
 from tests.modules.cloud.cloudstream.sites import DEADLINE, Site, read_all, read_until
@@ -305,3 +306,22 @@ def test_much_output_arrives_whole_although_the_client_is_slow_to_begin(site: Si
         producer.join()
     assert size == count * len(portion)
     assert digest.digest() == hashlib.sha256(portion * count).digest()
+
+
+def test_a_node_that_asks_for_credit_is_granted_what_the_client_reads(site: Site) -> None:
+    """KubeEdge's, which do not ask, are never sent such a frame."""
+    with site.edge("n1", SessionStreamCredit="1") as edge, site.client(EXEC, **UPGRADE) as client:
+        assert edge.receive() == Frame(0, FrameType.CREDIT)
+        frame, _ = edge.opened()
+        edge.send(frame.connection, SWITCHED)
+        assert read_until(client, SWITCHED) == SWITCHED
+        grant = edge.receive()
+        assert (grant.connection, grant.kind, credit_of(grant) > FIRST_CREDIT) == (frame.connection, 64, True)
+        client.sendall(bytes(2 * FIRST_CREDIT))
+        taken = 0
+        while taken < FIRST_CREDIT // 2:
+            taken += len(edge.receive().data)
+        edge.connection.send(credit_frame(frame.connection, 3 * FIRST_CREDIT).encode(), text=True)
+        while taken < 2 * FIRST_CREDIT:
+            taken += len(edge.receive().data)
+        edge.end(frame.connection)
