@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 from edged.api import ContainerStatus, Nanoseconds, Pod
 from edged.cri.contract import ContainerId
+from edged.eviction.evictor import Evictor
 from edged.gc import containers
 from edged.pleg.hints import Hints
 from edged.pods import init_containers
@@ -91,6 +92,19 @@ def answered_messages_stay_in_flight() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def all_pods_are_evicted_at_once() -> Iterator[None]:
+    """The first one might have freed enough."""
+    evict = Evictor._evict
+
+    def evict_all(self: Evictor, _pod: Pod, message: str, grace: int, *, disruption: bool) -> None:
+        for pod in self._callbacks.pods():
+            evict(self, pod, message, grace, disruption=disruption)
+
+    with patch.object(Evictor, "_evict", evict_all):
+        yield
+
+
 REACH: tuple[Plant, ...] = (
     a_container_of_an_older_sandbox_proves_the_initialization,
     a_new_instance_inherits_the_readiness_of_the_one_before,
@@ -98,4 +112,5 @@ REACH: tuple[Plant, ...] = (
     an_acknowledgement_goes_by_the_newest_message,
     events_of_the_runtime_wake_nobody,
     answered_messages_stay_in_flight,
+    all_pods_are_evicted_at_once,
 )

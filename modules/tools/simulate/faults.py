@@ -132,6 +132,9 @@ class Faults:
         traps.append(trap)
         return lambda: traps.remove(trap) if trap in traps else None
 
+    def _memory_low(self, node: SimulatedNode, _fault: Fault) -> Undo:
+        return raised(node.machine.evictions, "low", 1)
+
     def _probes_unready(self, node: SimulatedNode, _fault: Fault) -> Undo:
         return raised(node.machine.probes, "unready", 1)
 
@@ -232,6 +235,7 @@ _BEGIN: dict[FaultKind, Begin] = {
     FaultKind.EVENTS_CUT: Faults._events_cut,
     FaultKind.CONTAINER_DIES: Faults._container_dies,
     FaultKind.SANDBOX_DIES: Faults._sandbox_dies,
+    FaultKind.MEMORY_LOW: Faults._memory_low,
     FaultKind.PROBES_UNREADY: Faults._probes_unready,
     FaultKind.PROBES_DEAD: Faults._probes_dead,
     FaultKind.IMAGES_MISSING: Faults._images_missing,

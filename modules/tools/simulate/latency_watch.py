@@ -62,7 +62,7 @@ class LatencyWatch:
                 self._world.violated("an end is in the cloud soon", f"{self._node}: {text}")
 
     def _look_at_deletions(self, pods: Mapping[str, JsonObject], now: float, since: float) -> None:
-        deleted = {uid for uid, pod in pods.items() if pod["metadata"].get("deletionTimestamp")}
+        deleted = [uid for uid, pod in pods.items() if pod["metadata"].get("deletionTimestamp")]
         self._deleted = {uid: self._deleted.get(uid, now) for uid in deleted}
         for uid, at in self._deleted.items():
             if at >= since and now > at + _DELETED_WITHIN:

@@ -11,6 +11,7 @@ from edged.node.machine import FileSystem, MachineInfo, MachineUsage
 from edged.node.machine import MachineFacts as MachineFigures
 from edged.pods import labels
 from edged.testing import FakeRuntime
+from modules.tools.simulate.eviction_watch import EvictionWatch
 from modules.tools.simulate.latency_watch import LatencyWatch
 from modules.tools.simulate.probe_watch import ProbeWatch
 from modules.tools.simulate.runtime_watch import RuntimeWatch
@@ -20,6 +21,8 @@ from protos.cri.v1 import api_pb2 as pb
 from protos.status import StatusCode
 
 GIBIBYTE = 1 << 30
+_LOW = GIBIBYTE // 32
+"""Bytes of available memory below the threshold of evictions (100 MiB)."""
 _STUBBORN = 3.0
 """Seconds that a stubborn container takes to end."""
 _LISTS = ("list_pod_sandboxes", "list_containers", "pod_sandbox_status", "container_status")
@@ -54,6 +57,7 @@ class Machine(FakeRuntime):
         self.world = world
         self.probes = ProbeWatch(world, name)
         self.delays = LatencyWatch(world, name)
+        self.evictions = EvictionWatch(world, name, self._runs)
         self.watch = RuntimeWatch(world, name, self)
         self.traps: list[Trap] = []
         self.ends: dict[str, Timer] = {}
@@ -128,6 +132,20 @@ class Machine(FakeRuntime):
         made = self.create_container(sandbox, container, config)
         self.start_container(made)
         self.watch.foreign.update((sandbox, made))
+
+    def note_stop(self, container_id: str) -> None:
+        """Note that the node is about to stop a container, whether or not the runtime does so."""
+        if not self.evictions.may_evict:
+            return
+        container = self.containers.get(container_id)
+        uid = container.labels[labels.POD_UID] if container is not None else ""
+        if self.watch.wants_running(uid) and not self.probes.may_end(container_id):
+            self.evictions.begins(uid)
+
+    def _runs(self, uid: str) -> bool:
+        return any(
+            one.labels[labels.POD_UID] == uid and one.state == pb.CONTAINER_RUNNING for one in self.containers.values()
+        )
 
     def images_lost(self) -> None:
         """Remove all images."""
@@ -220,6 +238,8 @@ class RuntimeClient:
         self._check_open(operation)
         machine, process = self._machine, self._process
         draw = process.clock.random
+        if operation == "stop_container":
+            machine.note_stop(args[0])
         process.point()
         process.sleep(draw.uniform(0.002, 0.02) + machine.slow * draw.random())
         if machine.refuses and draw.random() < machine.refuses:
@@ -256,7 +276,15 @@ def _refusal(operation: str, draw: float) -> CriError:
 
 
 class SimulatedMachineInfo(MachineInfo):
-    """Machine info that is the same on every host."""
+    """Machine info that is the same on every host.
+
+    Args:
+        evictions: knows whether the memory is short.
+    """
+
+    def __init__(self, evictions: EvictionWatch) -> None:
+        super().__init__()
+        self._evictions = evictions
 
     def machine(self, root: Any, node_ip: str = "") -> MachineFigures:  # noqa: ARG002
         return MachineFigures(
@@ -274,4 +302,5 @@ class SimulatedMachineInfo(MachineInfo):
 
     def usage(self, root: Any, images: Any = None) -> MachineUsage:  # noqa: ARG002
         disk = FileSystem(32 * GIBIBYTE, 64 * GIBIBYTE, 2_000_000, 4_000_000)
-        return MachineUsage(2 * GIBIBYTE, 4 * GIBIBYTE, disk, None, 30_000, 32_000)
+        available = _LOW if self._evictions.low else 2 * GIBIBYTE
+        return MachineUsage(available, 4 * GIBIBYTE, disk, None, 30_000, 32_000)

@@ -276,6 +276,7 @@ class SimulatedNode:
         recorder = self._recorder(hive) if self._record else None
         if recorder is not None:
             self.recorders.append(recorder)
+        machine_info = SimulatedMachineInfo(self.machine.evictions)
         settings = MetaSettings(str(self.state / DATABASE), report_events=REPORT_EVENTS, node=self.name)
         hive.add(MetaManager, settings, partial(self._open_store, process, recorder))
         hive.add(
@@ -286,9 +287,7 @@ class SimulatedNode:
             self.snapshots,
             "v1.32.0",
             Host(
-                machine_info=SimulatedMachineInfo()
-                if recorder is None
-                else recorder.machine_info(SimulatedMachineInfo()),
+                machine_info=machine_info if recorder is None else recorder.machine_info(machine_info),
                 mounts=MemoryMounts(),
             ),
         )
@@ -315,6 +314,7 @@ class SimulatedNode:
         def listen() -> None:
             self.statuses.found(snapshots.pods)
             self.machine.probes.found(snapshots.pods)
+            self.machine.evictions.found(snapshots.pods)
 
         snapshots.listener = listen
         return snapshots
@@ -322,7 +322,9 @@ class SimulatedNode:
     def _recorder(self, hive: Hive) -> ProcessRecorder:
         from modules.tools.simulate.configured import configuration_of  # noqa: PLC0415 - most runs are not recorded
 
-        return ProcessRecorder(hive, self.name, self.world.seed, configuration_of(self._edged_settings()))
+        return ProcessRecorder(
+            hive, self.name, self.world.seed, configuration_of(self._edged_settings(), mqtt=bool(self.devices))
+        )
 
     def _open_store(self, process: Process, recorder: ProcessRecorder | None, source: str) -> Store:
         store = SimulatedStore(Path(source), process, self.disk, self.rows, self._device_watch)

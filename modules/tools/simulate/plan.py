@@ -50,6 +50,7 @@ class FaultKind(StrEnum):
     EVENTS_CUT = "the runtime's stream of events breaks"
     CONTAINER_DIES = "a container dies"
     SANDBOX_DIES = "a sandbox dies"
+    MEMORY_LOW = "the machine is low on memory"
     PROBES_UNREADY = "readiness probes fail"
     PROBES_DEAD = "liveness probes fail"
     IMAGES_MISSING = "images are gone and cannot be pulled"

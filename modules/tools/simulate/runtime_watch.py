@@ -143,6 +143,7 @@ class RuntimeWatch:
                 and ready
                 and self.wants_running(container.labels[labels.POD_UID])
                 and not self._machine.probes.may_end(container.id)
+                and not self._machine.evictions.may_evict
             ):
                 text = f"{operation} ends {container.metadata.name} of {self._pod(container)}, which is wanted"
                 self._violated("nothing that is wanted is ended", text)
