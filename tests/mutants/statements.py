@@ -10,6 +10,12 @@ _PURE = frozenset(
 )
 
 
+_OF_CONTAINERS = frozenset(
+    {"append", "appendleft", "extend", "add", "discard", "remove", "clear", "insert", "pop", "popleft", "setdefault"}
+)
+"""Methods that change their own object and nothing else."""
+
+
 def is_silent(statement: ast.stmt) -> bool:
     """Return whether it is a log line or a docstring."""
     value = getattr(statement, "value", None)
@@ -56,10 +62,15 @@ def _uses(statement: ast.stmt) -> tuple[set[str], set[str], bool]:
     stored, read, calls = set[str](), set[str](), False
     for node in ast.walk(statement):
         if isinstance(node, ast.Name | ast.Attribute):
-            (read if isinstance(node.ctx, ast.Load) else stored).add(ast.unparse(node))
+            name = ast.unparse(node)
+            (read if isinstance(node.ctx, ast.Load) else stored).add(name)
+            read.add(f"{name}.[]")
         elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             stored.add(f"{ast.unparse(node.value)}.[]")
         elif isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
-            calls = calls or not (name in _PURE or name[:1].isupper())
+            if name in _OF_CONTAINERS and isinstance(node.func, ast.Attribute):
+                stored.add(f"{ast.unparse(node.func.value)}.[]")
+            else:
+                calls = calls or not (name in _PURE or name[:1].isupper())
     return stored, read, calls
