@@ -63,8 +63,8 @@ LONGEST_TEXT: Final = 1024
 """Bytes that a text of header or route may have. KubeEdge's longest resource is `node/NODE/NAMESPACE/TYPE/NAME`, with
 two names of 253 bytes and two of 63.
 """
-SLOW_BYTES: Final = 256 * 1024
-"""Bytes that a frame on the slow path may have: some 20 ms of the only loop that reads the nodes' frames."""
+SLOW_BYTES: Final = 128 * 1024
+"""Bytes that a frame on the slow path may have: 25 ms at most of the only loop that reads the nodes' frames."""
 _LONGEST_HEAD = 16 * 1024
 """Characters of header and route that are read twice."""
 _SLOW_MEMBERS = 64

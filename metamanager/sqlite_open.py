@@ -35,6 +35,7 @@ PRAGMAS: Final = (
     "PRAGMA temp_store=MEMORY",
     f"PRAGMA cache_size=-{CACHE_KIB}",
     "PRAGMA trusted_schema=OFF",
+    "PRAGMA secure_delete=ON",
     f"PRAGMA journal_size_limit={8 * 1024 * 1024}",
 )
 

@@ -2,19 +2,20 @@
 
 import logging
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive import ResourceType
 from beehive.files.damaged import set_aside_unless_file
 from metamanager import _sqlite_sql as sql
 from metamanager import damage
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.history import History
 from metamanager.reserve import Reserve
-from metamanager.rows import UNNOTED, Cause, Row
-from metamanager.sqlite_open import is_damage, open_file, reason_of
+from metamanager.rows import UNNOTED, Cause, Row, parse, row_of_columns
+from metamanager.sqlite_open import BUSY_MILLISECONDS, is_damage, open_file, reason_of
 from metamanager.sqlite_puts import Puts, State, can_wait, statement
 
 _log = logging.getLogger(__name__)
@@ -25,13 +26,16 @@ COMMITS_BETWEEN_LOOKS: Final = 256
 SPARE_PAGES: Final = 256
 """Free pages (of 4 KiB) that stay in the file for later rows."""
 
+_SECRET: Final = frozenset({ResourceType.SECRET, ResourceType.SERVICE_ACCOUNT_TOKEN})
+
 
 class SqliteStore:
     """A `Store` in an SQLite file, by `sqlite3` and the statements of `metamanager._sqlite_sql`.
 
     Write-ahead log with `synchronous=FULL`: a commit is one append and one fsync, and does not wait for readers
     (KubeEdge's tools, `sqlite3` on the node). The file contains secrets: it and the two files that SQLite makes beside
-    it have mode 0600.
+    it have mode 0600. What is deleted is overwritten, and after the commit of a changed or deleted secret the log is
+    truncated, so that no earlier value stays in a file.
 
     Args:
         path: of the file.
@@ -53,6 +57,8 @@ class SqliteStore:
             self._reserve.fill()
         self._lost: StoreWriteError | None = None
         """Why waiting rows could not be written; every commit raises it until a rollback."""
+        self._log_has_secrets = False
+        """Whether the log may have a secret that was changed or deleted."""
         self._data_version = 0
         """SQLite's counter of other connections' changes."""
 
@@ -65,9 +71,17 @@ class SqliteStore:
             return self._read(sql.LIST, {"type": kind})
         return self._read(sql.LIST_IN, {"type": kind, "namespace": namespace})
 
+    def rows(self) -> Iterator[Row]:
+        self._write_waiting()
+        try:
+            yield from map(row_of_columns, self._execute(sql.ROWS))
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from error
+
     def put(self, row: Row) -> bool:
         attempt = "store an object"
         self._begin(attempt, row.key)
+        self._log_has_secrets |= row.type in _SECRET
         stored = self._puts.state(row.key) if can_wait(row) else None
         if stored is None:
             if self._write(*statement([row]), attempt, row.key):
@@ -89,11 +103,13 @@ class SqliteStore:
         if not self._write(wanted, parameters, "delete an object", key):
             return False
         self._puts.forget_states()
+        self._log_has_secrets |= parse(key).type in _SECRET
         self._history.note_deleted(key, now_ms, cause, uid)
         return True
 
     def delete_owned(self, kind: str, uid: str) -> int:
         deleted = self._write(sql.DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
+        self._log_has_secrets |= bool(deleted) and kind in _SECRET
         self._puts.forget_states()
         return deleted
 
@@ -112,8 +128,10 @@ class SqliteStore:
         self._commits += 1
         if self._commits % COMMITS_BETWEEN_LOOKS == 0:
             self._shrink()
-        if self._reserve is not None and not self._reserve.there:
-            self._truncate_log()
+        lacks_reserve = self._reserve is not None and not self._reserve.there
+        if (self._log_has_secrets or lacks_reserve) and self._truncate_log():
+            self._log_has_secrets = False
+        if self._reserve is not None and lacks_reserve:
             self._reserve.fill()
 
     def make_room(self) -> bool:
@@ -137,8 +155,7 @@ class SqliteStore:
         try:
             return [row[0] for row in self._execute(wanted, parameters)]
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            self._raise_if_damaged("read the database", error)
-            raise StoreError("read the database", str(self.path), reason_of(error), retryable=True) from error
+            raise self._unreadable(error) from error
 
     def _begin(self, attempt: str, on: str) -> None:
         """Begin a transaction unless one is open; forget the remembered states if another connection has written."""
@@ -191,8 +208,12 @@ class SqliteStore:
         try:
             return self._execute(sql.STATE, {"key": key}).fetchone()  # type: ignore[no-any-return]
         except sqlite3.Error as error:
-            self._raise_if_damaged("read the database", error)
-            raise StoreError("read the database", str(self.path), reason_of(error), retryable=True) from error
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> StoreError:
+        """Return the error of a failed read. Raises StoreDamagedError if the file is damaged."""
+        self._raise_if_damaged("read the database", error)
+        return StoreError("read the database", str(self.path), reason_of(error), retryable=True)
 
     def _shrink(self) -> None:
         """Give free pages back to the disk; a failure is harmless and waits for the next check."""
@@ -201,10 +222,18 @@ class SqliteStore:
             if free > 2 * SPARE_PAGES:
                 self._connection.executescript(f"PRAGMA incremental_vacuum({free - SPARE_PAGES})")
 
-    def _truncate_log(self) -> None:
-        """Truncate the write-ahead log, if its contents fit into the file and no reader needs it."""
+    def _truncate_log(self) -> bool:
+        """Truncate the write-ahead log, if its contents fit into the file and no reader needs it; return whether it
+        was truncated. It waits for nobody.
+        """
         with suppress(sqlite3.Error):
-            self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._execute("PRAGMA busy_timeout=0")
+            try:
+                (is_busy, *_pages) = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                self._execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
+            return not is_busy
+        return False
 
     def _raise_if_damaged(self, attempt: str, error: Exception) -> None:
         if is_damage(error):

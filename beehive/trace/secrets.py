@@ -1,9 +1,11 @@
 """The values of secrets that the process knows, which must not appear in a trace."""
 
 import base64
+import json
 import logging
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import quote_from_bytes, quote_plus
 
@@ -22,10 +24,13 @@ LONGEST: Final = 64 * 1024
 """Bytes above which a value is not searched for: it is a file and not a password."""
 
 CAPACITY: Final = 8192
-"""Values that are remembered; a node of a hundred pods has some hundreds. They take about 2 KiB each."""
+"""Values that are remembered; a node of a hundred pods has some hundreds. They take about 5 KiB each."""
 
 BYTES: Final = 16 * 1024 * 1024
 """Bytes that the values may have together."""
+
+_LOWER: Final = re.compile("%[0-9A-F]{2}")
+"""What URLs may have in small letters, too."""
 
 _EXPIRED: Final = 3600.0
 """Seconds for which an expired token is remembered: clocks differ, and the last minute is yet to be written."""
@@ -149,13 +154,39 @@ class _Claims(msgspec.Struct):
 
 
 def _add(search: SubstringSearch, value: bytes) -> None:
-    for form in _forms(value):
+    for form in dict.fromkeys(_forms(value)):
         search.add(form, value)
 
 
-def _forms(value: bytes) -> tuple[bytes, ...]:
-    """Return a value in its encodings: plain, escaped as in JSON and URLs, and in base64, padded or not."""
-    escaped = msgspec.json.encode(value.decode("utf-8", "replace"))[1:-1]
-    quoted = (quote_from_bytes(value, safe="").encode(), quote_from_bytes(value).encode(), quote_plus(value).encode())
-    encoded = (base64.b64encode(value), base64.urlsafe_b64encode(value))
-    return tuple(dict.fromkeys((value, escaped, *quoted, *encoded, *(one.rstrip(b"=") for one in encoded))))
+def _forms(value: bytes) -> Iterator[bytes]:
+    """Yield a value in its encodings: plain, as in JSON (of Go and Python), in URLs, HTML, Go's and Python's quotes,
+    hexadecimal, and within base64 of a longer text.
+    """
+    text = value.decode("utf-8", "replace")
+    escaped = msgspec.json.encode(text)[1:-1]
+    yield value
+    yield escaped
+    yield re.sub(rb"[<>&]", lambda found: b"\\u%04x" % found[0][0], escaped)
+    yield json.dumps(text)[1:-1].encode()
+    yield repr(text)[1:-1].encode("utf-8", "surrogatepass")
+    for quoted in (quote_from_bytes(value, safe=""), quote_from_bytes(value), quote_plus(value)):
+        yield quoted.encode()
+        yield _LOWER.sub(lambda found: found[0].lower(), quoted).encode()
+    plain = value.replace(b"&", b"&amp;").replace(b"<", b"&lt;").replace(b">", b"&gt;")
+    yield plain
+    yield plain.replace(b'"', b"&#34;").replace(b"'", b"&#39;")
+    yield plain.replace(b'"', b"&quot;").replace(b"'", b"&#x27;")
+    yield plain.replace(b'"', b"&quot;").replace(b"'", b"&#39;")
+    yield value.hex().encode()
+    yield value.hex().upper().encode()
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        yield encode(value)
+        yield encode(value).rstrip(b"=")
+        for before in range(3):
+            yield _within_base64(encode, value, before)
+
+
+def _within_base64(encode: Callable[[bytes], bytes], value: bytes, before: int) -> bytes:
+    """Return the characters of base64 that a value alone decides, `before` bytes after the start of a group."""
+    whole = encode(b"\0" * before + value)
+    return whole[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6]

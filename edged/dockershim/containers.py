@@ -32,6 +32,7 @@ class DockerContainers(IsolatedContainers[DockerContainer]):
     """Creates, starts, stops and removes containers, changes their limits and reopens their logs."""
 
     subdirectories = ()
+    keeps_requests = True
 
     def __init__(
         self,

@@ -94,11 +94,14 @@ class DockerImages:
         return cri.PullImageResponse(image_ref=self.find(name, attempt).id)
 
     def remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
-        """RemoveImage: removes the image with all its names; a missing one is no error. Refused while a container uses
-        it.
+        """RemoveImage: by one of several tags, this tag alone; by its last tag or its id, the image with all its names,
+        which is refused while a container uses it. A missing one is no error.
         """
         image = self._look(request.image.image)
-        if image is not None:
+        tag = "" if image is None else _one_of_several(image, request.image.image)
+        if image is not None and tag:
+            self._remove_name(tag, image.id)
+        elif image is not None:
             for each in (*(image.repo_tags or ()), *(image.repo_digests or ()), image.id):
                 self._remove_name(each, image.id)
         return cri.RemoveImageResponse()
@@ -138,6 +141,15 @@ class DockerImages:
         pinned = {each.image_id for each in listed if (each.labels or {}).get(OWNER) != self._root}
         pause = self._look(PAUSE_IMAGE)
         return pinned | ({pause.id} if pause is not None else set())
+
+
+def _one_of_several(image: Image, name: str) -> str:
+    """Return the tag of an image that a name stands for; "" if it is another name, or the only tag."""
+    tags = image.repo_tags or ()
+    if len(tags) < 2 or _ID.fullmatch(name):
+        return ""
+    wanted = [_asked(name, "remove an image")]
+    return next((tag for tag in tags if list(_full((tag,))) == wanted), "")
 
 
 def _asked(name: str, attempt: str) -> str:

@@ -21,9 +21,8 @@ from edged.dockershim.model import DockerContainer
 from edged.embedded.errors import NoSuchObjectError, RequestRefusedError, RunFailedError
 from edged.embedded.process_watcher import ProcessWatcher
 from edged.embedded.records import ContainerId, Exit, Run, lost
-from edged.embedded.state import RECORD, REQUEST, read_record, read_request
+from edged.embedded.state import RECORD, read_container_request, read_record
 from edged.oci.isolated_model import IsolatedRecord
-from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
@@ -71,11 +70,8 @@ class DockerProcesses:
 
     def read(self, directory: Path) -> DockerContainer | None:
         """Return the container of a directory; None when its files cannot be read."""
-        record = read_record(directory / RECORD, IsolatedRecord)
-        request = cri.CreateContainerRequest()
-        if record is None or not read_request(directory / REQUEST, request):
-            return None
-        if not (request.pod_sandbox_id and request.config.metadata.name):
+        record, request = read_record(directory / RECORD, IsolatedRecord), read_container_request(directory)
+        if record is None or request is None:
             return None
         return DockerContainer(ContainerId(directory.name), directory, request, record)
 

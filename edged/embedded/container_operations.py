@@ -13,12 +13,14 @@ from edged.embedded.errors import DeadlinePassedError, NoSuchObjectError, WrongS
 from edged.embedded.model import Sandbox
 from edged.embedded.records import ContainerId
 from edged.embedded.registry import ContainerT, Registry
-from edged.embedded.state import StateDirectory, discard, publish
+from edged.embedded.state import StateDirectory, discard, publish, without_secrets
 from protos.cri.v1 import api_pb2 as cri
 
 SIGKILL = 9
 _LONGEST_GRACE_SECONDS = 365 * 24 * 3600.0
 """Longest grace period in seconds; longer ones are shortened, because the system's timers cannot hold them."""
+
+_ANOTHER = "create another one with the next attempt number"
 
 KILL_SECONDS = 15.0
 """Seconds to wait after SIGKILL. Only processes stuck in the kernel take longer."""
@@ -32,6 +34,8 @@ class ContainerOperations(ABC, Generic[ContainerT]):
 
     subdirectories: ClassVar[tuple[str, ...]]
     """Directories made in a container's directory."""
+    keeps_requests: ClassVar[bool] = False
+    """Whether somebody else has what a container was created with, so that a later edgecore can start it."""
 
     def __init__(
         self, state: StateDirectory, registry: Registry[Sandbox, ContainerT], announcer: Announcer, clock: Clock
@@ -46,7 +50,7 @@ class ContainerOperations(ABC, Generic[ContainerT]):
         container = self._plan(request)
         try:
             self._registry.add_container(container)
-            publish(container.directory, request, container.record, self.subdirectories)
+            publish(container.directory, without_secrets(request), container.record, self.subdirectories)
         except BaseException:
             self._registry.remove_container(container.id)
             self._not_made(container)
@@ -130,7 +134,10 @@ class ContainerOperations(ABC, Generic[ContainerT]):
         if self._registry.find_container(container.id) is not container:
             raise NoSuchObjectError(attempt, "it was removed meanwhile")
         if was_started:
-            raise WrongStateError(attempt, "it was started before", "create another one with the next attempt number")
+            raise WrongStateError(attempt, "it was started before", _ANOTHER)
+        if container.adopted and not self.keeps_requests:
+            reason = "edgecore was restarted since, and keeps a container's variables and command in memory only"
+            raise WrongStateError(attempt, reason, _ANOTHER)
         sandbox = self._registry.find_sandbox(container.sandbox_id)
         if sandbox is None or sandbox.record.stopped:
             raise WrongStateError(attempt, "its sandbox was stopped")

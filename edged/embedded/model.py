@@ -60,6 +60,8 @@ class RuntimeContainer:
         self.directory = directory
         self.request = request
         self.record = record
+        self.adopted = False
+        """Whether an earlier edgecore has created it: then `request` is without what only a start needs."""
         self.run: Run | None = None
         self.exit: Exit | None = None
         self.lifecycle = threading.Lock()

@@ -65,6 +65,7 @@ class Registry(Generic[SandboxT, ContainerT]):
 
     def adopt_container(self, container: ContainerT) -> None:
         """Add a container found in the state directory."""
+        container.adopted = True
         with self._lock:
             self._containers.add(container.id, container, "container")
 

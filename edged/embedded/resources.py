@@ -3,12 +3,11 @@
 import contextlib
 from pathlib import Path
 
-from beehive.files.durable import replace_file
 from edged.embedded.errors import NotProvidedError
 from edged.embedded.model import EmbeddedContainer
 from edged.embedded.shim.procfs import all_processes, descendants
 from edged.embedded.shim.protocol import Pid
-from edged.embedded.state import REQUEST
+from edged.embedded.state import write_container_request
 from protos.cri.v1 import api_pb2 as cri
 
 
@@ -22,7 +21,7 @@ def update_resources(container: EmbeddedContainer, wanted: cri.LinuxContainerRes
         reason = "the embedded runtime enforces no CPU or memory limits, so there are none to change"
         raise NotProvidedError(f"update the resources of container {container.id}", reason)
     current.oom_score_adj = wanted.oom_score_adj
-    replace_file(container.directory / REQUEST, container.request.SerializeToString())
+    write_container_request(container.directory, container.request)
     if container.state == cri.CONTAINER_RUNNING and container.run is not None:
         _set_oom_score(container.run.pid, wanted.oom_score_adj)
 

@@ -28,8 +28,7 @@ from edged.embedded.shim.protocol import (
 )
 from edged.embedded.shim_client import Answer, ShimClient
 from edged.embedded.shim_spawner import ShimSpawner
-from edged.embedded.state import RECORD, REQUEST, ControlAddress, read_record, read_request, write_record
-from protos.cri.v1 import api_pb2 as cri
+from edged.embedded.state import RECORD, ControlAddress, read_container_request, read_record, write_record
 
 _log = logging.getLogger(__name__)
 
@@ -86,11 +85,8 @@ class ShimManager:
 
     def read(self, directory: Path) -> EmbeddedContainer | None:
         """Return the container of a directory; None when its files cannot be read."""
-        record = read_record(directory / RECORD, ContainerRecord)
-        request = cri.CreateContainerRequest()
-        if record is None or not read_request(directory / REQUEST, request):
-            return None
-        if not (request.pod_sandbox_id and request.config.metadata.name and request.config.command):
+        record, request = read_record(directory / RECORD, ContainerRecord), read_container_request(directory)
+        if record is None or request is None:
             return None
         return EmbeddedContainer(ContainerId(directory.name), directory, request, record)
 

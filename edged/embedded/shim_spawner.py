@@ -12,6 +12,8 @@ from edged.embedded.shim.protocol import Namespacing, receive, send
 
 _PROGRAM = Path(_package).with_name("__main__.py")
 _PROBE_SECONDS = 20.0
+_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
+"""All variables of the spawner and its shims, which run beside containers; edgecore's own may have a password."""
 
 
 class MountAbility(NamedTuple):
@@ -92,6 +94,7 @@ class ShimSpawner:
                     [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
+                    env=_ENVIRONMENT,
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

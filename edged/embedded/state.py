@@ -10,13 +10,17 @@
 A directory appears under its id by a rename when its files are complete and on the disk, and disappears by a rename
 before it is emptied; so it is never half made or half removed. Other users (`runAsUser`) can reach the directories that
 containers work in; only edgecore's user can read the files beside them.
+
+A container's variables, command and arguments may contain secrets (`secretKeyRef`, `$(NAME)`), and only its start needs
+them. They stay in memory: request.pb does not have them.
 """
 
 import fcntl
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from google.protobuf.message import DecodeError, Message
@@ -28,6 +32,7 @@ from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from edged.embedded.errors import StateDirectoryError
 from edged.embedded.shim.protocol import CONTROL_SOCKET
+from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +46,8 @@ _LONGEST = 64 * 1024 * 1024
 """Bytes read of a file; requests arrive in smaller messages."""
 
 _TRAVERSABLE = 0o711
+_SECRET: Final = ("envs", "command", "args")
+"""Fields of a container's configuration that may contain secrets."""
 _HIDDEN = "."
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -87,7 +94,14 @@ class StateDirectory:
 
 
 def publish(directory: Path, request: Message, record: msgspec.Struct, subdirectories: tuple[str, ...] = ()) -> None:
-    """Make `directory` with its request and record, complete at once."""
+    """Make `directory` with its request and record, complete at once.
+
+    Args:
+        directory: of the sandbox or container.
+        request: as it is stored, see `without_secrets`.
+        record: goes with it.
+        subdirectories: are made in the directory.
+    """
     hidden = directory.with_name(f"{_HIDDEN}{directory.name}")
     hidden.mkdir()
     hidden.chmod(_TRAVERSABLE)
@@ -133,6 +147,36 @@ def read_request(path: Path, request: Message) -> bool:
     except (OSError, DecodeError):
         return False
     return True
+
+
+def without_secrets(request: cri.CreateContainerRequest) -> cri.CreateContainerRequest:
+    """Return the request of a container as it is stored: without what may contain secrets."""
+    stored = cri.CreateContainerRequest()
+    stored.CopyFrom(request)
+    for field in _SECRET:
+        stored.config.ClearField(field)
+    return stored
+
+
+def write_container_request(directory: Path, request: cri.CreateContainerRequest) -> None:
+    """Replace the request of a container's directory, without its secrets. Raises OSError."""
+    replace_file(directory / REQUEST, without_secrets(request).SerializeToString())
+
+
+def read_container_request(directory: Path) -> cri.CreateContainerRequest | None:
+    """Return the request of a container's directory; None when it cannot be read, or has no sandbox or name.
+
+    Secrets in the file of an earlier version are removed from it.
+    """
+    request = cri.CreateContainerRequest()
+    if not read_request(directory / REQUEST, request):
+        return None
+    if not (request.pod_sandbox_id and request.config.metadata.name):
+        return None
+    if any(getattr(request.config, field) for field in _SECRET):
+        with suppress(OSError):  # a full disk; the next start tries again
+            write_container_request(directory, request)
+    return without_secrets(request)
 
 
 def entries(directory: Path) -> list[Path]:

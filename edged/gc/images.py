@@ -13,10 +13,9 @@ Times are monotonic seconds, so that a corrected wall clock ages no image.
 from collections.abc import Container, Iterable, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from edged.api import Pod
-from edged.images.names import ImageNameError, parse_image
+from edged.images.names import listed_name
 from edged.node.machine import FileSystem
 from edged.pods.restart import is_terminal
 from edged.settings.gc import ImagePolicy
@@ -69,7 +68,7 @@ def names_in_use(containers: Iterable[cri.Container], pods: Iterable[Pod]) -> se
     names = {name for c in containers for name in (c.image.image, c.image_ref, c.image_id)}
     for pod in pods:
         if not is_terminal(pod):
-            names |= {_full(container.image) for container in pod.spec.all_containers}
+            names |= {listed_name(container.image) for container in pod.spec.all_containers}
     return names - {""}
 
 
@@ -96,12 +95,3 @@ def too_old(records: Records, now: float, policy: ImagePolicy, began: float) -> 
     if not policy.maximum_age or now - began <= policy.maximum_age:
         return []
     return [r for r in unused(records, now, policy.minimum_age) if now - r.last_used > policy.maximum_age]
-
-
-def _full(name: str) -> str:
-    """Return the name as the runtime lists it: the tag is dropped beside a digest (Docker's ParseDockerRef)."""
-    try:
-        image = parse_image(name)
-    except ImageNameError:
-        return name
-    return str(replace(image, tag="") if image.digest else image)

@@ -7,6 +7,7 @@ the distribution project's reference package.
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from edged.errors import EdgedError
 
@@ -58,6 +59,17 @@ def parse_image(name: str) -> ImageName:
     if not valid:
         raise ImageNameError("cannot read the image name", repr(name), "as registry/repository:tag, in lower case")
     return ImageName(domain, path, tag or ("" if digest else _DEFAULT_TAG), digest)
+
+
+def listed_name(name: str) -> str:
+    """Return the name as the runtime lists it: the tag is dropped beside a digest (Docker's ParseDockerRef). Text that
+    is no name is returned as it is.
+    """
+    try:
+        image = parse_image(name)
+    except ImageNameError:
+        return name
+    return str(replace(image, tag="") if image.digest else image)
 
 
 def _split_domain(name: str) -> tuple[str, str]:

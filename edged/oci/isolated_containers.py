@@ -5,13 +5,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from beehive.clock import Clock
-from beehive.files.durable import replace_file
 from edged.embedded.announcer import Announcer
 from edged.embedded.container_operations import ContainerOperations
 from edged.embedded.errors import RunFailedError, WrongStateError
 from edged.embedded.model import Sandbox
 from edged.embedded.registry import Registry
-from edged.embedded.state import REQUEST, StateDirectory
+from edged.embedded.state import StateDirectory, write_container_request
 from edged.oci.isolated_model import IsolatedContainer
 from edged.oci.spec import changed_resources
 from protos.cri.v1 import api_pb2 as cri
@@ -64,7 +63,7 @@ class IsolatedContainers(ContainerOperations[IsolatedT]):
             resources = container.config.linux.resources
             self._change_limits(container, wanted, attempt)
             resources.CopyFrom(changed_resources(resources, wanted))
-            replace_file(container.directory / REQUEST, container.request.SerializeToString())
+            write_container_request(container.directory, container.request)
 
     def reopen_log(self, container_id: str) -> None:
         """Continue in a new log file after the old one was renamed."""

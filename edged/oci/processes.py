@@ -24,7 +24,7 @@ from edged.embedded.errors import RequestRefusedError, RunFailedError
 from edged.embedded.process_watcher import ProcessWatcher
 from edged.embedded.records import ContainerId, Exit, lost
 from edged.embedded.shim.protocol import EXIT_RECORD, RUN_RECORD
-from edged.embedded.state import RECORD, REQUEST, read_record, read_request, write_record
+from edged.embedded.state import RECORD, read_container_request, read_record, write_record
 from edged.oci.bundles import Bundles
 from edged.oci.driver import conmon as parents
 from edged.oci.driver.commands import kill_commands
@@ -32,7 +32,6 @@ from edged.oci.driver.conmon import PERSIST, Conmon, Standard
 from edged.oci.driver.runtime_command import CommandFailedError, RuntimeCommand
 from edged.oci.model import ConmonEnd, FirstProcess, OciContainer, OciContainerRecord, OciRun
 from edged.oci.spec import Json
-from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
@@ -108,11 +107,8 @@ class ContainerProcesses:
 
     def read(self, directory: Path) -> OciContainer | None:
         """Return the container of a directory; None when its files cannot be read."""
-        record = read_record(directory / RECORD, OciContainerRecord)
-        request = cri.CreateContainerRequest()
-        if record is None or not read_request(directory / REQUEST, request):
-            return None
-        if not (request.pod_sandbox_id and request.config.metadata.name):
+        record, request = read_record(directory / RECORD, OciContainerRecord), read_container_request(directory)
+        if record is None or request is None:
             return None
         return OciContainer(ContainerId(directory.name), directory, request, record)
 

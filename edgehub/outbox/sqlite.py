@@ -25,6 +25,7 @@ PRAGMAS: Final = (
     "PRAGMA cache_size=-256",
     "PRAGMA temp_store=MEMORY",
     "PRAGMA trusted_schema=OFF",
+    "PRAGMA secure_delete=ON",
     f"PRAGMA journal_size_limit={1024 * 1024}",
 )
 

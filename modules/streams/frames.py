@@ -41,6 +41,10 @@ class FrameType(IntEnum):
     """The cloud ends the tunnel; connection 0, data is the error in UTF-8."""
     ATTACH = 6
     """The cloud attaches to a container's main process."""
+    CREDIT = 64
+    """The receiver of a stream takes this many more bytes; for connection 0, streams have credit (`credit`). Sent only
+    to a peer of this project that has asked for it.
+    """
 
 
 CONNECTS: Final = frozenset({FrameType.LOGS, FrameType.EXEC, FrameType.METRICS, FrameType.ATTACH})
@@ -80,6 +84,20 @@ def data_frames(connection: int, data: bytes) -> Iterator[Frame]:
     """Yield the data frames of these bytes, of at most `SENT_DATA` each; none for no bytes."""
     for start in range(0, len(data), SENT_DATA):
         yield Frame(connection, FrameType.DATA, data[start : start + SENT_DATA])
+
+
+def credit_frame(connection: int, size: int) -> Frame:
+    """Return the frame that grants a stream's sender this many more bytes."""
+    return Frame(connection, FrameType.CREDIT, _uvarint(size))
+
+
+def credit_of(frame: Frame) -> int:
+    """Return the bytes that a frame `CREDIT` grants.
+
+    Raises:
+        FrameError: its data is no number.
+    """
+    return _read_uvarint(frame.data, 0)[0]
 
 
 def _uvarint(value: int) -> bytes:

@@ -38,6 +38,8 @@ def test_an_image_from_an_archive(machine: Machine) -> None:
     machine.cloud.apply(pod("p", container(image="example.org/own:1", imagePullPolicy="Never")))
     made = machine.cloud.pods.wait("p", is_ready)
     assert made["status"]["podIP"].startswith("10.99.")
+    in_use = _edgecore(machine, "images", "remove", "example.org/own:1")
+    assert (in_use.returncode, "pod default/p could not start again" in in_use.stderr) == (ExitCode.NOT_DONE, True)
     machine.cloud.delete("Pod", "p")
     wait_until(lambda: machine.runtime.pods(machine.edge.root / "edged") == 0, "the pod is gone")
     refused = _edgecore(machine, "images", "export", "example.org/own:1", str(machine.directory / "own.tar"))

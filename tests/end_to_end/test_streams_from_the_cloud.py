@@ -55,11 +55,10 @@ def test_logs(api: int, stopped_machine: Machine) -> None:
     usage = kubectl.ask("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/p").body
     assert [each["name"] for each in usage["containers"]] == ["app"]
     assert usage["containers"][0]["usage"]["memory"] != "0Ki"
-    command = ["-m", "modules.processes.cloudcore", "top", "pods", "--no-headers", "--socket"]
-    shown = subprocess.run(
-        [sys.executable, *command, str(stopped_machine.cloud.socket)], capture_output=True, text=True, check=True
-    )
+    shown = cloudcore(stopped_machine, "top", "pods", "--no-headers")
     assert re.fullmatch(r"p +\d+m +\d+Mi\n", shown.stdout), shown
+    shown = cloudcore(stopped_machine, "logs", "p", "--limit-bytes", "7")
+    assert (shown.stdout, shown.stderr) == ("tick 1\n", "")
     stopped_machine.edge.kill()
     with pytest.raises(IncompleteRead):
         answer.read()
@@ -67,6 +66,12 @@ def test_logs(api: int, stopped_machine: Machine) -> None:
     lost = kubectl.ask(f"{POD}/log")
     assert lost.status == 503
     assert "modules.edgeStream" in lost.body["message"]
+
+
+def cloudcore(machine: Machine, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command of the cloud."""
+    program = [sys.executable, "-m", "modules.processes.cloudcore", command, "--socket", str(machine.cloud.socket)]
+    return subprocess.run([*program, *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 @contextmanager
@@ -86,7 +91,7 @@ def channels(connection: ClientConnection) -> dict[int, bytes]:
 
 
 @pytest.mark.parametrize("runtime", ["oci"], indirect=True)
-def test_exec_and_attach(api: int) -> None:
+def test_exec_and_attach(api: int, stopped_machine: Machine) -> None:
     """A command has its input, output, errors and exit code; attach sees the main process."""
     kubectl = Kubectl(api)
     wait_until(lambda: kubectl.ask(f"{POD}/log?tailLines=1").status == 200, "the node has its tunnel")
@@ -97,6 +102,8 @@ def test_exec_and_attach(api: int) -> None:
         said = channels(command)
     assert (said[STDOUT], said[STDERR]) == (b"got hello\n", b"bad\n")
     assert json.loads(said[ERROR])["details"]["causes"][0]["message"] == "3"
+    done = cloudcore(stopped_machine, "exec", "p", "--", "sh", "-c", "echo got; echo bad >&2; exit 3")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "got\n", "bad\n")
     with websocket(api, "attach?stdout=true") as attached:
         seen = b""
         while seen.count(b"tick ") < 2:

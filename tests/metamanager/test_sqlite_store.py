@@ -47,6 +47,7 @@ def test_a_file_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None
         ("busy_timeout", 5000),
         ("foreign_keys", 1),
         ("user_version", 3),
+        ("secure_delete", 1),
         ("cache_size", -512),
     ],
 )
@@ -54,6 +55,33 @@ def test_its_settings_are_those_of_the_contract(tmp_path: Path, pragma: str, val
     """Write-ahead log, an fsync for each commit."""
     with closing(SqliteStore(tmp_path / "edgecore.db")) as store:
         assert store._connection.execute(f"PRAGMA {pragma}").fetchone() == (value,)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [("default/secret/s", "secret"), ("default/serviceaccounttoken/a", "serviceaccounttoken")],
+)
+@pytest.mark.parametrize("end", ["deleted", "changed", "read meanwhile"])
+def test_no_file_has_the_old_value_of_a_secret(tmp_path: Path, key: str, kind: str, end: str) -> None:
+    """Neither the database, nor its log, from the next commit on at which nobody else reads it."""
+    path = tmp_path / "edgecore.db"
+    with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        store.put(Row(key, kind, '{"a":"old value"}', "u", 1, "default", "s", 1))
+        store.commit()
+        if end == "read meanwhile":
+            other.execute("BEGIN")
+            other.execute("SELECT count(*) FROM meta").fetchall()
+        if end == "changed":
+            store.put(Row(key, kind, '{"a":"new value"}', "u", 2, "default", "s", 1))
+        else:
+            store.delete(key)
+        store.commit()
+        if end == "read meanwhile":
+            assert b"old value" in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+            other.execute("COMMIT")
+            store.put(Row("default/pod/p", "pod", "{}"))
+            store.commit()
+        assert b"old value" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
 
 def test_kubeedges_tools_can_read_and_write_it(tmp_path: Path) -> None:

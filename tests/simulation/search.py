@@ -19,11 +19,12 @@ from modules.tools.simulate.world import Violation
 from tests.simulation.planted import PLANTED, Plant
 from tests.simulation.planted_nodes import NODES
 from tests.simulation.planted_own import OWN
+from tests.simulation.planted_reach import REACH
 from tests.simulation.planted_reviewed import REVIEWED
 
 SEEDS = 300
 FOUND = Path(__file__).parent / "found"
-BUGS: dict[str, Plant] = {plant.__name__: plant for plant in (*PLANTED, *REVIEWED, *OWN, *NODES)}
+BUGS: dict[str, Plant] = {plant.__name__: plant for plant in (*PLANTED, *REVIEWED, *OWN, *NODES, *REACH)}
 NEVER = frozenset(
     {
         "messages_count_for_nothing_while_the_store_lists_its_pods",

@@ -23,3 +23,11 @@ def test_a_planted_bug_is_found_by_its_plan(name: str) -> None:
 
 def test_of_every_other_bug_it_is_said_that_there_is_no_plan() -> None:
     assert _PLANS.keys() == BUGS.keys() - NEVER - NOT_FOUND
+
+
+def test_an_ended_connection_names_the_cloudcore_and_its_reason() -> None:
+    name = "the_end_of_an_old_connection_ends_the_new_one"
+    with BUGS[name]():
+        violation = run_plan(_PLANS[name], keep_log=False).violation
+    assert violation is not None
+    assert violation.text == "the connection of node-0 was ended by cloud-1: the connection was closed"

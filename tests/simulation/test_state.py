@@ -94,6 +94,15 @@ def test_two_cloudcores_divide_their_duties_by_their_leases(*, keeps_state: bool
     assert notes[-1][1] == "cloud-1 takes for alive: cloud-1"
 
 
+def test_nodes_go_back_to_a_cloudcore_when_another_could_not_start() -> None:
+    """The other one has begun to accept connections when its database fails, ends, and is started again and again."""
+    faults = (Fault(12.0, FaultKind.DATABASE_FAILS, 0, 12.0, 1.0), Fault(14.0, FaultKind.TAKEN_OVER, 0, 25.0, 3.0))
+    result = run_plan(Plan(seed=1, nodes=1, seconds=50.0, steps=_STEPS, faults=faults, cluster=True, uploads=3.0))
+    log = [f"{entry.who}: {entry.what}" for entry in result.log if entry.who == "second"]
+    assert log.count("second: cannot start: its database fails") > 1
+    assert result.violation is None
+
+
 def test_the_profile_draws_faults_of_the_state() -> None:
     """In a cluster; other profiles have none of them."""
     plan = draw_plan(1, profile=FaultProfile.STATE)

@@ -14,6 +14,7 @@ from edged.pods.model import PodUid
 from metamanager.rows import Row
 from modules.cloud.apiserver.kinds import JsonObject
 from modules.tools.simulate.ended_watch import EndedWatch
+from modules.tools.simulate.fields import unlike
 from modules.tools.simulate.row_watch import RowWatch
 from modules.tools.simulate.status_watch import StatusWatch
 from modules.tools.simulate.world import World
@@ -156,3 +157,20 @@ def test_a_start_long_after_the_deletion_is_seen(world: World) -> None:
     watch.starts("another", "a container")
     watch.starts("u", "a container")
     assert invariants(world) == ["what was deleted does not come back"]
+
+
+def test_a_violation_names_the_fields_that_differ_and_who_wrote_last(world: World) -> None:
+    watch = StatusWatch(world)
+    watch.found(found("Pending", "Running"))
+    watch.stored(pod(""), pod("Running"))
+    watch.stored(pod("Running"), pod("Running", podIP="192.0.2.9"))
+    (violation,) = world.violations
+    what = "a (u) has a status that its node never found"
+    assert violation.text == f"{what}: podIP is '192.0.2.9', not None; last written by its node at 0.000 s"
+
+
+def test_fields_are_compared_member_by_member() -> None:
+    has = {"same": 1, "list": [{"a": 1, "b": 2}], "long": [1], "gone": None}
+    wanted = {"same": 1, "list": [{"a": 1, "b": 3}], "long": [1, 2], "gone": {"c": "d"}}
+    expected = ["gone is None, not {'c': 'd'}", "list[0].b is 2, not 3", "long is [1], not [1, 2]"]
+    assert list(unlike(has, wanted)) == expected

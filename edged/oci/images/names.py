@@ -33,3 +33,14 @@ def without_names(image: StoredImage, tags: Iterable[str]) -> StoredImage:
     """Return an image without tags that belong to another one now. Its digests stay its names."""
     gone = set(tags)
     return replace(image, repo_tags=tuple(tag for tag in image.repo_tags if tag not in gone))
+
+
+def without_name(image: StoredImage, text: str) -> StoredImage | None:
+    """Return an image without one of its names; None if the text is no name of it, such as its id, or if the image has
+    no other tag, by which people would know it.
+    """
+    gone = {text, name_of(text)} & set(image.names)
+    tags = tuple(tag for tag in image.repo_tags if tag not in gone)
+    if not gone or not tags:
+        return None
+    return replace(image, repo_tags=tags, repo_digests=tuple(name for name in image.repo_digests if name not in gone))

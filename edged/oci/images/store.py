@@ -14,6 +14,7 @@ from edged.oci.images.holds import Holds
 from edged.oci.images.index import ImageIndex
 from edged.oci.images.layers import Layers
 from edged.oci.images.model import PullSettings, StorageUsage, StoredImage
+from edged.oci.images.names import without_name
 from edged.oci.images.pulls import PullsUnderWay
 from edged.oci.images.views import cri_image
 from edged.oci.images.worker.limits import UnpackLimits
@@ -132,9 +133,15 @@ class ImageStore:
         return cri.PullImageResponse(image_ref="" if image is None else image.id)
 
     def remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
-        """RemoveImage: with all its names; no error if it is not there. Layers stay while a container needs them."""
+        """RemoveImage: by a name, this name alone if the image has others (as CRI-O; containerd removes all); by its
+        last tag or its id, the image. No error if it is not there. Layers stay while a container needs them.
+        """
         with self._lock:
             image = self._index.find(_required(request.image))
+            rest = image and without_name(image, request.image.image)
+            if rest is not None:
+                self._index.replace(rest)
+                return cri.RemoveImageResponse()
             if image is not None and self._holds.of(image.id):
                 self._index.replace(replace(image, repo_tags=(), repo_digests=(), removed=True))
             elif image is not None:

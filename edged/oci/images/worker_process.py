@@ -1,6 +1,7 @@
 """edgecore's side of a worker: the process, and the conversation with it (see `edged.oci.images.worker`)."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -17,8 +18,12 @@ from edged.oci.images.errors import DeadlinePassedError, RunFailedError, refusal
 from edged.oci.images.model import StoredImage
 from edged.oci.images.worker import __file__ as _package
 from edged.oci.images.worker.conversation import LONGEST_LINE
+from edged.oci.images.worker.proxies import VARIABLES as PROXY_VARIABLES
 
 _PROGRAM: Final = Path(_package).with_name("__main__.py")
+_ENVIRONMENT: Final = {"LC_ALL": "C.UTF-8"}
+_INHERITED: Final = (*PROXY_VARIABLES, "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Variables of edgecore that a worker needs: proxies, and the certificates of authorities for OpenSSL."""
 
 
 class Needs(Struct, frozen=True):
@@ -116,6 +121,7 @@ class WorkerProcess:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
                 cwd="/",
+                env=worker_environment(os.environ),
             )
             return self._process
 
@@ -143,6 +149,11 @@ class WorkerProcess:
 
     def _gave_up(self) -> DeadlinePassedError:
         return DeadlinePassedError(self._attempt, "the client gave up, or its deadline has passed")
+
+
+def worker_environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Return all variables of a worker, which meets registries and images, given those of edgecore."""
+    return {**_ENVIRONMENT, **{name: own[name] for name in _INHERITED if name in own}}
 
 
 def _write(requests: BinaryIO, value: Mapping[str, Any]) -> None:

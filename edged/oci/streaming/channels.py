@@ -25,6 +25,8 @@ WEB_SOCKET_PROTOCOLS: Final = (
 
 _VERSION: Final = re.compile(r"v(\d)\.")
 _LONGEST_PIECE: Final = 64 * 1024
+_QUIET_VERSION: Final = 5
+"""The first version over WebSocket without an empty message at the beginning."""
 
 
 class StreamChannel(IntEnum):
@@ -146,7 +148,12 @@ class SpdyChannels:
 
 
 class WebSocketChannels:
-    """Messages of a WebSocket whose first byte is the channel (`CommandChannels`)."""
+    """Messages of a WebSocket whose first byte is the channel (`CommandChannels`).
+
+    Up to version 4 it begins with an empty message on the lowest channel of output, as containerd's streaming server
+    does. kubectl, which speaks version 5, reads before it has made its channels (`readDemuxLoop` in client-go's
+    `remotecommand/websocket.go`, Kubernetes 1.32), and would print `Unknown stream id 1` for such a message.
+    """
 
     def __init__(self, messages: "WebSocketLink", request: StreamRequest) -> None:
         self.link: ByteLink = TunnelLink(messages)
@@ -154,8 +161,9 @@ class WebSocketChannels:
         self._version = version_of(messages.subprotocol)
         self._is_base64 = "base64" in messages.subprotocol
         self._wanted = wanted_channels(request, 4)
-        if first := sorted({StreamChannel.STDOUT, StreamChannel.STDERR, StreamChannel.ERROR} & self._wanted):
-            self._send(first[0], b"")
+        if self._version < _QUIET_VERSION:
+            outputs = {StreamChannel.STDOUT, StreamChannel.STDERR, StreamChannel.ERROR} & self._wanted
+            self._send(min(outputs), b"")
 
     @property
     def complete(self) -> bool:

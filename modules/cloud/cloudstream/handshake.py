@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modules.cloud.cloudhub.handshake import Refusal
 from modules.cloud.identities.node_identity import is_node_name, node_in
+from modules.streams import credit
 
 if TYPE_CHECKING:
     from websockets.http11 import Request
@@ -31,6 +32,11 @@ def node_of(request: "Request") -> str:
 def address_of(request: "Request") -> str:
     """Return the node's internal address, as the request says; "" for none."""
     return _first(request, _ADDRESS)[:_LONGEST_ADDRESS]
+
+
+def has_credit(request: "Request") -> bool:
+    """Return whether the node grants and takes credit for streams."""
+    return _first(request, credit.HEADER) == credit.VERSION
 
 
 def refuse_tunnel(

@@ -17,7 +17,7 @@ from modules.cloud.cloudstream.stream import TunnelStream
 
 IDLE_SECONDS: Final = 4 * 3600.0
 """Without a byte, after which a connection is closed (kubelet's `streamingConnectionIdleTimeout`)."""
-_READ_BYTES: Final = 32 * 1024
+_LINGER_BYTES: Final = 32 * 1024
 _LINGER_SECONDS: Final = 2.0
 """Seconds for which a client may read the rest after the stream's end."""
 _RESET: Final = struct.pack("ii", 1, 0)
@@ -42,10 +42,10 @@ class ClientSocket:
         """Whether bytes wait for the client."""
         return bool(self._held)
 
-    def read(self) -> bytes | None:
+    def read(self, most: int) -> bytes | None:
         """Return bytes from the client, b"" at its end, None for nothing yet. Raise OSError."""
         try:
-            return self._socket.recv(_READ_BYTES)
+            return self._socket.recv(most)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
 
@@ -65,7 +65,7 @@ class ClientSocket:
     def wait(self, stream: TunnelStream, seconds: float) -> bool:
         """Wait for the next event of the client or the stream; return False if there was none."""
         poll = select.poll()
-        wanted = select.POLLIN if stream.has_room else 0
+        wanted = select.POLLIN if stream.room else 0
         poll.register(self._socket, wanted | (select.POLLOUT if self._held else 0))
         if not self._held:
             poll.register(stream, select.POLLIN)
@@ -80,7 +80,7 @@ class ClientSocket:
             socket.socket.shutdown(self._socket, socket.SHUT_WR)
             poll = select.poll()
             poll.register(self._socket, select.POLLIN)
-            while poll.poll(_LINGER_SECONDS * 1000) and socket.socket.recv(self._socket, _READ_BYTES):
+            while poll.poll(_LINGER_SECONDS * 1000) and socket.socket.recv(self._socket, _LINGER_BYTES):
                 pass
 
     def reset(self) -> None:
@@ -102,14 +102,17 @@ def relay(connection: socket.socket, stream: TunnelStream, first: bytes, clock: 
         OSError: the client has gone, or the tunnel.
     """
     client = ClientSocket(connection)
-    if first:
-        stream.send(first)
     last = clock.monotonic()
     while True:
         has_moved = _to_client(client, stream, clock.monotonic())
         if stream.is_over and not client.writes:
             break
-        data = client.read() if stream.has_room else None
+        room = stream.room
+        data: bytes | None = first[:room] or None
+        if first:
+            first = first[room:]
+        elif room:
+            data = client.read(room)
         if data == b"":
             return
         if data:

@@ -5,13 +5,15 @@ import os
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from modules.streams.credit import FIRST_CREDIT, FRAME_COST, ReceiveWindow, SendCredit
+
 if TYPE_CHECKING:
     from modules.cloud.cloudstream.tunnel import Tunnel
 
-_FRAME_BYTES: Final = 128
-"""Bytes that a waiting frame counts in addition to its data: a node may send one byte in each."""
 _TAKEN_BYTES: Final = 64 * 1024
 """Bytes that a client is given at a time, unless one frame has more."""
+_READ_BYTES: Final = 32 * 1024
+"""Bytes that a client is read at a time."""
 PATIENCE: Final = 1.0
 """Seconds for which a stream may hold up the other streams of its node; then it is removed. They add up, so that a
 client that reads slowly does not slow down the others for long.
@@ -24,6 +26,9 @@ PATIENCE_ALONE: Final = 5.0
 
 class TunnelStream:
     """A stream as its client sees it. Thread-safe: the tunnel server's thread puts, the client's thread takes.
+
+    A node that takes credit sends no more than it was granted, so a client that stops holds up nothing and keeps its
+    stream. Any other node has no flow control: a full stream holds up its tunnel, and is removed for it.
 
     Args:
         number: of the stream.
@@ -38,6 +43,10 @@ class TunnelStream:
         """Data, and the bytes that the tunnel counts as unhandled until it is taken."""
         self._bytes = 0
         """Bytes of the queue, frames included."""
+        self._credit = SendCredit() if tunnel.has_credit else None
+        self._window = ReceiveWindow() if tunnel.has_credit else None
+        self._counted = 0
+        """Bytes that the memory of all streams counts for this one."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._is_closed = False
         self._is_ended = False
@@ -60,12 +69,16 @@ class TunnelStream:
         return self._is_ended and not self._queue
 
     @property
-    def has_room(self) -> bool:
-        """Whether the node reads fast enough for further bytes; if not, the descriptor says when it does again."""
-        if self._tunnel.has_room:
-            return True
-        self._awaits_room = True
-        return self._tunnel.has_room  # the node may have read just before
+    def room(self) -> int:
+        """Bytes that the node takes now; if none, the descriptor says when it takes more."""
+        if not self._room():
+            self._awaits_room = True
+        return self._room()  # the node may have read just before
+
+    @property
+    def has_overrun(self) -> bool:
+        """Whether the node has sent more than it was granted."""
+        return self._window is not None and self._window.is_overrun
 
     def take(self, now: float) -> bytes:
         """Return received data, b"" when none waits.
@@ -82,9 +95,10 @@ class TunnelStream:
                 size += _size_of(data)
                 if unhandled:
                     self._tunnel.handled(unhandled)
-            self._bytes -= size
-            self._tunnel.memory.add(-size)
-            self._taken_at = now if size else self._taken_at
+            if size:
+                self._bytes -= size
+                self._taken_at = now
+                self._grant()
             if self._full_since is not None and self._bytes <= max(0, self._tunnel.memory.of_stream - _TAKEN_BYTES):
                 self._held_up, self._held_up_at = self._held_up_until(now), now
                 self._full_since = None
@@ -109,9 +123,9 @@ class TunnelStream:
             self._tunnel.forget(self.number, tell=not self._is_ended)
             self._release()
             self._queue.clear()
-            self._tunnel.memory.add(-self._bytes)
             self._bytes = 0
             self._is_closed = self._is_ended = True
+            self._count()
             os.close(self._wake)
 
     def put(self, data: bytes, size: int, now: float) -> None:
@@ -125,14 +139,16 @@ class TunnelStream:
         if not data:
             self._tunnel.handled(size)
             return
-        is_full = self._bytes >= self._tunnel.memory.of_stream
+        is_full = self._window is None and self._bytes >= self._tunnel.memory.of_stream
         if is_full and self._full_since is None:
             self._full_since = now
         if not self._queue:
             self._taken_at = now
         self._queue.append((data, size if is_full else 0))
         self._bytes += _size_of(data)
-        self._tunnel.memory.add(_size_of(data))
+        if self._window is not None:
+            self._window.received(len(data))
+        self._count()
         if not is_full:
             self._tunnel.handled(size)
         self._notify()
@@ -146,6 +162,7 @@ class TunnelStream:
         if self._is_ended:
             return
         self._is_ended, self.failure = True, failure
+        self._count()
         self._release()
         self._notify()
 
@@ -155,11 +172,42 @@ class TunnelStream:
             return False
         return now - self._taken_at > PATIENCE_ALONE if alone else self._held_up_until(now) > PATIENCE
 
+    def granted(self, size: int) -> None:
+        """Let the client send this many more bytes; for the tunnel, which holds its lock."""
+        if self._credit is not None:
+            self._credit.add(size)
+        self.drained()
+
+    def sent(self, size: int) -> None:
+        """Count a frame for the node with this many bytes of data; for the tunnel, which holds its lock."""
+        if self._credit is not None:
+            self._credit.spend(size)
+
     def drained(self) -> None:
         """Let a client that waits for room go on; for the tunnel, which holds its lock."""
         if self._awaits_room:
             self._awaits_room = False
             self._notify()
+
+    def _room(self) -> int:
+        if not self._tunnel.has_room:
+            return 0
+        return _READ_BYTES if self._credit is None else min(_READ_BYTES, self._credit.room)
+
+    def _grant(self) -> None:
+        """Let the node send as much as the client has taken. Under the tunnel's lock."""
+        if self._window is not None and not self._is_ended:
+            size = self._window.grant(self._bytes, self._tunnel.memory.of_stream)
+            if size:
+                self._tunnel.grant(self.number, size)
+        self._count()
+
+    def _count(self) -> None:
+        """Count the bytes that wait or are granted; those of the first credit, which each stream has, are not."""
+        of_credit = 0 if self._window is None or self._is_ended else self._window.outstanding - FIRST_CREDIT
+        counted = max(0, self._bytes + of_credit)
+        self._tunnel.memory.add(counted - self._counted)
+        self._counted = counted
 
     def _held_up_until(self, now: float) -> float:
         """Return the seconds for which it has held up others; none for the time in which it was the only stream."""
@@ -181,4 +229,4 @@ class TunnelStream:
 
 
 def _size_of(data: bytes) -> int:
-    return len(data) + _FRAME_BYTES
+    return len(data) + FRAME_COST

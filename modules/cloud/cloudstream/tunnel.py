@@ -36,10 +36,21 @@ class Tunnel:
         link: the websocket.
         clock: of the time for which a client may stop reading.
         memory: for the bytes that wait for clients, of all nodes.
+        has_credit: whether the node grants and takes credit.
     """
 
-    def __init__(self, node: str, address: str, link: WebsocketLink, clock: Clock, memory: QueueMemory) -> None:
+    def __init__(
+        self,
+        node: str,
+        address: str,
+        link: WebsocketLink,
+        clock: Clock,
+        memory: QueueMemory,
+        *,
+        has_credit: bool = False,
+    ) -> None:
         self.memory = memory
+        self.has_credit = has_credit
         self.node = node
         self.address = address
         self.link = link
@@ -50,6 +61,9 @@ class Tunnel:
         self._ended = ""
         """Why the tunnel has ended; "" while it goes on."""
         link.drained = self._drained
+        if has_credit:
+            with contextlib.suppress(OSError):  # it has ended already
+                link.send(Frame(0, FrameType.CREDIT).encode())
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -102,26 +116,41 @@ class Tunnel:
             stream = self._streams.get(frame.connection)
             if stream is not None and frame.kind == FrameType.DATA and len(frame.data) <= frames.MAX_DATA:
                 stream.put(frame.data, len(payload), self._clock.monotonic())
+                if stream.has_overrun:
+                    self._end(stream, "the node has sent more than it was granted")
                 return
             self.handled(len(payload))
             if stream is not None:
-                self._end_by(stream, frame)
+                self._control(stream, frame)
 
-    def _end_by(self, stream: TunnelStream, frame: Frame) -> None:
-        """End a stream that the node has ended, or that has a frame too long; other frames mean nothing."""
-        if frame.kind == FrameType.REMOVE:
+    def _control(self, stream: TunnelStream, frame: Frame) -> None:
+        """Take credit of the node; end a stream that it has ended, or that has a frame too long. Other frames mean
+        nothing.
+        """
+        if frame.kind == FrameType.CREDIT:
+            stream.granted(frames.credit_of(frame))
+        elif frame.kind == FrameType.REMOVE:
             self.forget(stream.number, tell=False)
             stream.end(frame.data[:_MOST_REASON].decode(errors="replace"))
         elif frame.kind == FrameType.DATA:
-            self.forget(stream.number, tell=True)
-            stream.end(f"a frame of the node has more than {frames.MAX_DATA} bytes")
+            self._end(stream, f"a frame of the node has more than {frames.MAX_DATA} bytes")
+
+    def _end(self, stream: TunnelStream, why: str) -> None:
+        self.forget(stream.number, tell=True)
+        stream.end(why)
 
     def send(self, number: int, data: bytes) -> None:
         """Send bytes of a stream; nothing when it has ended. Raise OSError when the tunnel is about to end."""
         with self.lock:
-            if number in self._streams:
+            if (stream := self._streams.get(number)) is not None:
                 for frame in frames.data_frames(number, data):
                     self.link.send(frame.encode())
+                    stream.sent(len(frame.data))
+
+    def grant(self, number: int, size: int) -> None:
+        """Let the node send this many more bytes of a stream. Under the lock."""
+        with contextlib.suppress(OSError):  # the tunnel ends, and with it the stream
+            self.link.send(frames.credit_frame(number, size).encode())
 
     def forget(self, number: int, *, tell: bool) -> None:
         """Remove a stream from the table; `tell` the node of it. Under the lock."""
@@ -147,8 +176,7 @@ class Tunnel:
             alone = len(self._streams) == 1
             for stream in [one for one in self._streams.values() if one.is_stalled(now, alone=alone)]:
                 _log.warning("node %s: a stream is removed, its client does not read", self.node)
-                self.forget(stream.number, tell=True)
-                stream.end("the client reads too slowly")
+                self._end(stream, "the client reads too slowly")
 
     def _drained(self) -> None:
         with self.lock:

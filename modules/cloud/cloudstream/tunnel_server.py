@@ -1,12 +1,12 @@
 """The server of the nodes' tunnels."""
 
 import logging
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from modules.cloud.cloudhub.connection import WebsocketConnection
 from modules.cloud.cloudhub.link import LinkClosed, LinkEvent
 from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
-from modules.cloud.cloudstream.handshake import address_of, node_of, refuse_tunnel
+from modules.cloud.cloudstream.handshake import address_of, has_credit, node_of, refuse_tunnel
 from modules.streams.frames import MAX_FRAME
 
 if TYPE_CHECKING:
@@ -27,6 +27,13 @@ MOST_MESSAGE: Final = 4 * MAX_FRAME
 """Bytes of a message; a longer one ends the tunnel, one longer than a frame only its stream."""
 _WRITE_SECONDS: Final = 30.0
 """Seconds for which a node may read nothing."""
+
+
+class _Offer(NamedTuple):
+    """What a node's upgrade says beside its name."""
+
+    address: str
+    has_credit: bool
 
 
 class TunnelServer(WebsocketServer):
@@ -70,7 +77,7 @@ class TunnelServer(WebsocketServer):
         )
         super().__init__(settings, self._closed, clock, ssl_context=ssl_context, identities=identities)
         self._tunnels = tunnels
-        self._addresses: dict[WebsocketConnection, str] = {}
+        self._offers: dict[WebsocketConnection, _Offer] = {}
 
     def _refusal(self, connection: WebsocketConnection, request: "Request") -> "Refusal | None":
         limit, has_tls = self._settings.node_limit, self._context is not None
@@ -78,13 +85,14 @@ class TunnelServer(WebsocketServer):
         refusal = refusal or self._refusal_of_identity(connection, node_of(request))
         if refusal is None:
             connection.node = node_of(request)
-            self._addresses[connection] = address_of(request) or connection.peer
+            self._offers[connection] = _Offer(address_of(request) or connection.peer, has_credit(request))
             self._nodes[connection.node] += 1
         return refusal
 
     def _opened(self, connection: WebsocketConnection) -> None:
         _log.info("node %s has opened its tunnel", connection.node)
-        self._tunnels.add(connection.node, self._addresses[connection], connection.link)
+        offer = self._offers[connection]
+        self._tunnels.add(connection.node, offer.address, connection.link, has_credit=offer.has_credit)
 
     def _closed(self, event: LinkEvent) -> None:
         if isinstance(event, LinkClosed):
@@ -94,7 +102,7 @@ class TunnelServer(WebsocketServer):
         self._tunnels.receive(connection.node, connection.link, frame)
 
     def _drop(self, connection: WebsocketConnection, reason: str) -> None:
-        self._addresses.pop(connection, None)
+        self._offers.pop(connection, None)
         super()._drop(connection, reason)
 
     def _drop_overdue(self, now: float) -> None:

@@ -60,9 +60,9 @@ class Tunnels:
         """Return whether a node has a tunnel."""
         return node in self._by_node
 
-    def add(self, node: str, address: str, link: WebsocketLink) -> None:
+    def add(self, node: str, address: str, link: WebsocketLink, *, has_credit: bool = False) -> None:
         """Take a node's new tunnel; an older one is closed."""
-        tunnel = Tunnel(node, address, link, self._clock, self._memory)
+        tunnel = Tunnel(node, address, link, self._clock, self._memory, has_credit=has_credit)
         with self._lock:
             older, self._by_node[node] = self._by_node.get(node), tunnel
         if older is not None:

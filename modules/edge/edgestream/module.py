@@ -88,6 +88,8 @@ class EdgeStream(Module):
         self._backoff = Backoff(BASE, LIMIT)
         self._session: TunnelSession | None = None
         self._up_since: float | None = None
+        self._reported = ""
+        """Why there is no tunnel, as the log has it: a cloud without tunnels is not worth a line every 30 s."""
 
     def on_start(self) -> None:
         """Start the actors that serve a tunnel; a restarted module dials, for nobody repeats that it may."""
@@ -165,6 +167,7 @@ class EdgeStream(Module):
         self._up_since = self.clock.monotonic()
         self._counters.connected = True
         self._counters.connections += 1
+        self._reported = ""
         _log.info("the stream tunnel to the cloud is open")
 
     def _ended(self, session: TunnelSession, error: BeehiveError) -> None:
@@ -175,7 +178,10 @@ class EdgeStream(Module):
             self._backoff.reset()
         delay = self._backoff.next(self.clock.random)
         then = f"in {delay:.1f} s" if self._may_dial else "when the node is registered"
-        _log.warning("no stream tunnel to the cloud: %s; next try %s", session.complaint or error, then)
+        why = session.complaint or str(error)
+        level = logging.DEBUG if why == self._reported else logging.WARNING
+        _log.log(level, "no stream tunnel to the cloud: %s; next try %s", why, then)
+        self._reported = why
         self._next = self.after(delay, self._dial_again)
 
     def _close(self) -> None:

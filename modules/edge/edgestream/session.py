@@ -2,8 +2,9 @@
 
 Two threads serve it. The link's thread reads and writes the tunnel, and only decodes frames. The streams' thread owns
 the streams: it polls their connections to the node's own server, and never waits for one of them. So a container that
-does not read, or a caller that does not, stops its own stream; only the bytes for a container have no credit in
-KubeEdge's protocol, so that a full stream holds up the tunnel for a moment, and is removed if it takes nothing then.
+does not read, or a caller that does not, stops its own stream (`modules.streams.credit`). KubeEdge's protocol has no
+credit: under its cloud a stream that is full of bytes for a container holds up the tunnel for a moment, and is removed
+if it takes nothing then.
 
 Every stream that the cloud asks for ends with exactly one frame `remove`, however it ends: KubeEdge's callers hang
 without one. A reason in it is ours; KubeEdge ignores it.
@@ -26,7 +27,18 @@ from modules.edge.edgestream.stream import STALLED, Stream
 from modules.edge.edgestream.tunnel import DialNode, TunnelLink
 from modules.streams import connect
 from modules.streams.connect import ConnectError, StreamRequest
-from modules.streams.frames import CONNECTS, MAX_DATA, SENT_DATA, Frame, FrameError, FrameType, data_frames, decode
+from modules.streams.frames import (
+    CONNECTS,
+    MAX_DATA,
+    SENT_DATA,
+    Frame,
+    FrameError,
+    FrameType,
+    credit_frame,
+    credit_of,
+    data_frames,
+    decode,
+)  # fmt: skip
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +82,8 @@ class TunnelSession:
         self._sent: deque[Callable[[], None]] = deque()
         """For each frame that the cloud has not confirmed, the function that its confirmation calls."""
         self._is_open = False
+        self._has_credit = False
+        """Whether the cloud grants and takes credit."""
         self.complaint = ""
         """Why this side or the cloud gave up a tunnel that worked; empty otherwise."""
 
@@ -162,11 +176,16 @@ class TunnelSession:
         stream = self._streams.get(frame.connection)
         if frame.kind in CONNECTS:
             self._open(FrameType(frame.kind), frame)
+        elif frame.kind == FrameType.CREDIT and not frame.connection:
+            self._has_credit = True
         elif stream is None:
             _log.debug("a frame of type %d for stream %d, which is not open", frame.kind, frame.connection)
         elif frame.kind == FrameType.DATA:
             self._counters.received += len(frame.data)
             stream.hold(frame.data)
+            self._grant(stream)
+        elif frame.kind == FrameType.CREDIT:
+            self._granted(stream, frame)
         elif frame.kind == FrameType.REMOVE:
             stream.write()  # what came just before
             self._end(stream)
@@ -200,10 +219,21 @@ class TunnelSession:
             self._counters.open[kind] += 1
             _log.debug("stream %d begins: %s %s", number, kind.name.lower(), request.target.partition("?")[0])
 
+    def _granted(self, stream: Stream, frame: Frame) -> None:
+        try:
+            stream.granted(credit_of(frame))
+        except FrameError as error:
+            self._end(stream, f"the cloud granted what is no number: {error}")
+
+    def _grant(self, stream: Stream) -> None:
+        """Let the cloud send as much as the container has taken."""
+        if size := stream.grant(self._share()):
+            self._send(credit_frame(stream.number, size))
+
     def _connected(self, kind: FrameType, request: StreamRequest) -> Stream:
         local = self._dial()
         try:
-            return Stream(kind, request, local)
+            return Stream(kind, request, local, has_credit=self._has_credit)
         except HttpError:
             local.close()
             raise
@@ -254,11 +284,12 @@ class TunnelSession:
         broken = select.POLLHUP | select.POLLERR
         if events & (select.POLLOUT | broken):
             stream.write()
+            self._grant(stream)
         if not events & (select.POLLIN | broken):
             return
         data, end = stream.read()
         for frame in data_frames(stream.number, data):
-            stream.unconfirmed += len(frame.data)
+            stream.sent(len(frame.data))
             self._counters.sent += len(frame.data)
             self._send(frame, partial(_confirm, stream, len(frame.data)))
         if end is not None:

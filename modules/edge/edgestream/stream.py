@@ -7,13 +7,16 @@ from typing import Final, Protocol
 from beehive.http.errors import HttpError
 from modules.edge.edgestream.routes import has_upgrade, plain_headers, request_head
 from modules.streams.connect import StreamRequest
+from modules.streams.credit import ReceiveWindow, SendCredit
 from modules.streams.frames import SENT_DATA, FrameType
 
 WINDOW: Final = 256 * 1024
 """Bytes of a stream that are on the way to the cloud; no more are read before it has received some."""
 
 HELD: Final = 256 * 1024
-"""Bytes from the cloud that wait for a container; more hold up the tunnel, for `STALLED` at most."""
+"""Bytes from the cloud that wait for a container. More hold up the tunnel, for `STALLED` at most, of a cloud without
+credit.
+"""
 
 STALLED: Final = 1.0
 """Seconds after which a stream that takes nothing, while its bytes hold up the tunnel, is removed."""
@@ -83,9 +86,12 @@ class Stream:
         kind: type of the frame that opened it.
         request: the cloud's request.
         local: connection to the node's server, which does not block; the stream closes it.
+        has_credit: whether the cloud grants and takes credit.
     """
 
-    def __init__(self, kind: FrameType, request: StreamRequest, local: socket.socket) -> None:
+    def __init__(
+        self, kind: FrameType, request: StreamRequest, local: socket.socket, *, has_credit: bool = False
+    ) -> None:
         self.kind = kind
         self.number = request.connection
         self.local = local
@@ -95,6 +101,8 @@ class Stream:
         else:
             self._reading = body = _Body(request)
             head = body.head
+        self._credit = SendCredit() if has_credit else None
+        self._window = ReceiveWindow() if has_credit else None
         self._held = bytearray(head)
         self._takes = True
         self.unconfirmed = 0
@@ -108,15 +116,34 @@ class Stream:
         Args:
             share: most bytes that may be on the way to the cloud, if less than `WINDOW`.
         """
-        wants_more = self.unconfirmed < min(WINDOW, share)
+        wants_more = self.unconfirmed < min(WINDOW, share) and self._room() > 0
         return (select.POLLIN if wants_more else 0) | (select.POLLOUT if self._held else 0)
 
     def is_full(self, share: int) -> bool:
-        """Return whether it can hold no more bytes for its container: `HELD`, or less if its share is less."""
-        return len(self._held) >= min(HELD, share)
+        """Return whether it can hold no more bytes for its container: `HELD`, or less if its share is less; with
+        credit, whether the cloud has sent more than it was granted.
+        """
+        return len(self._held) >= min(HELD, share) if self._window is None else self._window.is_overrun
+
+    def grant(self, share: int) -> int:
+        """Return the bytes that the cloud is to be granted now; 0 for none."""
+        return 0 if self._window is None else self._window.grant(len(self._held), min(HELD, share))
+
+    def granted(self, size: int) -> None:
+        """Send this many more bytes to the cloud."""
+        if self._credit is not None:
+            self._credit.add(size)
+
+    def sent(self, size: int) -> None:
+        """Count a frame for the cloud with this many bytes of data."""
+        self.unconfirmed += size
+        if self._credit is not None:
+            self._credit.spend(size)
 
     def hold(self, data: bytes) -> None:
         """Hold bytes of the cloud until the node's server takes them."""
+        if self._window is not None:
+            self._window.received(len(data))
         if self._takes:
             self._held += data
 
@@ -136,8 +163,11 @@ class Stream:
 
     def read(self) -> tuple[bytes, str | None]:
         """Read once; return the stream's bytes, and when it has ended the reason, empty for the proper end."""
+        room = self._room()
+        if not room:
+            return b"", None
         try:
-            data = self.local.recv(SENT_DATA)
+            data = self.local.recv(room)
         except BlockingIOError:
             return b"", None
         except OSError as error:
@@ -149,3 +179,7 @@ class Stream:
             return read, self._reading.end() if self._reading.done else None
         except HttpError as error:
             return b"", f"the node's answer broke off: {error}"
+
+    def _room(self) -> int:
+        """Return the bytes that the next frame for the cloud may have."""
+        return SENT_DATA if self._credit is None else min(SENT_DATA, self._credit.room)

@@ -23,7 +23,7 @@ from modules.processes.cloudcore import (
 )
 from modules.processes.cloudcore import commands as own_commands
 from modules.processes.cloudcore.paths import add_socket_options, settle
-from modules.processes.edgecore import completion, version_command
+from modules.processes.edgecore import completion, local, version_command
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
 from modules.tools.kubectl.parser import VerbParser
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Collection, Sequence
 
+    from modules.processes.cloudcore.pod_client import PodClient
     from modules.tools.kubectl.rest import RestClient
 
 _ANSWERS: Final = {
@@ -71,6 +72,7 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     run_command.add(commands)
     add_verbs(commands, "cloudcore", connect, VERBS, add_connection=add_socket_options, words=words)
+    local.add_streams(commands, "cloudcore", connect_to_pods, add_socket_options)
     token_command.add(commands)
     revocation_commands.add(commands)
     own_commands.add(commands)
@@ -106,3 +108,10 @@ def connect(chosen: argparse.Namespace) -> RestClient:
     from modules.tools.kubectl.rest import RestClient  # noqa: PLC0415 - only for the verbs
 
     return RestClient(chosen.socket, "is `cloudcore run` running, with this --root?")
+
+
+def connect_to_pods(chosen: argparse.Namespace) -> PodClient:
+    """Return the client of the pods of the cloudcore that the options select."""
+    from modules.processes.cloudcore.pod_client import PodClient  # noqa: PLC0415 - only for logs, exec and their like
+
+    return PodClient(chosen.socket)

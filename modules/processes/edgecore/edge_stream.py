@@ -23,6 +23,7 @@ from modules.edge.edgestream.tunnel import DialNode
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.edge_stream import EdgeStreamOptions
 from modules.processes.edgecore.socket_path import socket_path
+from modules.streams import credit
 from modules.streams.frames import MAX_FRAME
 
 
@@ -56,9 +57,11 @@ def tunnel_settings(config: EdgeCoreConfig) -> EdgeHubSettings:
 
 
 def tunnel_headers(config: EdgeCoreConfig) -> dict[str, str]:
-    """Return the headers by which KubeEdge's cloud knows the node; its address may change from dial to dial."""
+    """Return the headers by which KubeEdge's cloud knows the node, and the one by which ours grants it credit; its
+    address may change from dial to dial.
+    """
     address = config.modules.edged.node_ip or default_addresses()[0]
-    return {"SessionHostNameOverride": config.node_name, "SessionInternalIP": address}
+    return {"SessionHostNameOverride": config.node_name, "SessionInternalIP": address, credit.HEADER: credit.VERSION}
 
 
 def node_dialler(path: Path) -> DialNode:

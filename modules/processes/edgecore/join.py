@@ -84,7 +84,11 @@ def join(chosen: argparse.Namespace) -> int:
     try:
         file, root = written(chosen.config, chosen.root)
         before = _configured(file, root)
-        config = joined(before, CloudAddress.parse(chosen.cloud, chosen.http_server), chosen.name)
+        edge_stream = before.modules.edge_stream.enable or not file.exists()
+        if chosen.edge_stream is not None:
+            edge_stream = chosen.edge_stream
+        cloud = CloudAddress.parse(chosen.cloud, chosen.http_server)
+        config = joined(before, cloud, chosen.name, edge_stream=edge_stream)
         verify(config, str(file))
         _check_writable(file)
         certificate = _certified(config, _token(chosen.token), replace=chosen.replace)
@@ -102,6 +106,7 @@ def join(chosen: argparse.Namespace) -> int:
     sys.stdout.write(
         f"node {config.node_name}: certificate valid until {format_time(certificate.not_after)}\n"
         f"configuration: {file}\n"
+        f"{_said_of_streams(config)}\n"
         f"next: {_next(chosen)}\n"
     )
     return ExitCode.OK
@@ -125,8 +130,16 @@ def written(config: Path | None, root: Path | None) -> tuple[Path, Path | None]:
     return (location.root / FILE_NAME).absolute(), location.root
 
 
-def joined(config: EdgeCoreConfig, cloud: CloudAddress, name: str | None) -> EdgeCoreConfig:
+def joined(
+    config: EdgeCoreConfig, cloud: CloudAddress, name: str | None, *, edge_stream: bool = False
+) -> EdgeCoreConfig:
     """Return the configuration of a node that has joined a cloud: with its addresses and name, without a token. Pure.
+
+    Args:
+        config: the one before.
+        cloud: its addresses.
+        name: of the node; None for the configured one.
+        edge_stream: whether the node dials the stream tunnel.
 
     Raises:
         ConfigError: the name is not allowed for a node.
@@ -147,7 +160,7 @@ def joined(config: EdgeCoreConfig, cloud: CloudAddress, name: str | None) -> Edg
     modules = _replace(
         config.modules,
         edge_hub=hub,
-        edge_stream=_replace(config.modules.edge_stream, server=f"{host}:{TUNNEL_PORT}"),
+        edge_stream=_replace(config.modules.edge_stream, enable=edge_stream, server=f"{host}:{TUNNEL_PORT}"),
         edged=_replace(edged, hostname_override=name),
     )
     return _replace(config, modules=modules)
@@ -167,6 +180,13 @@ def advice_on(error: CertificateError) -> str:
     if "UNEXPECTED_EOF" in str(error) or "WRONG_VERSION_NUMBER" in str(error):
         return "; a cloud without TLS hands out no certificates, and a node does not join it: `edgecore run` is enough"
     return ""
+
+
+def _said_of_streams(config: EdgeCoreConfig) -> str:
+    stream = config.modules.edge_stream
+    if stream.enable:
+        return f"logs and commands from the cloud: by a tunnel to {stream.server} (--no-edge-stream: refused)"
+    return "logs and commands from the cloud: refused (--edge-stream: allowed)"
 
 
 def _next(chosen: argparse.Namespace) -> str:

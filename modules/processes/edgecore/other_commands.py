@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,6 +71,13 @@ def _add_join(parser: argparse.ArgumentParser) -> None:
         "--replace",
         action="store_true",
         help="this machine takes the place of another with the name, with a token of `cloudcore token --replace`",
+    )
+    parser.add_argument(
+        "--edge-stream",
+        action=BooleanOptionalAction,
+        default=None,
+        help="whether the cloud reads logs of this node's containers and runs commands in them (modules.edgeStream; "
+        "default: yes, but a file that exists keeps what it says)",
     )
     parser.add_argument(
         "--config",

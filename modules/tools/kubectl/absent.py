@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 _NO_CONTROLLERS: Final = "there are no Deployments, ReplicaSets and Jobs here, only pods"
-_ON_THE_NODE: Final = "it needs the pod's node: `edgecore {verb}` there"
-_BY_TUNNEL: Final = f"{_ON_THE_NODE}, or kubectl and `cloudcore run --tunnel-listen`"
 _NO_USERS: Final = "there are no users and roles here; who may open the socket may do everything"
 
 ANSWERS: Final = {
@@ -14,7 +12,7 @@ ANSWERS: Final = {
     "api-resources": "",
     "api-versions": "",
     "apply": "",
-    "attach": _BY_TUNNEL,
+    "attach": "",
     "auth": _NO_USERS,
     "autoscale": _NO_CONTROLLERS,
     "certificate": "certificates are granted by tokens: `cloudcore token`, then `edgecore join` on the node",
@@ -22,26 +20,26 @@ ANSWERS: Final = {
     "completion": "",
     "config": "there is no kubeconfig; --help of each command has the options that select the server",
     "cordon": "",
-    "cp": _BY_TUNNEL,
+    "cp": "",
     "create": "",
-    "debug": "add an ephemeral container by `patch`, or use `edgecore exec` on the pod's node",
+    "debug": "add an ephemeral container by `patch`, or run a command by `exec`",
     "delete": "",
     "describe": "",
     "diff": "",
     "drain": "`cordon` the node, then `delete` its pods: no controller would start them elsewhere",
     "edit": "",
     "events": "",
-    "exec": _BY_TUNNEL,
+    "exec": "",
     "explain": "the fields are at https://kubernetes.io/docs/reference/kubernetes-api/, and `apply` checks their names",
     "expose": "there is no Service proxy here; hostPort or hostNetwork of a pod opens a port of its node",
     "get": "",
     "kustomize": "`kubectl kustomize DIR` makes manifests, and `apply -f -` takes them",
     "label": "",
-    "logs": _BY_TUNNEL,
+    "logs": "",
     "options": "--help of each command has all of its options",
     "patch": "",
     "plugin": "there are no plugins",
-    "port-forward": _BY_TUNNEL,
+    "port-forward": "",
     "proxy": "the socket speaks the Kubernetes API: `curl --unix-socket SOCKET http://localhost/api/v1/pods`",
     "replace": "",
     "rollout": f"{_NO_CONTROLLERS}; `apply` a changed pod, or `delete` and `apply` it",

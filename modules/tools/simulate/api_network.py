@@ -19,6 +19,10 @@ _SERVER = "the simulated API server"
 _LATENCY = 0.003
 _SLOW = 1.0
 """Seconds from which on an answer is slow, and noted as such."""
+_FAILURES = (500, 502, 503, 504)
+"""What an API server, or a proxy before it, answers when etcd does not answer it in time."""
+_NOT_CARRIED_OUT = 0.5
+"""Share of the failed writes that have no effect."""
 _FOREVER = 1e9
 """Seconds: the client's end has the deadline."""
 _LIMIT, _PAGE = "limit=500", "limit=3"
@@ -119,6 +123,8 @@ class ApiConnection:
         self._is_dead = False
         """Whether nothing arrives at the client any more."""
         self._loses_answer = False
+        self._fails_with = 0
+        """The status with which it is answered although it is carried out; 0 for the server's own."""
 
     def begin(self) -> None:
         """Send the request."""
@@ -135,6 +141,10 @@ class ApiConnection:
         """Take the beginning of the server's response."""
         if self._loses_answer:
             self.break_off()
+            return
+        if self._fails_with:
+            self._fail(self._fails_with)
+            self._is_dead = True
             return
         self._send(lambda: self.exchange.head(head))
         took = self._free_at - self._began
@@ -182,9 +192,16 @@ class ApiConnection:
         elif network.happens(network.busy):
             self._answer(429, "too many requests", (*_JSON, ("retry-after", str(self._world.random.randint(1, 3)))))
         elif network.happens(network.fails):
-            self._answer(500, "etcdserver: request timed out")
+            self._fails_with = self._world.random.choice(_FAILURES)
+            if exchange.request.method == "GET" or self._world.random.random() < _NOT_CARRIED_OUT:
+                self._fail(self._fails_with)
+            else:
+                self._serve()
         else:
             self._serve()
+
+    def _fail(self, status: int) -> None:
+        self._answer(status, "etcdserver: request timed out")
 
     def _serve(self) -> None:
         network, request = self._network, self.exchange.request

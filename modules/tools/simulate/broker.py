@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 from beehive import Group, Message, Module, ModuleName, Operation, Source, handles
 from beehive.errors import BeehiveError
 from modules.edge.devicetwin import topics
+from modules.edge.eventbus import routing
+from modules.tools.simulate.publication_watch import PublicationWatch
 from modules.tools.simulate.world import World
 
 _PATIENCE: Final = 60.0
@@ -117,14 +119,16 @@ class BrokerSession(Module):
 
     Args:
         broker: the node's.
+        publications: is told each message for the cloud that is acknowledged.
     """
 
     name = ModuleName.EVENTBUS
     group = Group.BUS
 
-    def __init__(self, broker: SimulatedBroker) -> None:
+    def __init__(self, broker: SimulatedBroker, publications: PublicationWatch) -> None:
         super().__init__()
         self._broker = broker
+        self._publications = publications
         self._is_up = False
         self._waiting: deque[tuple[str, str]] = deque()
 
@@ -157,10 +161,26 @@ class BrokerSession(Module):
     def _store(self, one: Published) -> None:
         if not self._is_up:
             return
+        if not routing.is_for_devices(one.topic):
+            self._upload(one)
+            return
         said = self.message(
             topics.resource_of(one.topic), Operation.RESPONSE, one.payload, source=Source.BUS, group=Group.USER
         )
         self.request(ModuleName.DEVICETWIN, said, _PATIENCE, lambda result: self._stored(one, result))
+
+    def _upload(self, one: Published) -> None:
+        """Let edgehub store a message for the cloud."""
+        content = [one.topic, one.payload]
+        said = self.message("session", Operation.UPLOAD, content, source=Source.BUS, group=Group.USER)
+
+        def answered(result: Message | BeehiveError) -> None:
+            is_stored = isinstance(result, Message) and result.route.operation != Operation.ERROR
+            if is_stored and self._is_up:
+                self._publications.acknowledged(one.payload)
+            self._stored(one, result)
+
+        self.request(ModuleName.EDGEHUB, said, _PATIENCE, answered)
 
     def _stored(self, one: Published, result: Message | BeehiveError) -> None:
         if not self._is_up:

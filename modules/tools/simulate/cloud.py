@@ -24,7 +24,7 @@ from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, kind_name
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.cloudhub.link import LinkEvent
-from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
@@ -39,6 +39,7 @@ from modules.processes.edgecore.version import KUBELET_VERSION
 from modules.tools.simulate.cloud_store import ObservedStore
 from modules.tools.simulate.failing_database import FailingDatabase, SimulatedDatabaseServer
 from modules.tools.simulate.network import CloudEndpoint, CloudListener
+from modules.tools.simulate.observed_cloudhub import ObservedCloudHub
 from modules.tools.simulate.plan import Write, Writer
 from modules.tools.simulate.status_watch import StatusWatch
 from modules.tools.simulate.world import Process, WallClock, World
@@ -132,7 +133,12 @@ class SimulatedCloud:
         if not database.is_new:
             self._forgotten_with_nodes.clear()
         self._deliveries = {}
-        hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_listener(process, deliver), self._deliveries)
+        hive.add(
+            ObservedCloudHub,
+            CloudHubSettings(),
+            lambda deliver: self._make_listener(process, deliver),
+            self._deliveries,
+        )
         self.known = KnownCloudcores(database.cloudcore)
         hive.add(EdgeController, cluster, database, None, self._lease, self.known)
         hive.add(DynamicController)
@@ -204,7 +210,7 @@ class SimulatedCloud:
         obj = self.find(kind, namespace, write.name) if self.takes_calls else None
         if obj is None:
             return
-        ended = self._statuses.others_write(obj) if write.writer in OF_STATUS else lambda: None
+        ended = self._statuses.others_write(obj, write.writer.value) if write.writer in OF_STATUS else lambda: None
         if write.writer is Writer.NODE_DELETED:
             self._delete_node(write.name)
         self._call(call_of(write), lambda _answer: ended())
@@ -234,9 +240,8 @@ class SimulatedCloud:
             process.kill()
             if self._embeds_api_server:
                 self._statuses.writes_lost()
-        if self.endpoint.listener is self._listener:
-            self.endpoint.listener = None
         if self._listener is not None:
+            self.endpoint.end(self._listener)
             for connection in list(self._listener.connections):
                 connection.close_from_cloud()
         self._subscriptions.close()

@@ -39,6 +39,7 @@ def simulate(chosen: argparse.Namespace) -> int:
         cluster=chosen.cloud == "cluster",
         keeps_state=chosen.state == "cluster",
         devices=chosen.devices,
+        compares_sizes=True,
     )
     failed = _campaign(range(chosen.seed, chosen.seed + chosen.seeds), settings, chosen.cores)
     for outcome in failed[:3]:

@@ -9,6 +9,7 @@ from edged.pods import labels
 from modules.tools.simulate.cloud import SimulatedCloud
 from modules.tools.simulate.differences import differences
 from modules.tools.simulate.documents import JsonObject
+from modules.tools.simulate.eviction_watch import EVICTED
 from modules.tools.simulate.node import SimulatedNode
 from modules.tools.simulate.status_watch import runs_as
 from modules.tools.simulate.wire_watch import rows_in
@@ -31,6 +32,8 @@ def disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]:
         yield f"{cloud.unacknowledged(node.name)} messages of the cloud are not acknowledged"
     if node.uploads.missing():
         yield f"uploads {node.uploads.missing()} were stored and have not reached the cloud"
+    if node.publications.missing():
+        yield f"{', '.join(node.publications.missing())} were acknowledged and have not reached the cloud"
     yield from _of_node(node, cloud)
     pods = cloud.pods_of(node.name)
     files = set(node.manifests.wanted.values())
@@ -77,6 +80,8 @@ def _of_cloud(node: SimulatedNode, pods: dict[str, JsonObject]) -> Iterator[str]
         status = pod.get("status") or {}
         policy = pod["spec"]["restartPolicy"]
         phase = status.get("phase")
+        if phase == "Failed" and status.get("reason") == EVICTED:
+            continue
         if phase != _EXPECTED_PHASE.get(policy, "Running"):
             yield f"{name} is reported as {phase}"
         yield from _of_statuses(node, pod, status)

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from beehive.decoding import convert
 from edged.api import Node as NodeObject
-from edged.api import PodStatus, to_value
+from edged.api import PodStatus
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.cloud.apiserver.pod_references import references_of
 from modules.tools.simulate.cloud import SimulatedCloud
 from modules.tools.simulate.node import SimulatedNode
-from modules.tools.simulate.status_watch import own_part, runs_as
+from modules.tools.simulate.status_watch import fields_unlike, own_part, runs_as
 from modules.tools.simulate.wire_watch import rows_in
 
 _CONFIGS = {"configmap": "ConfigMap", "secret": "Secret"}
@@ -72,7 +72,9 @@ def _of_edged(node: SimulatedNode, pods: dict[str, JsonObject]) -> Iterator[str]
             yield f"edged has {name} with labels {mine.metadata.labels}, not {pod['metadata'].get('labels')}"
         found, reported = own_part(mine.status), own_part(convert(pod.get("status") or {}, PodStatus))
         if found != reported:
-            yield f"the cloud has another status of {name} than was found: {'; '.join(_unlike(found, reported))}"
+            last = node.statuses.last_writer(uid_of(pod))
+            unlike = fields_unlike(reported, found)
+            yield f"the cloud has another status of {name} than was found: {unlike}; last written by {last}"
 
 
 def _of_node_object(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]:
@@ -91,10 +93,3 @@ def _of_node_object(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]
         there_is, found_is = conditions.get(one.type), (one.status, one.reason, one.message)
         if there_is != found_is:
             yield f"the node's condition {one.type} is {there_is}, found was {found_is}"
-
-
-def _unlike(found: PodStatus, reported: PodStatus) -> Iterator[str]:
-    mine, theirs = to_value(found), to_value(reported)
-    for field in sorted(mine.keys() | theirs.keys()):
-        if mine.get(field) != theirs.get(field):
-            yield f"{field} is {theirs.get(field)}, found was {mine.get(field)}"[:300]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from modules.tools.simulate.plan import Shape, WorkloadStep
+from modules.tools.simulate.probe_watch import LIVENESS, READINESS
 
 JsonObject = dict[str, Any]
 _IMAGES = ("app:1", "app:2")
@@ -57,6 +58,11 @@ def _pod_spec(step: WorkloadStep) -> JsonObject:
             spec["containers"] = [_container("main", step.revision, ["stubborn"])]
         case Shape.INIT:
             spec["initContainers"] = [_container(f"init-{n}", 1, ["run", "2", "0"]) for n in (1, 2)]
+        case Shape.PROBED:
+            spec["containers"][0] |= {
+                "readinessProbe": {"exec": {"command": [READINESS]}, "periodSeconds": 2, "failureThreshold": 2},
+                "livenessProbe": {"exec": {"command": [LIVENESS]}, "periodSeconds": 3, "failureThreshold": 2},
+            }
         case Shape.TWO:
             spec["containers"].append(_container("side", 1))
         case Shape.MOUNTS:

@@ -120,6 +120,7 @@ def draw_plan(
     cluster: bool = False,
     devices: int = 0,
     keeps_state: bool = False,
+    compares_sizes: bool = False,
 ) -> Plan:
     """Return the plan of a seed; it depends only on the arguments.
 
@@ -133,6 +134,8 @@ def draw_plan(
         cluster: whether cloudcore works with the API server of a cluster; always with the profiles `api` and `state`.
         keeps_state: whether cloudcore keeps its state of nodes in the cluster; with the profile `state` every third
             seed does.
+        compares_sizes: whether every fourth seed compares what its nodes keep in memory with what they keep after a
+            restart.
         devices: number of devices of each node; none with the profile `state`, whose second cloudcore serves none.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
@@ -159,6 +162,12 @@ def draw_plan(
         steps += scene.steps
         faults += scene.faults
         writes += scene.writes
+    crashes = random.Random(f"{seed} crashes")  # noqa: S311 - as above
+    for node in range(nodes):
+        scene = draw_scenes.crash(crashes, node, seconds, _KINDS[profile])
+        probed, unwell = draw_more.probed_pods(crashes, node, seconds, fail=bool(_KINDS[profile]))
+        steps += [*scene.steps, *probed]
+        faults += [*scene.faults, *unwell]
     if FaultKind.CLOUD_RESTART in _KINDS[profile] and not hostile:  # who attacks must not make a module fail
         faults += draw_more.database_faults(random.Random(f"{seed} database"), seconds)  # noqa: S311 - as above
     of_devices = random.Random(f"{seed} devices")  # noqa: S311 - as above
@@ -167,6 +176,7 @@ def draw_plan(
     for node in range(nodes if devices and profile is not FaultProfile.STATE else 0):
         device_steps += draw_devices.devices(of_devices, node, seconds, devices)
         faults += draw_devices.broker_faults(of_devices, node, seconds) if _KINDS[profile] else []
+    of_publications = random.Random(f"{seed} publications")  # noqa: S311 - as above
     if device_steps:
         device_steps += draw_devices.models(random.Random(f"{seed} models"), seconds)  # noqa: S311 - as above
     return Plan(
@@ -176,10 +186,12 @@ def draw_plan(
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         uploads=_UPLOADS,
+        publications=draw_devices.publications(of_publications, seconds) if device_steps else (),
         writes=tuple(sorted(writes, key=lambda write: write.at)),
         first_version=first_version,
         hostile=hostile,
         cluster=in_a_cluster,
+        compares_sizes=compares_sizes and seed % 4 == 0,
         keeps_state=keeps_state or (profile is FaultProfile.STATE and seed % 3 == 0),
         devices=tuple(sorted(device_steps, key=lambda step: step.at)),
     )

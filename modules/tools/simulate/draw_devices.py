@@ -18,6 +18,8 @@ _VALUES = (10, 20, 30, 40)
 _SOON = (0.05, 1.0, 8.0)
 """Seconds after which a deleted device is there again."""
 _MODEL_CHANGES = (0, 0, 1, 2, 5)
+_AT_ONCE = (0.005, 0.3, 3.0)
+"""Seconds within which some messages are published: about the durations of a commit."""
 _AWAY = (0, 0, 1, 3)
 """How often the broker goes away."""
 
@@ -43,6 +45,15 @@ def models(draw: random.Random, seconds: float) -> list[DeviceStep]:
     """Draw times when the model forbids all desired values, and allows them again."""
     times = sorted(draw.uniform(0, seconds) for _ in range(draw.choice(_MODEL_CHANGES)))
     return [DeviceStep(round(at, 3), "model", DeviceAction.MODEL, 0, number % 2) for number, at in enumerate(times)]
+
+
+def publications(draw: random.Random, seconds: float) -> tuple[float, ...]:
+    """Draw times when applications publish messages for the cloud: some at a time, so that one comes while the outbox
+    is written for another.
+    """
+    begins = [draw.uniform(0, seconds) for _ in range(draw.choice((0, 3, 12)))]
+    times = [begin + draw.uniform(0, draw.choice(_AT_ONCE)) for begin in begins for _ in range(3)]
+    return tuple(sorted(round(at, 4) for at in times))
 
 
 def broker_faults(draw: random.Random, node: int, seconds: float) -> list[Fault]:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 from modules.tools.simulate.plan import Fault, FaultKind, Shape, WorkloadStep, Write, Writer
+from modules.tools.simulate.probe_watch import PROBED
 from modules.tools.simulate.writers import OF_PODS
 
 _FIRST_VERSIONS = (0, 1, 10, 100, 1000, 10_000, 2**31, 10**10)
@@ -90,6 +91,25 @@ def flapping(draw: random.Random, node: int, seconds: float) -> list[WorkloadSte
     """Draw, on half of the nodes, pods whose status keeps changing."""
     names = [f"pod-{node}-flaps-{number}" for number in range(draw.choice((0, 2)))]
     return [WorkloadStep(round(draw.uniform(0, seconds / 2), 3), name, Shape.CRASHES, node) for name in names]
+
+
+def probed_pods(
+    draw: random.Random, node: int, seconds: float, *, fail: bool
+) -> tuple[list[WorkloadStep], list[Fault]]:
+    """Draw, on half of the nodes, a pod with probes and, with `fail`, times when they fail."""
+    begin, times = draw.uniform(0, seconds / 4), draw.choice((1, 2, 4))
+    if draw.random() < 0.5:
+        return [], []
+    faults = [
+        Fault(
+            round(draw.uniform(begin, seconds), 3),
+            draw.choice((FaultKind.PROBES_UNREADY, FaultKind.PROBES_DEAD)),
+            node,
+            draw.choice((3.0, 12.0)),
+        )
+        for _ in range(times)
+    ]
+    return [WorkloadStep(round(begin, 3), f"{PROBED}-{node}", Shape.PROBED, node)], faults if fail else []
 
 
 def late_answers(draw: random.Random, node: int, seconds: float) -> list[Fault]:

@@ -5,11 +5,27 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from modules.tools.simulate.plan import Fault, FaultKind, Shape, WorkloadStep, Write, Writer
+from modules.tools.simulate.probe_watch import PROBED
 
 _SHORTEST = 100.0
 """Shortest run with a scene, in seconds."""
 _UNTIL_ENDED = 20.0
 """Seconds until a failing pod has ended and its status is reported."""
+_PREFIXES = {Shape.INIT: "init", Shape.PROBED: PROBED}
+"""Beginnings of the names of pods about which more is checked."""
+_CRASHES = (
+    (Shape.PLAIN, "run_pod_sandbox"),
+    (Shape.INIT, "create_container init-2"),
+    (Shape.INIT, "create_container main"),
+    (Shape.INIT, "start_container main"),
+    (Shape.CRASHES, "create_container main"),
+    (Shape.CRASHES, "start_container main"),
+    (Shape.CRASHES, "remove_container main"),
+    (Shape.PROBED, "stop_container main"),
+    (Shape.PROBED, "start_container main"),
+    (Shape.TWO, "start_container side"),
+)
+"""Pods, and the calls at which their agent is killed."""
 _OF_STATUS = (Writer.NODE_LOST, Writer.NOT_READY, Writer.ADDRESS)
 
 
@@ -28,6 +44,23 @@ def scene(draw: random.Random, node: int, seconds: float, kinds: Collection[Faul
     if begin < 0 or draw.random() < 0.5 or not needs <= set(kinds):
         return Scene()
     return chosen(draw, node, begin)
+
+
+def crash(draw: random.Random, node: int, seconds: float, kinds: Collection[FaultKind]) -> Scene:
+    """Draw, for one node in two, a kill of the agent at a certain call about a pod of its own, or a reboot there; the
+    clock may be set back meanwhile.
+    """
+    begin = draw.uniform(0, seconds - _SHORTEST) if seconds > _SHORTEST else -1.0
+    shape, call = draw.choice(_CRASHES)
+    reboots, jump, late = draw.random() < 0.5, draw.choice((0.0, 0.0, -3600.0)), draw.choice((0.0, 15.0))
+    if begin < 0 or draw.random() < 0.5 or FaultKind.KILL not in kinds:
+        return Scene()
+    name = f"{_PREFIXES.get(shape, 'pod')}-{node}-killed"
+    made = WorkloadStep(round(begin, 3), name, shape, node)
+    kind = FaultKind.REBOOT_AT_CALL if reboots else FaultKind.KILL_AT_CALL
+    trap = Fault(round(begin + late, 3), kind, node, 40.0, jump if reboots else 0.0, call, name)
+    ends = Fault(round(begin + late, 3), FaultKind.PROBES_DEAD, node, 20.0)
+    return Scene((made,), (trap, ends) if shape is Shape.PROBED and late else (trap,))
 
 
 def _deleted_meanwhile(draw: random.Random, node: int, begin: float) -> Scene:

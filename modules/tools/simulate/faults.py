@@ -8,6 +8,7 @@ from modules.tools.simulate.clustered_cloud import ClusteredCloud
 from modules.tools.simulate.node import SimulatedNode
 from modules.tools.simulate.plan import Fault, FaultKind
 from modules.tools.simulate.state_faults import STATE_FAULTS
+from modules.tools.simulate.trap import Trap
 from modules.tools.simulate.undo import Undo, add, nothing, raised
 from modules.tools.simulate.world import World
 
@@ -115,6 +116,31 @@ class Faults:
         node.doom(int(fault.amount))
         return nothing
 
+    def _kill_at_call(self, node: SimulatedNode, fault: Fault) -> Undo:
+        return self._set_trap(node, Trap(fault.call, fault.pod, node.kill))
+
+    def _reboot_at_call(self, node: SimulatedNode, fault: Fault) -> Undo:
+        def reboot() -> None:
+            node.reboot()
+            if fault.amount:
+                node.jump_clock(fault.amount)
+
+        return self._set_trap(node, Trap(fault.call, fault.pod, reboot))
+
+    def _set_trap(self, node: SimulatedNode, trap: Trap) -> Undo:
+        traps = node.machine.traps
+        traps.append(trap)
+        return lambda: traps.remove(trap) if trap in traps else None
+
+    def _memory_low(self, node: SimulatedNode, _fault: Fault) -> Undo:
+        return raised(node.machine.evictions, "low", 1)
+
+    def _probes_unready(self, node: SimulatedNode, _fault: Fault) -> Undo:
+        return raised(node.machine.probes, "unready", 1)
+
+    def _probes_dead(self, node: SimulatedNode, _fault: Fault) -> Undo:
+        return raised(node.machine.probes, "dead", 1)
+
     def _restart(self, node: SimulatedNode, _fault: Fault) -> Undo:
         node.restart()
         return nothing
@@ -191,6 +217,8 @@ _BEGIN: dict[FaultKind, Begin] = {
     FaultKind.DATABASE_FAILS: Faults._database_fails,
     FaultKind.DATABASE_LOSES_ANSWERS: Faults._database_loses_answers,
     FaultKind.KILL: Faults._kill,
+    FaultKind.KILL_AT_CALL: Faults._kill_at_call,
+    FaultKind.REBOOT_AT_CALL: Faults._reboot_at_call,
     FaultKind.RESTART: Faults._restart,
     FaultKind.REBOOT: Faults._reboot,
     FaultKind.DISK_FULL: _once("disk", "full"),
@@ -207,6 +235,9 @@ _BEGIN: dict[FaultKind, Begin] = {
     FaultKind.EVENTS_CUT: Faults._events_cut,
     FaultKind.CONTAINER_DIES: Faults._container_dies,
     FaultKind.SANDBOX_DIES: Faults._sandbox_dies,
+    FaultKind.MEMORY_LOW: Faults._memory_low,
+    FaultKind.PROBES_UNREADY: Faults._probes_unready,
+    FaultKind.PROBES_DEAD: Faults._probes_dead,
     FaultKind.IMAGES_MISSING: Faults._images_missing,
     FaultKind.CLOCK_JUMP: Faults._clock_jump,
     FaultKind.BROKER_AWAY: Faults._broker_away,

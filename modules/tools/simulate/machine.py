@@ -5,18 +5,24 @@ from functools import partial
 from typing import Any, NoReturn, cast
 
 from beehive.clock import Timer
-from edged.cri.contract import ContainerId, ContainerRuntime
+from edged.cri.contract import ContainerId, ContainerRuntime, ExecResult
 from edged.cri.errors import ConnectionClosedError, CriError, DeadlineExceededError, UnavailableError, error_of
 from edged.node.machine import FileSystem, MachineInfo, MachineUsage
 from edged.node.machine import MachineFacts as MachineFigures
 from edged.pods import labels
 from edged.testing import FakeRuntime
+from modules.tools.simulate.eviction_watch import EvictionWatch
+from modules.tools.simulate.latency_watch import LatencyWatch
+from modules.tools.simulate.probe_watch import ProbeWatch
 from modules.tools.simulate.runtime_watch import RuntimeWatch
+from modules.tools.simulate.trap import Trap, called
 from modules.tools.simulate.world import Process, WallClock, World
 from protos.cri.v1 import api_pb2 as pb
 from protos.status import StatusCode
 
 GIBIBYTE = 1 << 30
+_LOW = GIBIBYTE // 32
+"""Bytes of available memory below the threshold of evictions (100 MiB)."""
 _STUBBORN = 3.0
 """Seconds that a stubborn container takes to end."""
 _LISTS = ("list_pod_sandboxes", "list_containers", "pod_sandbox_status", "container_status")
@@ -49,7 +55,11 @@ class Machine(FakeRuntime):
         self.kernel = Process(world, f"{name}-machine", self.wall)
         super().__init__(self.kernel, images)
         self.world = world
+        self.probes = ProbeWatch(world, name)
+        self.delays = LatencyWatch(world, name)
+        self.evictions = EvictionWatch(world, name, self._runs)
         self.watch = RuntimeWatch(world, name, self)
+        self.traps: list[Trap] = []
         self.ends: dict[str, Timer] = {}
         self.refuses = 0.0
         """Share of calls that fail without an effect."""
@@ -92,6 +102,8 @@ class Machine(FakeRuntime):
 
     def _exit(self, container: pb.ContainerStatus, exit_code: int, reason: str) -> None:
         self.changed()
+        if container.state == pb.CONTAINER_RUNNING:
+            self.delays.ended(container.id, container.labels[labels.POD_UID], container.metadata.name)
         super()._exit(container, exit_code, reason)
 
     def _deliver(self, event: pb.ContainerEventResponse) -> None:
@@ -121,6 +133,20 @@ class Machine(FakeRuntime):
         self.start_container(made)
         self.watch.foreign.update((sandbox, made))
 
+    def note_stop(self, container_id: str) -> None:
+        """Note that the node is about to stop a container, whether or not the runtime does so."""
+        if not self.evictions.may_evict:
+            return
+        container = self.containers.get(container_id)
+        uid = container.labels[labels.POD_UID] if container is not None else ""
+        if self.watch.wants_running(uid) and not self.probes.may_end(container_id):
+            self.evictions.begins(uid)
+
+    def _runs(self, uid: str) -> bool:
+        return any(
+            one.labels[labels.POD_UID] == uid and one.state == pb.CONTAINER_RUNNING for one in self.containers.values()
+        )
+
     def images_lost(self) -> None:
         """Remove all images."""
         self._images.clear()
@@ -132,6 +158,11 @@ class Machine(FakeRuntime):
         if command[:1] == ["run"]:
             seconds, code = float(command[1]), int(command[2])
             self.kernel.clock.after(seconds, lambda: self.container_died(container_id, code))
+
+    def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:
+        """Answer a probe."""
+        super().exec_sync(container_id, command, timeout_seconds)
+        return self.probes.answer(container_id, command)
 
     def stop_container(self, container_id: ContainerId, grace_seconds: int) -> None:
         """Stop a container; a stubborn one takes a while."""
@@ -207,6 +238,8 @@ class RuntimeClient:
         self._check_open(operation)
         machine, process = self._machine, self._process
         draw = process.clock.random
+        if operation == "stop_container":
+            machine.note_stop(args[0])
         process.point()
         process.sleep(draw.uniform(0.002, 0.02) + machine.slow * draw.random())
         if machine.refuses and draw.random() < machine.refuses:
@@ -215,12 +248,16 @@ class RuntimeClient:
             raise error_of(operation, args[0].image, StatusCode.UNKNOWN, "simulated: registry unreachable")
         loses = machine.loses and draw.random() < machine.loses
         machine.watch.before(operation, args)
+        call = called(operation, args, machine.containers) if machine.traps else None
         machine.changed()
         try:
             result = carry_out(*args, **kwargs)
         finally:
             machine.changed()
         machine.watch.after(operation, args, result)
+        for trap in [each for each in machine.traps if call == (each.call, each.pod)]:
+            machine.traps.remove(trap)
+            process.doom(1, trap.die)
         process.point()
         if loses:
             process.sleep(draw.uniform(0.5, 8.0))
@@ -239,7 +276,15 @@ def _refusal(operation: str, draw: float) -> CriError:
 
 
 class SimulatedMachineInfo(MachineInfo):
-    """Machine info that is the same on every host."""
+    """Machine info that is the same on every host.
+
+    Args:
+        evictions: knows whether the memory is short.
+    """
+
+    def __init__(self, evictions: EvictionWatch) -> None:
+        super().__init__()
+        self._evictions = evictions
 
     def machine(self, root: Any, node_ip: str = "") -> MachineFigures:  # noqa: ARG002
         return MachineFigures(
@@ -257,4 +302,5 @@ class SimulatedMachineInfo(MachineInfo):
 
     def usage(self, root: Any, images: Any = None) -> MachineUsage:  # noqa: ARG002
         disk = FileSystem(32 * GIBIBYTE, 64 * GIBIBYTE, 2_000_000, 4_000_000)
-        return MachineUsage(2 * GIBIBYTE, 4 * GIBIBYTE, disk, None, 30_000, 32_000)
+        available = _LOW if self._evictions.low else 2 * GIBIBYTE
+        return MachineUsage(available, 4 * GIBIBYTE, disk, None, 30_000, 32_000)

@@ -91,11 +91,29 @@ class CloudEndpoint:
     """The cloud's end of all lines; it outlives the cloud's processes."""
 
     def __init__(self) -> None:
-        self.listener: CloudListener | None = None
+        self._listeners: list[CloudListener] = []
         self.excused: dict[str, float] = {}
         """By node, until when the cloud has a reason to end its connections."""
         self.all_excused = -1.0
         """Until when it has a reason to end those of all nodes."""
+
+    @property
+    def listener(self) -> "CloudListener | None":
+        """The listener to which nodes connect: of the cloudcores that accept, the one that began last."""
+        return next((one for one in reversed(self._listeners) if one.process.alive), None)
+
+    def accepts(self, listener: "CloudListener") -> bool:
+        """Whether a listener is in use."""
+        return listener in self._listeners
+
+    def begin(self, listener: "CloudListener") -> None:
+        """Begin to use a listener."""
+        self._listeners = [*(one for one in self._listeners if one.process.alive), listener]
+
+    def end(self, listener: "CloudListener") -> None:
+        """End the use of a listener: nodes connect to the one that began before it."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
 
 class CloudListener:
@@ -110,16 +128,15 @@ class CloudListener:
     @property
     def is_open(self) -> bool:
         """Whether the process lives and accepts connections."""
-        return self.process.alive and self.cloud.listener is self
+        return self.process.alive and self.cloud.accepts(self)
 
     def start(self) -> None:
         """Begin to accept."""
-        self.cloud.listener = self
+        self.cloud.begin(self)
 
     def stop(self) -> None:
         """End all connections."""
-        if self.cloud.listener is self:
-            self.cloud.listener = None
+        self.cloud.end(self)
         for connection in list(self.connections):
             connection.close_from_cloud()
 
@@ -173,7 +190,8 @@ class SimulatedConnection:
         """Close the cloud's end, or end with the cloud's process."""
         if self._cloud_has_it:
             if self._link is not None and self._listener.is_open and self.line.connection is self:
-                self._ended_by("the cloud")
+                why = self._cloud_link.why or "for no reason that cloudhub knows"
+                self._ended_by(f"{self._listener.process.identity}: {why}")
             self._forget_at_cloud()
             self.up.open = False
             self._inbox.put(None)
@@ -288,6 +306,8 @@ class CloudLink:
     def __init__(self, connection: SimulatedConnection) -> None:
         self._connection = connection
         self._closed = False
+        self.why = ""
+        """Why cloudhub ends it."""
 
     def send(self, frame: bytes) -> None:
         """Send one frame."""

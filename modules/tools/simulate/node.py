@@ -34,6 +34,7 @@ from modules.tools.simulate.mapper import SimulatedMapper
 from modules.tools.simulate.network import CloudEndpoint, NetworkLine, NodeLink
 from modules.tools.simulate.outbox import OutboxDisk, SimulatedOutbox, UploadWatch
 from modules.tools.simulate.plan import WorkloadStep
+from modules.tools.simulate.publication_watch import TOPIC, PublicationWatch
 from modules.tools.simulate.recording import ProcessRecorder
 from modules.tools.simulate.row_watch import RowWatch
 from modules.tools.simulate.static_files import StaticFiles
@@ -102,7 +103,8 @@ class SimulatedNode:
         self.uploads = UploadWatch(world, self.name)
         self.outbox = OutboxDisk(self.disk)
         self.line = NetworkLine(world, self.name, self.wire)
-        self.line.arrived = self.uploads.arrived
+        self.publications = PublicationWatch(world, self.name)
+        self.line.arrived = self._arrived
         self.starts = 0
         self.process: Process | None = None
         self.hive: Hive | None = None
@@ -117,6 +119,11 @@ class SimulatedNode:
         self.manifests = StaticFiles(root / "manifests", self.name)
         self.state = root / "state-0"
         self.state.mkdir(mode=0o700)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether its process runs and is connected to the cloud."""
+        return self.process is not None and self.line.connection is not None
 
     @property
     def pods_root(self) -> Path:
@@ -192,6 +199,10 @@ class SimulatedNode:
         if process is not None and hive is not None:
             process.run(partial(hive.send, ModuleName.EDGEHUB, self.uploads.next(process)))
 
+    def publish(self) -> None:
+        """Let an application publish a message for the cloud at the node's broker."""
+        self.broker.publish(TOPIC, self.publications.next())
+
     def change_file(self, step: WorkloadStep) -> None:
         """Change the file of a static pod, as the node's administrator does."""
         gone = self.manifests.change(step)
@@ -232,6 +243,10 @@ class SimulatedNode:
         for store in self._stores:
             store.close()
 
+    def _arrived(self, frame: bytes) -> None:
+        self.uploads.arrived(frame)
+        self.publications.arrived(frame)
+
     def _see(self, edged: Edged) -> None:
         self._edged = edged
 
@@ -261,6 +276,7 @@ class SimulatedNode:
         recorder = self._recorder(hive) if self._record else None
         if recorder is not None:
             self.recorders.append(recorder)
+        machine_info = SimulatedMachineInfo(self.machine.evictions)
         settings = MetaSettings(str(self.state / DATABASE), report_events=REPORT_EVENTS, node=self.name)
         hive.add(MetaManager, settings, partial(self._open_store, process, recorder))
         hive.add(
@@ -271,16 +287,14 @@ class SimulatedNode:
             self.snapshots,
             "v1.32.0",
             Host(
-                machine_info=SimulatedMachineInfo()
-                if recorder is None
-                else recorder.machine_info(SimulatedMachineInfo()),
+                machine_info=machine_info if recorder is None else recorder.machine_info(machine_info),
                 mounts=MemoryMounts(),
             ),
         )
         if self.devices and self._device_watch is not None:
             hive.add(DeviceTwin, TwinSettings(self.name, mqtt=True, mappers=True))
             hive.add(SimulatedMapper, self._device_watch)
-            hive.add(BrokerSession, self.broker)
+            hive.add(BrokerSession, self.broker, self.publications)
         hub = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
 
         def make_link() -> NodeLink:
@@ -296,13 +310,21 @@ class SimulatedNode:
     def _make_snapshots(self) -> Snapshots:
         """Make edged's snapshots so that each status in them is noted."""
         snapshots = Snapshots()
-        snapshots.listener = lambda: self.statuses.found(snapshots.pods)
+
+        def listen() -> None:
+            self.statuses.found(snapshots.pods)
+            self.machine.probes.found(snapshots.pods)
+            self.machine.evictions.found(snapshots.pods)
+
+        snapshots.listener = listen
         return snapshots
 
     def _recorder(self, hive: Hive) -> ProcessRecorder:
         from modules.tools.simulate.configured import configuration_of  # noqa: PLC0415 - most runs are not recorded
 
-        return ProcessRecorder(hive, self.name, self.world.seed, configuration_of(self._edged_settings()))
+        return ProcessRecorder(
+            hive, self.name, self.world.seed, configuration_of(self._edged_settings(), mqtt=bool(self.devices))
+        )
 
     def _open_store(self, process: Process, recorder: ProcessRecorder | None, source: str) -> Store:
         store = SimulatedStore(Path(source), process, self.disk, self.rows, self._device_watch)
@@ -310,7 +332,7 @@ class SimulatedNode:
         return store if recorder is None else recorder.store(store)
 
     def _open_outbox(self, process: Process) -> SimulatedOutbox:
-        outbox = SimulatedOutbox(self.state, process, self.outbox, self.uploads)
+        outbox = SimulatedOutbox(self.state, process, self.outbox, (self.uploads, self.publications))
         self._stores.append(outbox)
         return outbox
 

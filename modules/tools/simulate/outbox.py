@@ -1,6 +1,6 @@
 """The outbox on a simulated disk."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from beehive import ContentError, FrameError, Message, decode
@@ -9,6 +9,7 @@ from edgehub.errors import OutboxError
 from edgehub.outbox.sqlite import SqliteOutbox
 from edgehub.outbox.store import StoredMessage
 from modules.tools.simulate.disk import Disk, copy_database
+from modules.tools.simulate.publication_watch import PublicationWatch
 from modules.tools.simulate.world import Process, World
 
 OUTBOX = "edgecore-outbox.db"
@@ -89,7 +90,9 @@ class OutboxDisk:
 class SimulatedOutbox:
     """The real outbox on a simulated disk (`edgehub.outbox.store.OutboxStore`)."""
 
-    def __init__(self, directory: Path, process: Process, place: OutboxDisk, watch: UploadWatch) -> None:
+    def __init__(
+        self, directory: Path, process: Process, place: OutboxDisk, watches: Sequence[UploadWatch | PublicationWatch]
+    ) -> None:
         if place.disk.locked or place.disk.full:
             raise OutboxError("open the outbox", OUTBOX, "the disk is full or locked")
         path = directory / OUTBOX
@@ -97,7 +100,7 @@ class SimulatedOutbox:
         self._log = path.with_name(path.name + "-wal")
         self._process = process
         self._place = place
-        self._watch = watch
+        self._watches = watches
         place.flushed = self._log_bytes()
         self.load = self._inner.load
         self.close = self._inner.close
@@ -111,7 +114,8 @@ class SimulatedOutbox:
             raise OutboxError("write the outbox", OUTBOX, "the disk is full or locked")
         self._inner.change(kept, gone)
         self._place.flushed = self._log_bytes()
-        self._watch.stored(one.frame for one in kept)
+        for watch in self._watches:
+            watch.stored(one.frame for one in kept)
         self._process.point()
 
     def _log_bytes(self) -> int:

@@ -29,6 +29,10 @@ class FaultKind(StrEnum):
     """The objects are applied again and have other uids."""
     KILL = "process killed"
     """Between any two steps; the store has the disk's contents at that moment."""
+    KILL_AT_CALL = "process killed at a call"
+    """At the first one of the kind `Fault.call` about the pod `Fault.pod`, after its effect."""
+    REBOOT_AT_CALL = "machine rebooted at a call"
+    """`amount` is by how many seconds the wall clock jumps meanwhile: a board without a battery."""
     RESTART = "process stopped and started"
     REBOOT = "machine rebooted"
     DISK_FULL = "disk full"
@@ -46,6 +50,9 @@ class FaultKind(StrEnum):
     EVENTS_CUT = "the runtime's stream of events breaks"
     CONTAINER_DIES = "a container dies"
     SANDBOX_DIES = "a sandbox dies"
+    MEMORY_LOW = "the machine is low on memory"
+    PROBES_UNREADY = "readiness probes fail"
+    PROBES_DEAD = "liveness probes fail"
     IMAGES_MISSING = "images are gone and cannot be pulled"
     CLOCK_JUMP = "the wall clock jumps"
     BROKER_AWAY = "the MQTT broker is away"
@@ -58,7 +65,8 @@ class FaultKind(StrEnum):
     API_CUT = "connections to the API server break before a request"
     API_LOSES_ANSWERS = "the API server carries out writes, and the connections break"
     API_BUSY = "the API server answers 429"
-    API_FAILS = "the API server answers 500"
+    API_FAILS = "the API server answers 500, 502, 503 or 504"
+    """It has carried out half of the writes that it answers so."""
     WATCH_CUT = "watches break within an event"
     WATCH_SILENT = "watches become silent"
     """Their connections stay open, and nothing comes any more, also after the fault."""
@@ -89,9 +97,14 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     """Duration."""
     amount: float = 0.0
     """Latency in seconds, share of calls, steps until the kill, or seconds of a clock's jump, depending on the kind."""
+    call: str = ""
+    """Kind of a call of the container runtime (`Trap.call`)."""
+    pod: str = ""
+    """Name of the call's pod."""
 
     def __str__(self) -> str:
         text = f"{self.at:8.3f} node-{self.node} {self.kind.value}"
+        text += f" {self.call} of {self.pod}" if self.call else ""
         text += f" for {self.seconds:.3f} s" if self.seconds else ""
         return text + (f" ({self.amount:g})" if self.amount else "")
 
@@ -106,6 +119,7 @@ class Shape(StrEnum):
     INIT = "two init containers before it"
     TWO = "two containers"
     MOUNTS = "mounts a configmap and a secret"
+    PROBED = "has a readiness and a liveness probe"
     CONFIGMAP = "configmap"
     SECRET = "secret"  # noqa: S105 - the kind of object
     STATIC = "static pod"
@@ -192,6 +206,8 @@ class Plan(msgspec.Struct, frozen=True):
     faults: tuple[Fault, ...]
     uploads: float = 0.0
     """Seconds between two uploads of a node, as of devices; 0 for none."""
+    publications: tuple[float, ...] = ()
+    """Times at which an application of each node with devices publishes a message for the cloud."""
     writes: tuple[Write, ...] = ()
     first_version: int = 0
     """Version of the cloud's first object; 0 for the seconds since 1970, whose number of digits no run changes."""
@@ -201,5 +217,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Whether cloudcore keeps its state of nodes in that cluster, and has no database."""
     hostile: float = 0.0
     """Seconds between two messages of a hostile node; 0 for no such node."""
+    compares_sizes: bool = False
+    """Whether in the end all nodes restart, and what they kept in memory is compared with what they keep then."""
     devices: tuple[DeviceStep, ...] = ()
     """Events of devices; without any, no module of devices runs."""

@@ -3,6 +3,7 @@
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -12,6 +13,7 @@ import msgspec
 
 from beehive.delivery import DropReason
 from beehive.files.removal import remove_tree
+from modules.cloud.apiserver.kinds import JsonObject, uid_of
 from modules.tools.simulate.cloud import SimulatedCloud
 from modules.tools.simulate.clustered_cloud import ClusteredCloud
 from modules.tools.simulate.convergence import disagreements
@@ -22,6 +24,7 @@ from modules.tools.simulate.hostile_node import HostileNode
 from modules.tools.simulate.node import SimulatedNode
 from modules.tools.simulate.plan import DeviceAction, DeviceStep, FaultKind, Plan, Shape, WorkloadStep, Write
 from modules.tools.simulate.report_watch import ReportWatch
+from modules.tools.simulate.sizes import grown, sizes_of
 from modules.tools.simulate.status_watch import StatusWatch
 from modules.tools.simulate.world import Entry, Violation, World
 
@@ -36,6 +39,8 @@ _NO_REASON = (DropReason.NO_MODULE, DropReason.NO_GROUP, DropReason.NO_HANDLER, 
 """Reasons of dead letters that no fault explains: a message without a receiver."""
 _HEARTBEAT = 70.0
 """Seconds after which an equal value of a device is a change again, and some."""
+_RESTARTED_AFTER = 30.0
+"""Seconds after which a node that is stopped runs again: those of the stop, and of its init system."""
 _FAST_DISK = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
 
 
@@ -83,6 +88,8 @@ def run_plan(
         try:
             run.carry_out()
             after = run.converge() if converge and not world.violations else 0.0
+            if plan.compares_sizes and not world.violations:
+                run.compare_sizes()
         finally:
             run.close()
         if traces is not None:
@@ -143,6 +150,9 @@ class Simulation:
             self.cloud.set_object("DeviceModel", MODEL, model_document(is_writable=True))
         for event in self.plan.devices:
             self.world.at(event.at, partial(self._device, event))
+        for at in self.plan.publications if self.plan.devices else ():
+            for node in self.nodes:
+                self.world.at(at, node.publish)
         for write in self.plan.writes:
             self.world.at(write.at, partial(self._write, write))
         for fault in self.plan.faults:
@@ -185,6 +195,17 @@ class Simulation:
             self._go_on()
         return 0.0
 
+    def compare_sizes(self) -> None:
+        """Restart all nodes, and check that they had kept little more in memory than they keep after a start."""
+        before = [sizes_of(node.hive) if node.hive is not None else Counter[str]() for node in self.nodes]
+        for node in self.nodes:
+            node.restart()
+        self.world.run_for(_RESTARTED_AFTER)
+        self.converge()
+        for node, sizes in zip(self.nodes, before, strict=True):
+            for problem in grown(sizes, sizes_of(node.hive)) if node.hive is not None else ():
+                self.world.violated("nothing piles up in memory", f"{node.name}: {problem}")
+
     def close(self) -> None:
         """Close files."""
         self.cloud.close()
@@ -203,11 +224,22 @@ class Simulation:
     def _go_on(self) -> None:
         self.world.run_for(_LOOK_EVERY)
         self.cloud.reconcile()
-        self.reports.check(self.cloud.pods(), is_late=self.world.now() < self.statuses.late_until)
+        pods = self.cloud.pods()
+        self.reports.check(pods, is_late=self.world.now() < self.statuses.late_until)
         if self.hostile is not None:
             self.hostile.check()
         for node in self.nodes:
             self._check(node)
+        self._look_at_delays(pods)
+
+    def _look_at_delays(self, pods: list[JsonObject]) -> None:
+        of_nodes: dict[str, dict[str, JsonObject]] = {node.name: {} for node in self.nodes}
+        for pod in pods:
+            of_nodes.get(pod["spec"].get("nodeName"), {})[uid_of(pod)] = pod
+        up = not self.faults.open and self.cloud.is_running
+        for node in self.nodes:
+            own = of_nodes[node.name]
+            node.machine.delays.look(own, is_calm=up and node.is_connected, behind=self.statuses.behind)
 
     def _change(self, step: WorkloadStep) -> None:
         self.world.note("people", str(step))

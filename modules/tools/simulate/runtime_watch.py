@@ -133,6 +133,8 @@ class RuntimeWatch:
             sandbox = self._machine.sandbox_of[container.id]
             if on not in (container.id, sandbox):
                 continue
+            if operation == "remove_container":
+                self._check_newest(container)
             if operation == "remove_container" and container.state == pb.CONTAINER_EXITED and container.exit_code == 0:
                 self._done.add((sandbox, container.metadata.name))
             ready = self._machine.sandboxes[sandbox].state == pb.SANDBOX_READY
@@ -140,9 +142,23 @@ class RuntimeWatch:
                 container.state == pb.CONTAINER_RUNNING
                 and ready
                 and self.wants_running(container.labels[labels.POD_UID])
+                and not self._machine.probes.may_end(container.id)
+                and not self._machine.evictions.may_evict
             ):
                 text = f"{operation} ends {container.metadata.name} of {self._pod(container)}, which is wanted"
                 self._violated("nothing that is wanted is ended", text)
+
+    def _check_newest(self, removed: pb.ContainerStatus) -> None:
+        """Check that of each container of an active pod the newest attempt that has ended stays: restart count and
+        back-off are taken from it.
+        """
+        uid, name, attempt = removed.labels[labels.POD_UID], removed.metadata.name, removed.metadata.attempt
+        if removed.state != pb.CONTAINER_EXITED or not self.wants_running(uid):
+            return
+        others = [c for c in self._machine.containers.values() if c.labels[labels.POD_UID] == uid and c is not removed]
+        if not any(c.metadata.name == name and c.metadata.attempt > attempt for c in others):
+            text = f"{name}#{attempt} of {self._pod(removed)} is removed"
+            self._violated("the newest attempt is never removed", text)
 
     def _pod(self, thing: pb.ContainerStatus | pb.ContainerConfig) -> str:
         return f"{thing.labels[labels.POD_NAME]} ({thing.labels[labels.POD_UID][:8]})"

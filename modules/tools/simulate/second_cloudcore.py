@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from beehive.hive import Hive
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.cloudhub.link import LinkEvent
-from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
@@ -18,6 +18,7 @@ from modules.tools.simulate.api_network import ApiNetwork
 from modules.tools.simulate.cloud import start_or_end
 from modules.tools.simulate.failing_database import FailingDatabase
 from modules.tools.simulate.network import CloudListener
+from modules.tools.simulate.observed_cloudhub import ObservedCloudHub
 from modules.tools.simulate.world import Process, WallClock
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ class SecondCloudcore:
         self.known = KnownCloudcores()
         """The cloudcores that it takes for alive."""
         self._listener: CloudListener | None = None
-        self._before: CloudListener | None = None
-        """The listener of the cloudcore to which nodes connected before."""
 
     @property
     def is_running(self) -> bool:
@@ -63,9 +62,8 @@ class SecondCloudcore:
             self._listener = CloudListener(endpoint, process, deliver)
             return self._listener
 
-        self._before = endpoint.listener
         hive = Hive(process)
-        hive.add(CloudHub, CloudHubSettings(), listen, {})
+        hive.add(ObservedCloudHub, CloudHubSettings(), listen, {})
         cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
         self.known = KnownCloudcores(database.cloudcore)
         hive.add(EdgeController, cluster, database, None, LeaseSettings(), self.known)
@@ -93,12 +91,10 @@ class SecondCloudcore:
         if process is None:
             return
         process.kill()
-        endpoint, listener = self._cloud.endpoint, self._listener
-        if endpoint.listener is listener:
-            before = self._before
-            endpoint.listener = before if before is not None and before.process.alive else None
-        for connection in list(listener.connections) if listener is not None else ():
-            connection.close_from_cloud()
+        if self._listener is not None:
+            self._cloud.endpoint.end(self._listener)
+            for connection in list(self._listener.connections):
+                connection.close_from_cloud()
         if self._database is not None:
             self._database.close()
         self._network.end_all()

@@ -26,6 +26,7 @@ class SeedSettings(msgspec.Struct, frozen=True):
     cluster: bool = False
     devices: int = 0
     keeps_state: bool = False
+    compares_sizes: bool = False
 
     def plan(self, seed: int) -> Plan:
         """Return the plan of a seed."""

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import msgspec
 
 from beehive.decoding import convert
-from edged.api import Pod, PodStatus
+from edged.api import Pod, PodStatus, to_value
 from edged.pods.pod_status.conditions import OURS
 from modules.cloud.apiserver.kinds import JsonObject
+from modules.tools.simulate.fields import unlike
 from modules.tools.simulate.world import World
 
 MIRRORS = "kubernetes.io/config.mirror"
@@ -35,6 +36,8 @@ class StatusWatch:
         self._writing: dict[str, int] = {}
         """Uids of pods whose status other writers are changing, and the number of these writes. The node's own status
         may be stored before such a write, which waits for a database that refuses transactions."""
+        self._last_writer: dict[str, str] = {}
+        """Who wrote the status of a pod last, and when, by uid."""
         self.behind = 0.0
         """Seconds for which the cloud may not know of another writer's change: a watch of a cluster is silent."""
         self.late_until = -1.0
@@ -50,9 +53,16 @@ class StatusWatch:
             if not known or known[-1] != status:
                 known.append(status)
 
-    def others_write(self, pod: JsonObject) -> Callable[[], None]:
-        """Note that another writer is about to change a pod's status; the result is called when the write has ended."""
+    def last_writer(self, uid: str) -> str:
+        """Return who wrote the status of a pod last, and when, as text."""
+        return self._last_writer.get(uid, "nobody")
+
+    def others_write(self, pod: JsonObject, what: str = "another writer") -> Callable[[], None]:
+        """Note that another writer is about to change a pod's status, `what` says which; the result is called when the
+        write has ended.
+        """
         uid = runs_as(pod)
+        self._wrote(uid, what)
         self._others[uid] = self._world.now() + self.behind
         self._writing[uid] = self._writing.get(uid, 0) + 1
 
@@ -80,6 +90,7 @@ class StatusWatch:
         at = next((number for number in range(begin, len(known)) if known[number] == status), None)
         if at is not None:
             self._at[uid] = at
+            self._wrote(uid, "its node")
             if uid not in self._writing and self._others.get(uid, 0.0) <= self._world.now():
                 self._others.pop(uid, None)
         elif self._world.now() < self.late_until:
@@ -88,7 +99,12 @@ class StatusWatch:
             older = status in known
             invariant = "no older state over a newer one" if older else "the cloud has what the node found"
             what = "an older status again" if older else "a status that its node never found"
-            self._world.violated(invariant, f"{new['metadata']['name']} ({uid[:8]}) has {what}: {_brief(new)}")
+            newest = known[-1] if known else PodStatus()
+            text = f"{new['metadata']['name']} ({uid[:8]}) has {what}: {fields_unlike(status, newest)}"
+            self._world.violated(invariant, f"{text}; last written by {self.last_writer(uid)}")
+
+    def _wrote(self, uid: str, who: str) -> None:
+        self._last_writer[uid] = f"{who} at {self._world.now():.3f} s"
 
 
 def runs_as(pod: JsonObject) -> str:
@@ -103,5 +119,6 @@ def own_part(status: PodStatus) -> PodStatus:
     return msgspec.structs.replace(status, conditions=own, qos_class="", nominated_node_name="", resize="")
 
 
-def _brief(pod: JsonObject) -> str:
-    return msgspec.json.encode(pod.get("status")).decode()[:400]
+def fields_unlike(has: PodStatus, found: PodStatus) -> str:
+    """Return the fields in which a status of the cloud is not the one that its node found."""
+    return "; ".join(unlike(to_value(has), to_value(found)))

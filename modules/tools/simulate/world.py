@@ -147,6 +147,8 @@ class Process(Runtime):
     def __init__(self, world: World, name: str, wall: WallClock, number: int = 0) -> None:
         self.world = world
         self.name = name
+        self.identity = f"{name}-{number}"
+        """Its name and number."""
         self.alive = True
         self.doomed = False
         """Whether its kill is scheduled, or has happened."""

@@ -1,6 +1,9 @@
 """No secret gets into a trace, whatever form it takes, and a redacted body still reads as what it was."""
 
 import base64
+import html
+import json
+import re
 import string
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
@@ -209,6 +212,41 @@ def _all_escaped(text: str) -> str:
     """Every sign as JSON's escapes of its UTF-16 units."""
     units = text.encode("utf-16-be")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+_ENCODED: dict[str, Callable[[str], str]] = {
+    "base64 of user and password": lambda value: b64(f"user:{value}"),
+    "base64 of a URL with it": lambda value: b64(f"db://a:{value}@host"),
+    "base64 of a line with it": lambda value: b64(f"{value}\n"),
+    "URL-safe base64 of a text with it": lambda value: urlsafe_b64encode(f"~~?>{value}>?~".encode()).decode(),
+    "hexadecimal": lambda value: value.encode().hex(),
+    "hexadecimal in capitals": lambda value: value.encode().hex().upper(),
+    "a URL": quote,
+    "a URL in small letters": lambda value: re.sub("%..", lambda found: found[0].lower(), quote(value, safe="")),
+    "a form": quote_plus,
+    "HTML": html.escape,
+    "HTML without quotes": lambda value: html.escape(value, quote=False),
+    "HTML by Go": lambda value: html.escape(value, quote=False).replace('"', "&#34;").replace("'", "&#39;"),
+    "JSON": lambda value: msgspec.json.encode(value).decode(),
+    "JSON in ASCII": json.dumps,
+    "JSON by Go": lambda value: re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value)),
+    "Python's quotes": repr,
+}
+
+
+@pytest.mark.parametrize("form", _ENCODED)
+@pytest.mark.parametrize("value", ["hunter", "pa<ss>&w'or\"d/+ ~?", "Grüße aus \\Köln\n€😀"])
+def test_an_encoded_value_is_found_in_the_text_of_an_error(redactor: Redactor, form: str, value: str) -> None:
+    """What programs put into errors and logs is often encoded once more. Nothing of 6 bytes and more is left of it."""
+    redactor.known.learn(value.encode())
+    text = _ENCODED[form](value)
+    seen = redactor.text(f"cannot log in: {text} was refused")
+    assert seen.startswith("cannot log in: ")
+    assert seen.endswith(" was refused")
+    assert redactor.mark(value.encode()) in seen
+    left = seen.removeprefix("cannot log in: ").removesuffix(" was refused").replace(redactor.mark(value.encode()), " ")
+    around = "user:db://a:@host~~?>" if "base64" in form else ""
+    assert len(left) <= 4 + len(b64(around))
 
 
 def test_the_first_value_is_known_after_thousands_of_others(redactor: Redactor) -> None:

@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from beehive.files.durable import beside
+from edged.embedded.shim_spawner import ShimSpawner
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, alive, eventually, processes_of, wait_for_death
 
@@ -28,6 +29,18 @@ def test_exact_environment(node: LocalNode) -> None:
         "HOSTNAME=host-of-env",
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     ]
+
+
+def test_shims_have_nothing_of_edgecores_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run beside containers, which may read it as the same user."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:password@proxy.test")
+    spawner = ShimSpawner(tmp_path)
+    try:
+        spawner._open()
+        assert spawner._process is not None
+        assert Path(f"/proc/{spawner._process.pid}/environ").read_bytes() == b"LC_ALL=C.UTF-8\0"
+    finally:
+        spawner.stop()
 
 
 def test_bytes_in_the_environment(node: LocalNode) -> None:

@@ -11,7 +11,17 @@ from edged.embedded.errors import StateDirectoryError
 from edged.embedded.images import image_id
 from edged.embedded.records import BootId, Exit, SandboxRecord
 from edged.embedded.shim.procfs import parse_stat, read_stat
-from edged.embedded.state import StateDirectory, discard, entries, publish, read_record, write_record
+from edged.embedded.state import (
+    StateDirectory,
+    discard,
+    entries,
+    publish,
+    read_container_request,
+    read_record,
+    without_secrets,
+    write_container_request,
+    write_record,
+)
 from protos.cri.v1 import api_pb2 as cri
 from tests.beehive.files.trees import make_deep
 
@@ -114,3 +124,32 @@ def test_own_process() -> None:
     assert stat is not None
     assert stat.parent == os.getppid()
     assert read_stat(2**22 + 1) is None
+
+
+def _request() -> cri.CreateContainerRequest:
+    """What a pod with a secret in a variable becomes."""
+    config = cri.ContainerConfig(
+        metadata=cri.ContainerMetadata(name="c"),
+        envs=[cri.KeyValue(key="PASSWORD", value=b"hunter2 hunter2")],
+        command=["db", "--password=hunter2 hunter2"],
+        args=["hunter2 hunter2"],
+        labels={"a": "b"},
+    )
+    return cri.CreateContainerRequest(pod_sandbox_id="s", config=config)
+
+
+def test_no_secret_of_a_container_is_on_the_disk(tmp_path: Path) -> None:
+    """Its variables and command may contain some; also in the files of an earlier version, once they are read."""
+    directory = tmp_path / "c"
+    publish(directory, _request(), _RECORD)
+    file = directory / "request.pb"
+    assert b"hunter2" in file.read_bytes()
+    stored = read_container_request(directory)
+    assert stored == without_secrets(_request())
+    assert stored is not None
+    assert (stored.config.labels["a"], stored.config.metadata.name) == ("b", "c")
+    assert b"hunter2" not in file.read_bytes()
+    write_container_request(directory, _request())
+    assert b"hunter2" not in file.read_bytes()
+    assert read_container_request(directory) == stored
+    assert file.stat().st_mode & 0o077 == 0

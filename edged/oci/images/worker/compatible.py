@@ -45,7 +45,7 @@ def runs(architecture: str) -> bool:
             os.write(descriptor, program(architecture))
             path = f"/proc/self/fd/{descriptor}"
             done = subprocess.run(
-                [path], pass_fds=[descriptor], stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False
+                [path], pass_fds=[descriptor], stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False, env={}
             )
         finally:
             os.close(descriptor)

@@ -14,6 +14,8 @@ from edged.oci.images.worker.hosts import ServerAddress, is_loopback
 
 _VARIABLES: Final = {"http": ("http_proxy", "HTTP_PROXY"), "https": ("https_proxy", "HTTPS_PROXY")}
 _EXCEPTIONS: Final = ("no_proxy", "NO_PROXY")
+VARIABLES: Final = (*_VARIABLES["http"], *_VARIABLES["https"], *_EXCEPTIONS)
+"""The variables of the environment that are read."""
 _DEFAULT_PORT: Final = 80
 _MOST_EXCEPTIONS: Final = 10_000
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from modules.cloud.apiserver.database.beginning import Beginning
 from modules.cloud.apiserver.database.damage import prepare_and_repair
-from modules.cloud.apiserver.database.engine import make_engine, shown, url_of
+from modules.cloud.apiserver.database.engine import make_engine, shown, truncate_log, url_of
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.meter import TransactionMeter
 from modules.cloud.apiserver.database.pending import PendingWrites
@@ -28,6 +28,7 @@ _FORGET_AFTER = 10_000
 _FORGET_EVERY = 1_000
 _PORTION = 1_000
 """Objects after which reading reports progress."""
+_SECRET = "Secret"  # noqa: S105 - the kind
 _ROWS = 16
 """Rows that are in memory at a time while all are read: each may have some megabytes."""
 _TURN_SECONDS = 60.0
@@ -114,6 +115,8 @@ class Database:
             raise
         self.in_transaction = False
         """Whether a transaction has begun."""
+        self._log_has_secrets = False
+        """Whether SQLite's log may have a secret that was changed or deleted."""
         self.put_syncs = 0
         """How often an ObjectSync was changed in the transaction."""
         self._connection: Connection | None = None
@@ -295,6 +298,9 @@ class Database:
                 connection = self._current()
                 self._write(connection, version)
                 self._make_durable(connection)
+                self._log_has_secrets |= any(key.kind == _SECRET for key in self._transaction.objects)
+                if self._log_has_secrets and self._keeps_connection:
+                    self._log_has_secrets = not truncate_log(connection)
                 self._seen = version
                 self.changed |= self._transaction.nodes()
                 self.unclaimed -= self._transaction.sessions.keys()

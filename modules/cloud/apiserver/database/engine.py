@@ -1,10 +1,12 @@
 """Database engines, set up so that commits survive a loss of power and no lock is waited for without a timeout."""
 
 import os
+import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
@@ -15,10 +17,12 @@ from modules.cloud.apiserver.database.errors import DatabaseError
 _BUSY_SECONDS = 20
 """Timeout for the lock of another cloudcore; a transaction takes milliseconds."""
 
+_BUSY_TIMEOUT = f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}"
 _SQLITE_PRAGMAS = (
-    f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}",
+    _BUSY_TIMEOUT,
     "PRAGMA journal_mode=WAL",
     "PRAGMA trusted_schema=OFF",
+    "PRAGMA secure_delete=ON",
     f"PRAGMA journal_size_limit={16 * 1024 * 1024}",
 )
 _POSTGRESQL_SETTINGS = (
@@ -108,6 +112,21 @@ def _set_up(engine: Engine, *, durable: bool) -> None:
                 cursor.execute(setting)
             cursor.close()
             connection.autocommit = False
+
+
+def truncate_log(connection: Connection) -> bool:
+    """Truncate SQLite's write-ahead log, which has the old values of what was changed or deleted; return whether it was
+    truncated: nobody is waited for.
+    """
+    driver: Any = connection.connection.driver_connection
+    with suppress(sqlite3.Error):
+        driver.execute("PRAGMA busy_timeout=0")
+        try:
+            (is_busy, *_pages) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            driver.execute(_BUSY_TIMEOUT)
+        return not is_busy
+    return False
 
 
 def _make_private(path: Path) -> None:

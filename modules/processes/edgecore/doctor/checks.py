@@ -134,9 +134,10 @@ def check_running(running: Running, options: str) -> Iterator[CheckResult]:
         )
     if running.tunnel is not None:
         hint = (
-            "edgecore's log says why; is modules.cloudStream of the cloud enabled, is modules.edgeStream.server right?"
+            "edgecore's log says why; does the cloud serve tunnels (cloudcore: --tunnel-listen; KubeEdge: "
+            "modules.cloudStream), is modules.edgeStream.server right? modules.edgeStream.enable: false does without"
         )
-        missing = warning("stream tunnel", "there is none: `kubectl logs` and `exec` do not reach this node", hint)
+        missing = warning("stream tunnel", "there is none: logs and exec from the cloud do not reach this node", hint)
         yield ok("stream tunnel", "connected to the cloud") if running.tunnel else missing
 
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modules.processes.edgecore.local import arguments
 from modules.processes.edgecore.local.answers import ANSWERS
-from modules.processes.edgecore.location import add_location
 from modules.tools.kubectl.cli import VERBS, add_answers, add_verbs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
+    from modules.processes.edgecore.local.node import NodeClient
     from modules.tools.kubectl.parser import VerbParser
     from modules.tools.kubectl.rest import RestClient
 
@@ -29,6 +29,9 @@ _VERBS: Final = (
 )  # fmt: skip
 """The verbs of kubectl that make sense on a node; the cloud carries out the last four."""
 
+_STREAMS: Final = ("logs", "exec", "attach", "cp", "port-forward")
+"""The commands that another program than edgecore can have, because they need a server of the containers only."""
+
 
 def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None = None) -> None:
     """Add these commands to those of `edgecore`, and answers for those of kubectl that are not here; to be called last.
@@ -37,14 +40,42 @@ def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None
         commands: of a VerbParser.
         words: the command line; arguments of kubectl's verbs that are not in it are not loaded. None loads all.
     """
-    for name, (text, function, add_arguments) in arguments.COMMANDS.items():
-        parser = commands.add_parser(name, help=text, description=text, intermixed=True)
-        add_arguments(parser)
-        add_location(parser)
-        parser.set_defaults(command=f"{_HERE}.{function}")
+    _add_commands(commands, arguments.COMMANDS, "edgecore", _node, _add_location)
     verbs = {name: VERBS[name] for name in _VERBS}
     add_verbs(commands, "edgecore", connect, verbs, add_connection=_add_location, words=words)
     add_answers(commands, "edgecore", ANSWERS)
+
+
+def add_streams(
+    commands: argparse._SubParsersAction[Any],
+    program: str,
+    connect_to: Callable[[argparse.Namespace], NodeClient],
+    add_connection: Callable[[VerbParser], None],
+) -> None:
+    """Add `logs`, `exec`, `attach`, `cp` and `port-forward` to the commands of another program.
+
+    Args:
+        commands: of a VerbParser.
+        program: its name.
+        connect_to: makes the client of the server of the containers from the arguments, when a command runs.
+        add_connection: adds the program's own options to each command.
+    """
+    _add_commands(commands, _STREAMS, program, connect_to, add_connection)
+
+
+def _add_commands(
+    commands: argparse._SubParsersAction[Any],
+    names: Collection[str],
+    program: str,
+    connect_to: Callable[[argparse.Namespace], NodeClient],
+    add_connection: Callable[[VerbParser], None],
+) -> None:
+    for name in names:
+        text, function, add_arguments = arguments.COMMANDS[name]
+        parser = commands.add_parser(name, help=text, description=text, intermixed=True)
+        add_arguments(parser)
+        add_connection(parser)
+        parser.set_defaults(command=f"{_HERE}.{function}", program=program, connect=connect_to)
 
 
 def connect(chosen: argparse.Namespace) -> RestClient:
@@ -55,5 +86,14 @@ def connect(chosen: argparse.Namespace) -> RestClient:
         return rest_client(chosen)
 
 
+def _node(chosen: argparse.Namespace) -> NodeClient:
+    """Return the client of the node that the options select. Raises ConfigError."""
+    from modules.processes.edgecore.local.node import node_of  # noqa: PLC0415
+
+    return node_of(chosen)
+
+
 def _add_location(parser: VerbParser) -> None:
+    from modules.processes.edgecore.location import add_location  # noqa: PLC0415 - other programs do without it
+
     add_location(parser)

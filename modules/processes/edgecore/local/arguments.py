@@ -144,8 +144,8 @@ def _positive(text: str) -> int:
 
 COMMANDS: Final[dict[str, tuple[str, str, Callable[[VerbParser], None]]]] = {
     "pods": ("list the pods of the node on this machine", "pods:pods", _add_pods),
-    "logs": ("print logs of containers of the node on this machine", "logs:logs", _add_logs),
-    "exec": ("run a command in a container of the node on this machine", "remote:execute", _add_exec),
+    "logs": ("print logs of containers", "logs:logs", _add_logs),
+    "exec": ("run a command in a container", "remote:execute", _add_exec),
     "attach": ("take part in the streams of a container's process", "remote:attach", _add_attach),
     "cp": ("copy files and directories from and to a container", "cp:copy", _add_cp),
     "port-forward": ("forward local ports to ports of a pod", "port_forward:port_forward", _add_port_forward),

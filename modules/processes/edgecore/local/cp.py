@@ -1,4 +1,4 @@
-"""The command `edgecore cp`: copies files and directories from and to a container, by the container's `tar`."""
+"""The command `cp`: copies files and directories from and to a container, by the container's `tar`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.archive import SourceIsLinkError, extract, pack
 from modules.processes.edgecore.local.channels import Channel, CommandExit
 from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import NodeClient, node_of, remark, report_errors, say, url
-from modules.processes.edgecore.local.remote import ContainerTarget, run_command
+from modules.processes.edgecore.local.node import NodeClient, remark, report_errors
+from modules.processes.edgecore.local.remote import ContainerTarget, run_command, run_to_its_end
 from modules.processes.edgecore.local.target import container_of, pod_target
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _MOST_OF_ERRORS: Final = 4096
 _NOT_FOUND: Final = 127
-_FORM: Final = "edgecore cp POD:/PATH LOCAL, or edgecore cp LOCAL POD:/PATH"
-_ONE_FILE: Final = "`edgecore exec POD -- cat FILE > COPY` copies one file without it"
+_FORM: Final = "cp POD:/PATH LOCAL, or cp LOCAL POD:/PATH"
+_ONE_FILE: Final = "`exec POD -- cat FILE > COPY` copies one file without it"
 
 
 class Place(NamedTuple):
@@ -36,13 +36,13 @@ class Place(NamedTuple):
 
 def copy(chosen: argparse.Namespace) -> int:
     """Copy."""
-    with report_errors():
+    with report_errors(chosen.program):
         if len(chosen.words) != 2:
             raise NodeError("a source and a target are wanted", hint=_FORM, usage=True)
         source, target = (place_of(word) for word in chosen.words)
         if bool(source.pod) == bool(target.pod):
             raise NodeError("one of source and target has to be in a pod, the other here", hint=_FORM, usage=True)
-        node = node_of(chosen)
+        node: NodeClient = chosen.connect(chosen)
         name = pod_target(source.pod or target.pod, chosen.namespace)
         found = container_of(node.pod(name), chosen.container)
         remark(found.remark)
@@ -120,7 +120,7 @@ class ContainerFiles:
         problem: NodeError | None = None
         with _RemoteTar(self.run, command) as tar:
             try:
-                extract(tar.stream, target, _say_skipped, preserve=preserve)
+                extract(tar.stream, target, self._say_skipped, preserve=preserve)
             except NodeError as error:
                 problem = error
         tar.check()
@@ -136,7 +136,9 @@ class ContainerFiles:
             remote /= source.absolute().name
         reading, writing = os.pipe()
         failed: list[OSError] = []
-        writer = threading.Thread(target=_pack, args=(source, remote.name, writing, failed), daemon=True)
+        writer = threading.Thread(
+            target=_pack, args=(source, remote.name, writing, failed, self._say_skipped), daemon=True
+        )
         writer.start()
         output, command = _Output(), ("tar", "xmf", "-", "-C", str(remote.parent))
         try:
@@ -148,11 +150,14 @@ class ContainerFiles:
             raise error
         _check(result, output.errors)
 
+    def _say_skipped(self, name: str) -> None:
+        self._node.say(f"left out, for it is no file and no directory: {name}")
+
     def _is_directory(self, path: str) -> bool:
         try:
             return run_command(self._node, self._target, ("test", "-d", path), _Output()).code == 0
         except NodeError as error:
-            if error.status != HTTPStatus.NOT_IMPLEMENTED:
+            if error.status != HTTPStatus.NOT_IMPLEMENTED or not self._node.is_of_this_machine:
                 raise
         hint = "its containers see this machine's files: copy with cp; volumes are below pods/ in the node's directory"
         raise NodeError("the embedded runtime has no input for commands", "", hint)
@@ -166,9 +171,9 @@ class ContainerFiles:
         try:
             return run_command(self._node, self._target, command, output)
         except NodeError as error:
-            if error.status != HTTPStatus.NOT_IMPLEMENTED:
+            if error.status != HTTPStatus.NOT_IMPLEMENTED or not self._node.is_of_this_machine:
                 raise
-        done = self._node.run(url("run", *self._target, query=[("command", word) for word in command]))
+        done = run_to_its_end(self._node, self._target, command)
         output(Channel.STDOUT, done.stdout)
         output(Channel.STDERR, done.stderr)
         return CommandExit(done.exit_code)
@@ -216,11 +221,11 @@ class _RemoteTar:
             view = view[os.write(self._writing, view) :]
 
 
-def _pack(source: Path, name: str, writing: int, failed: list[OSError]) -> None:
+def _pack(source: Path, name: str, writing: int, failed: list[OSError], say_skipped: Callable[[str], None]) -> None:
     """Write the archive into a pipe. A reader that closes the pipe reports the reason itself."""
     try:
         with os.fdopen(writing, "wb") as stream:
-            pack(source, name, stream, _say_skipped)
+            pack(source, name, stream, say_skipped)
     except BrokenPipeError:
         return
     except OSError as error:
@@ -235,7 +240,3 @@ def _check(result: CommandExit, errors: str) -> None:
     if result.code == _NOT_FOUND or "executable file not found" in said or "No such file or directory: 'tar'" in said:
         raise NodeError("there is no tar in the container, which cp needs", "", _ONE_FILE)
     raise NodeError("tar in the container has failed", "", said.replace("\n", "; ") or f"with status {result.code}")
-
-
-def _say_skipped(name: str) -> None:
-    say(f"left out, for it is no file and no directory: {name}")

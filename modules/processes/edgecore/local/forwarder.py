@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from beehive.http.spdy import ConnectionEnd, StreamData, StreamEnd
 from beehive.printable import clipped
 from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import say
 from modules.processes.edgecore.local.spdy_link import PORT_FORWARD, SpdyLink
 from modules.tools.printing.terminal import print_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
     from beehive.http.spdy import SpdyEvent
+    from modules.processes.edgecore.local.node import NodeClient
 
 _READ_BYTES: Final = 32 * 1024
 _LONGEST_ERROR: Final = 4096
@@ -68,17 +67,17 @@ class SpdyPorts:
     Each connection has a SPDY connection of its own, so that it outlives neither another one nor a restart of the pod.
 
     Args:
-        path: path of the node's socket.
+        server: has the pod.
         target: path of the request.
     """
 
-    def __init__(self, path: Path, target: str) -> None:
-        self._path = path
+    def __init__(self, server: NodeClient, target: str) -> None:
+        self._server = server
         self._target = target
 
     def carry(self, client: socket.socket, port: int) -> None:
         """See `PodPorts`."""
-        link = SpdyLink(self._path, self._target, PORT_FORWARD)
+        link = SpdyLink(self._server, self._target, PORT_FORWARD)
         try:
             _Tunnel(link, client, port).run()
         finally:
@@ -156,9 +155,11 @@ class Forwarder:
     Args:
         routes: listening sockets and their ports.
         ports: the pod's.
+        say: prints an error.
     """
 
-    def __init__(self, routes: Iterable[Route], ports: PodPorts) -> None:
+    def __init__(self, routes: Iterable[Route], ports: PodPorts, say: Callable[[str], None]) -> None:
+        self._say = say
         self._routes = {route.listening.fileno(): route for route in routes}
         self._ports = ports
 
@@ -175,7 +176,7 @@ class Forwarder:
         try:
             client, _ = route.listening.accept()
         except OSError as error:
-            say(f"error: no connection can be accepted: {error.strerror}")
+            self._say(f"error: no connection can be accepted: {error.strerror}")
             return
         print_lines([f"Handling connection for {route.listening.getsockname()[1]}"])
         threading.Thread(target=self._carry, args=(client, route), daemon=True).start()
@@ -186,8 +187,8 @@ class Forwarder:
             try:
                 self._ports.carry(client, route.port)
             except NodeError as error:
-                say(f"error: forwarding {local} -> {route.port}: {error}")
+                self._say(f"error: forwarding {local} -> {route.port}: {error}")
             except ConnectionRefusedError:
-                say(f"error: forwarding {local} -> {route.port}: nothing listens there")
+                self._say(f"error: forwarding {local} -> {route.port}: nothing listens there")
             except OSError:
                 return

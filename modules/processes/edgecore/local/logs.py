@@ -1,4 +1,4 @@
-"""The command `edgecore logs`: prints or follows the logs of containers."""
+"""The command `logs`: prints or follows the logs of containers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edged.api.times import TimeError
 from modules.processes.edgecore.config.durations import parse_duration
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import node_of, remark, report_errors, say, url
+from modules.processes.edgecore.local.node import remark, report_errors
 from modules.processes.edgecore.local.target import container_of, pod_target
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class LogSource(NamedTuple):
 
 def logs(chosen: argparse.Namespace) -> int:
     """Print the logs."""
-    with report_errors():
+    with report_errors(chosen.program):
         query = wanted(chosen)
-        node = node_of(chosen)
+        node: NodeClient = chosen.connect(chosen)
         sources = _sources(node, chosen)
         if chosen.follow and len(sources) > chosen.max_log_requests:
             hint = f"--max-log-requests {len(sources)} allows it"
@@ -86,7 +86,7 @@ class LogPrinter:
             except NodeError as error:
                 if not self._lenient:
                     raise
-                say(f"error: {error}")
+                self._node.say(f"error: {error}")
         return ExitCode.OK
 
     def follow_all(self, sources: Sequence[LogSource]) -> int:
@@ -105,7 +105,7 @@ class LogPrinter:
             self._print(source, whole_lines=True)
         except NodeError as error:
             if self._lenient:
-                say(f"error: {error}")
+                self._node.say(f"error: {error}")
             else:
                 self._problem = error
         except OSError as error:
@@ -114,7 +114,7 @@ class LogPrinter:
             done.release()
 
     def _print(self, source: LogSource, *, whole_lines: bool) -> None:
-        pieces = self._node.stream(url("containerLogs", *source, query=self._query), patient=self._follow)
+        pieces = self._node.stream(self._node.stream_url("containerLogs", *source, self._query), patient=self._follow)
         prefix = source.prefix if self._prefix else b""
         for piece in with_prefix(pieces, prefix) if whole_lines else pieces:
             with self._lock:
@@ -143,7 +143,7 @@ def _sources(node: NodeClient, chosen: argparse.Namespace) -> list[LogSource]:
             raise NodeError("a pod and a selector are named", hint="only one of them may be", usage=True)
         pods: Sequence[Pod] = node.pods(chosen.namespace or "default", chosen.selector)
         if not pods:
-            say(f"no pods in namespace {chosen.namespace or 'default'} have {chosen.selector}")
+            node.say(f"no pods in namespace {chosen.namespace or 'default'} have {chosen.selector}")
         return [source for pod in pods for source in _of_pod(pod, chosen, chosen.container)]
     if not 1 <= len(chosen.words) <= 2:
         raise NodeError("POD [CONTAINER] is wanted", hint="or -l LABELS", usage=True)

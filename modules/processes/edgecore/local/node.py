@@ -6,8 +6,9 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection, HTTPException
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -30,7 +31,7 @@ from modules.tools.printing.terminal import print_error, print_text
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from modules.processes.edgecore.local.target import PodTarget
@@ -51,20 +52,53 @@ class _Run(msgspec.Struct):
 
 
 class _Connection(HTTPConnection):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, dial: Callable[[], socket.socket]) -> None:
         super().__init__("localhost", timeout=SECONDS)
-        self._path = path
+        self._dial = dial
 
     def connect(self) -> None:
         """Connect to the socket."""
-        self.sock = dial(self._path)
+        self.sock = self._dial()
 
 
 class NodeClient:
     """HTTP client of the edgecore behind a socket. All requests raise NodeError."""
 
+    program: ClassVar[str] = "edgecore"
+    """The program behind the socket, for errors."""
+    not_running: ClassVar[str] = NOT_RUNNING
+    """Advice where nobody answers."""
+    is_of_this_machine: ClassVar[bool] = True
+    """Whether containers run on this machine, so that there are ways to them beside streams."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def dial(self) -> socket.socket:
+        """Connect to the socket."""
+        return dial(self.path, self.program, self.not_running)
+
+    def say(self, text: str) -> None:
+        """Print an error or a remark about the result on standard error."""
+        print_error(self.program, text)
+
+    def stream_url(
+        self, action: str, namespace: str, pod: str, container: str = "", query: Sequence[tuple[str, str]] = ()
+    ) -> str:
+        """Return path and query of a request for a stream.
+
+        Args:
+            action: `containerLogs`, `exec`, `attach` or `portForward`, as in a kubelet's paths.
+            namespace: of the pod.
+            pod: its name.
+            container: its container; empty for `portForward`.
+            query: with a kubelet's names.
+        """
+        return url(action, namespace, pod, *([container] if container else []), query=query)
+
+    def refusal(self, status: int, body: bytes) -> NodeError:
+        """Return the error for a response that is none of success."""
+        return NodeError(body.decode(errors="replace").strip() or f"refused with status {status}", status=status)
 
     def get(self, path: str) -> bytes:
         """Return the whole answer."""
@@ -86,7 +120,7 @@ class NodeClient:
         body: bytes | None = None,
     ) -> Iterator[bytes]:
         """Yield the answer as it arrives; `patient` waits without a time limit."""
-        connection = _Connection(self.path)
+        connection = _Connection(self.dial)
         try:
             connection.connect()
             if patient:
@@ -94,12 +128,11 @@ class NodeClient:
             connection.request(method, path, body, dict(headers))
             answer = connection.getresponse()
             if answer.status != 200:
-                text = answer.read(_READ_BYTES).decode(errors="replace").strip()
-                raise NodeError(text, status=answer.status)
+                raise self.refusal(answer.status, answer.read(_READ_BYTES))
             while data := answer.read1(_READ_BYTES):
                 yield data
         except (OSError, HTTPException) as error:
-            raise NodeError("edgecore broke off", str(self.path), str(error) or type(error).__name__) from error
+            raise NodeError(f"{self.program} broke off", str(self.path), str(error) or type(error).__name__) from error
         finally:
             connection.close()
 
@@ -113,7 +146,7 @@ class NodeClient:
             return decode(PodList, self.get("/pods")).items
         inside = ("namespaces", namespace) if namespace else ()
         query = [("labelSelector", selector)] if selector else []
-        client = RestClient(self.path, NOT_RUNNING)
+        client = RestClient(self.path, self.not_running)
         return decode(PodList, client.raw("GET", path_of("api", "v1", *inside, "pods"), query)).items
 
     def pod(self, target: PodTarget) -> Pod:
@@ -133,8 +166,8 @@ def rest_client(chosen: argparse.Namespace) -> RestClient:
     return RestClient(socket_path(load_node(chosen).config), NOT_RUNNING)
 
 
-def dial(path: Path) -> socket.socket:
-    """Connect to the socket. Raises NodeError."""
+def dial(path: Path, program: str = NodeClient.program, not_running: str = NOT_RUNNING) -> socket.socket:
+    """Connect to the socket of a program, by default edgecore. Raises NodeError."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(SECONDS)
     try:
@@ -142,8 +175,8 @@ def dial(path: Path) -> socket.socket:
             connection.connect(name)
     except OSError as error:
         connection.close()
-        hint = "only who runs edgecore may" if isinstance(error, PermissionError) else NOT_RUNNING
-        raise NodeError("cannot reach edgecore", str(path), hint) from error
+        hint = f"only who runs {program} may" if isinstance(error, PermissionError) else not_running
+        raise NodeError(f"cannot reach {program}", str(path), hint) from error
     return connection
 
 
@@ -163,8 +196,9 @@ def node_of(chosen: argparse.Namespace) -> NodeClient:
 
 
 @contextmanager
-def report_errors() -> Iterator[None]:
+def report_errors(program: str = NodeClient.program) -> Iterator[None]:
     """Turn errors of a command into a line on standard error and an exit status."""
+    say = partial(print_error, program)
     try:
         yield
     except ConfigError as error:
@@ -182,8 +216,8 @@ def report_errors() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Print an error or a remark about the result on standard error."""
-    print_error("edgecore", text)
+    """Print an error or a remark about the result of a command of edgecore on standard error."""
+    print_error(NodeClient.program, text)
 
 
 def remark(text: str) -> None:

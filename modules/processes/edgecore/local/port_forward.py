@@ -1,4 +1,4 @@
-"""The command `edgecore port-forward`: local ports that lead to ports of a pod."""
+"""The command `port-forward`: local ports that lead to ports of a pod."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.forwarder import DirectPorts, Forwarder, PodPorts, Route, SpdyPorts
-from modules.processes.edgecore.local.node import NodeClient, node_of, report_errors, url
+from modules.processes.edgecore.local.node import NodeClient, report_errors
 from modules.processes.edgecore.local.spdy_link import PORT_FORWARD, SpdyLink
 from modules.processes.edgecore.local.target import pod_target
 from modules.tools.printing.terminal import print_lines
@@ -38,17 +38,19 @@ class PortPair(NamedTuple):
 
 def port_forward(chosen: argparse.Namespace) -> int:
     """Forward until Ctrl-C."""
-    with report_errors(), ExitStack() as stack:
+    with report_errors(chosen.program), ExitStack() as stack:
         if len(chosen.words) < 2:
-            raise NodeError("a pod and a port are wanted", hint="edgecore port-forward POD 8080:80", usage=True)
+            raise NodeError(
+                "a pod and a port are wanted", hint=f"{chosen.program} port-forward POD 8080:80", usage=True
+            )
         word, *ports = chosen.words
-        node = node_of(chosen)
+        node = chosen.connect(chosen)
         pod = node.pod(pod_target(word, chosen.namespace))
         pairs = [port_pair(text, pod) for text in ports]
         carrier = _ports_of(node, pod, pairs)
         routes = [route for pair in pairs for route in listen(pair, addresses_of(chosen.address), stack)]
         try:
-            Forwarder(routes, carrier).serve()
+            Forwarder(routes, carrier, node.say).serve()
         except KeyboardInterrupt:
             return ExitCode.OK
     return ExitCode.OK
@@ -56,14 +58,14 @@ def port_forward(chosen: argparse.Namespace) -> int:
 
 def _ports_of(node: NodeClient, pod: Pod, pairs: Sequence[PortPair]) -> PodPorts:
     """Return the pod's ports. Raises NodeError if the pod does not run."""
-    target = url("portForward", pod.metadata.namespace, pod.metadata.name)
+    target = node.stream_url("portForward", pod.metadata.namespace, pod.metadata.name)
     try:
-        SpdyLink(node.path, target, PORT_FORWARD).close()
+        SpdyLink(node, target, PORT_FORWARD).close()
     except NodeError as error:
-        if error.status != HTTPStatus.NOT_IMPLEMENTED:
+        if error.status != HTTPStatus.NOT_IMPLEMENTED or not node.is_of_this_machine:
             raise
     else:
-        return SpdyPorts(node.path, target)
+        return SpdyPorts(node, target)
     for pair in pairs:
         if pair.local == pair.remote:
             hint = f"connect to it, or choose another local port: :{pair.remote}"

@@ -1,4 +1,4 @@
-"""The commands `edgecore exec` and `edgecore attach`: connect a container's streams with this terminal.
+"""The commands `exec` and `attach`: connect a container's streams with this terminal.
 
 The exit status is the command's own. With `-t` the terminal is in raw mode, so that every key goes to the container,
 and its size is sent whenever it changes.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.processes.edgecore.local.channels import Channel, CommandExit
 from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import node_of, remark, report_errors, url
+from modules.processes.edgecore.local.node import remark, report_errors, url
 from modules.processes.edgecore.local.spdy_link import COMMAND, SpdyCommand, SpdyLink
 from modules.processes.edgecore.local.stream_session import StreamSession
 from modules.processes.edgecore.local.target import container_of, only_word, pod_target
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
+    from edged.cri.contract import ExecResult
     from modules.processes.edgecore.local.node import NodeClient
 
     Output = Callable[[Channel, bytes], None]
@@ -46,35 +47,38 @@ def execute(chosen: argparse.Namespace) -> int:
     """Run a command. If the runtime has no streams, a command without input runs to its end before its output is
     printed.
     """
-    with report_errors():
+    with report_errors(chosen.program):
         _check_terminal(chosen)
         pod, *command = chosen.words or [""]
         if not pod or not command:
             wanted = "a command" if pod else "a pod and a command"
-            raise NodeError(f"{wanted} is wanted", hint="edgecore exec POD -- COMMAND", usage=True)
-        node = node_of(chosen)
+            raise NodeError(f"{wanted} is wanted", hint=f"{chosen.program} exec POD -- COMMAND", usage=True)
+        node: NodeClient = chosen.connect(chosen)
         target = _target(node, chosen, pod)
         words = [("command", word) for word in command]
         try:
-            return _converse(node, chosen, url("exec", *target, query=words + _streams(chosen)))
+            return _converse(node, chosen, node.stream_url("exec", *target, words + _streams(chosen)))
         except NodeError as error:
-            if error.status != HTTPStatus.NOT_IMPLEMENTED:
+            if error.status != HTTPStatus.NOT_IMPLEMENTED or not node.is_of_this_machine:
                 raise
         if chosen.stdin or chosen.tty:
             raise NodeError("the embedded runtime has no streams for -i and -t", "", _NO_STREAMS)
-        return _run_to_its_end(node, url("run", *target, query=words))
+        result = run_to_its_end(node, target, command)
+        _write(Channel.STDOUT, result.stdout)
+        _write(Channel.STDERR, result.stderr)
+        return result.exit_code
 
 
 def attach(chosen: argparse.Namespace) -> int:
     """Attach to the container's process."""
-    with report_errors():
+    with report_errors(chosen.program):
         _check_terminal(chosen)
-        node = node_of(chosen)
+        node: NodeClient = chosen.connect(chosen)
         target = _target(node, chosen, only_word(chosen.words, "pod"))
         try:
-            return _converse(node, chosen, url("attach", *target, query=_streams(chosen)))
+            return _converse(node, chosen, node.stream_url("attach", *target, _streams(chosen)))
         except NodeError as error:
-            if error.status != HTTPStatus.NOT_IMPLEMENTED:
+            if error.status != HTTPStatus.NOT_IMPLEMENTED or not node.is_of_this_machine:
                 raise
         hint = "`edgecore logs -f` shows what the process writes; containerd has streams"
         raise NodeError("the embedded runtime has no streams to attach to", "", hint)
@@ -97,11 +101,16 @@ def run_command(
     """
     words = [("command", word) for word in command]
     streams = [("input", "1")] * (source is not None) + [("output", "1"), ("error", "1")]
-    link = SpdyLink(node.path, url("exec", *target, query=words + streams), COMMAND)
+    link = SpdyLink(node, node.stream_url("exec", *target, words + streams), COMMAND)
     try:
         return SpdyCommand(link, output, source).run()
     finally:
         link.close()
+
+
+def run_to_its_end(node: NodeClient, target: ContainerTarget, command: Sequence[str]) -> ExecResult:
+    """Run a command of a runtime without streams, and return its result: at most 16 MiB of output."""
+    return node.run(url("run", *target, query=[("command", word) for word in command]))
 
 
 def _check_terminal(chosen: argparse.Namespace) -> None:
@@ -135,7 +144,7 @@ def _converse(node: NodeClient, chosen: argparse.Namespace, target: str) -> int:
 def _with_end_of_input(node: NodeClient, target: str) -> CommandExit | None:
     """Pass the input on over SPDY, which every runtime's end of input is told by; None if the runtime refuses."""
     try:
-        link = SpdyLink(node.path, target, COMMAND)
+        link = SpdyLink(node, target, COMMAND)
     except NodeError:
         return None
     try:
@@ -146,20 +155,13 @@ def _with_end_of_input(node: NodeClient, target: str) -> CommandExit | None:
 
 def _over_websocket(node: NodeClient, chosen: argparse.Namespace, target: str) -> CommandExit:
     with ExitStack() as stack:
-        talk = StreamSession(node.path, target, _write, _INPUT if chosen.stdin else None)
+        talk = StreamSession(node, target, _write, _INPUT if chosen.stdin else None)
         stack.callback(talk.close)
         talk.open()
         if chosen.tty:
             stack.enter_context(_raw())
             return talk.run(stack.enter_context(_size_changes()), _size)
         return talk.run()
-
-
-def _run_to_its_end(node: NodeClient, target: str) -> int:
-    result = node.run(target)
-    _write(Channel.STDOUT, result.stdout)
-    _write(Channel.STDERR, result.stderr)
-    return result.exit_code
 
 
 def _write(channel: Channel, data: bytes) -> None:

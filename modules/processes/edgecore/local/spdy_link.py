@@ -18,11 +18,12 @@ from beehive.http.spdy import (
 )
 from modules.processes.edgecore.local.channels import Channel, CommandExit, result_of
 from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import SECONDS, dial
+from modules.processes.edgecore.local.node import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+    from modules.processes.edgecore.local.node import NodeClient
 
 COMMAND: Final = "v4.channel.k8s.io"
 """Protocol of exec and attach."""
@@ -38,7 +39,7 @@ class SpdyLink:
     """A connection to the node that has been upgraded to SPDY. Its socket does not block.
 
     Args:
-        path: path of the node's socket.
+        server: has the containers.
         target: path and query of the request.
         protocol: the protocol of the streams.
 
@@ -46,10 +47,11 @@ class SpdyLink:
         NodeError: the node refuses, or does not answer.
     """
 
-    def __init__(self, path: Path, target: str, protocol: str) -> None:
+    def __init__(self, server: NodeClient, target: str, protocol: str) -> None:
+        self._server = server
         self.streams = SpdyConnection()
         self._first = b""
-        self._socket = dial(path)
+        self._socket = server.dial()
         try:
             self._upgrade(target, protocol)
         except BaseException:
@@ -106,12 +108,11 @@ class SpdyLink:
             self._socket.sendall(request)
             head = exchange.read_head(self._read)
             if head.status != _SWITCHING:
-                text = exchange.read_body(self._read, _MOST_OF_AN_ANSWER).decode(errors="replace").strip()
-                raise NodeError(text or f"refused with status {head.status}", status=head.status)
+                raise self._server.refusal(head.status, exchange.read_body(self._read, _MOST_OF_AN_ANSWER))
         except TimeoutError:
-            raise NodeError("edgecore does not answer", "", f"within {SECONDS:g} s") from None
+            raise NodeError(f"{self._server.program} does not answer", "", f"within {SECONDS:g} s") from None
         except (OSError, HttpError) as error:
-            raise NodeError("edgecore broke off", "", str(error)) from error
+            raise NodeError(f"{self._server.program} broke off", "", str(error)) from error
         self._first = exchange.rest
 
     def _read(self) -> bytes:

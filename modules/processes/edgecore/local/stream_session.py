@@ -22,11 +22,12 @@ from modules.processes.edgecore.local.channels import (
     size_message,
 )
 from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import SECONDS, dial, say
+from modules.processes.edgecore.local.node import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+    from modules.processes.edgecore.local.node import NodeClient
 
 _READ_BYTES: Final = 32 * 1024
 _LONGEST_MESSAGE: Final = 16 * 1024 * 1024
@@ -39,18 +40,19 @@ class StreamSession:
     former input has been sent, so that nothing piles up on either side.
 
     Args:
-        path: path of the node's socket.
+        server: has the containers.
         target: path and query of the request.
         output: called with a channel and its data.
         source: descriptor of the input; None for no input.
     """
 
     def __init__(
-        self, path: Path, target: str, output: Callable[[Channel, bytes], None], source: int | None = None
+        self, server: NodeClient, target: str, output: Callable[[Channel, bytes], None], source: int | None = None
     ) -> None:
         self._output = output
         self._source = source
-        self._socket = dial(path)
+        self._server = server
+        self._socket = server.dial()
         self._protocol = ClientProtocol(
             parse_uri(f"ws://localhost{target}"),
             subprotocols=[Subprotocol(each) for each in PROTOCOLS],
@@ -71,9 +73,11 @@ class StreamSession:
                 break
         answer = self._answer
         if answer is None or self._protocol.handshake_exc is not None:
-            said = (answer.body or b"").decode(errors="replace").strip() if answer else ""
+            if answer is not None and answer.body:
+                raise self._server.refusal(answer.status_code, bytes(answer.body))
             status = answer.status_code if answer else 0
-            raise NodeError(said or f"edgecore does not agree: {self._protocol.handshake_exc}", status=status)
+            why = f"{self._server.program} does not agree: {self._protocol.handshake_exc}"
+            raise NodeError(why, status=status)
         self._socket.settimeout(0)
 
     def run(self, resized: int | None = None, size: Callable[[], tuple[int, int]] | None = None) -> CommandExit:
@@ -118,7 +122,7 @@ class StreamSession:
         if self._protocol.subprotocol == PROTOCOLS[0]:
             self._say(end_of_input())
         else:
-            say("the input has ended, but this container runtime cannot be told so; Ctrl-C ends the wait")
+            self._server.say("the input has ended, but this container runtime cannot be told so; Ctrl-C ends the wait")
 
     def _say(self, message: bytes) -> None:
         self._protocol.send_binary(message)
@@ -142,7 +146,7 @@ class StreamSession:
         except ConnectionError:
             return False
         except TimeoutError:
-            raise NodeError("edgecore does not answer", "", f"within {SECONDS:g} s") from None
+            raise NodeError(f"{self._server.program} does not answer", "", f"within {SECONDS:g} s") from None
         if not data:
             return False
         self._protocol.receive_data(data)

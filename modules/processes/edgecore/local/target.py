@@ -47,7 +47,7 @@ def pod_target(word: str, namespace: str) -> PodTarget:
     if not slash or before.lower() in _PODS:
         return PodTarget(namespace or "default", name)
     if before.lower().partition(".")[0] in _OWNERS:
-        hint = "a node knows pods, and not what made them; `edgecore pods -l LABELS` finds them"
+        hint = "what made a pod is not looked up here; `get pods -l LABELS` finds them"
         raise NodeError("name the pod itself", word, hint, usage=True)
     if namespace not in ("", before):
         raise NodeError("two namespaces are named", word, f"-n {namespace} is the other one", usage=True)

@@ -66,9 +66,9 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
 def _add_images(commands: argparse._SubParsersAction[Any]) -> None:
     listing = commands.add_parser("list", help="the images on this machine")
     pull = commands.add_parser("pull", help="fetch an image from its registry")
-    remove = commands.add_parser("remove", help="remove an image with all its names")
-    for parser in (pull, remove):
-        parser.add_argument("image", metavar="IMAGE", help="a name such as nginx:1.25, or an id")
+    remove = commands.add_parser("remove", help="remove a name of an image, and with its last one the image")
+    pull.add_argument("image", metavar="IMAGE", help="a name such as nginx:1.25")
+    remove.add_argument("image", metavar="IMAGE", help="a name such as nginx:1.25, or an id: with all its names")
     imported = commands.add_parser("import", help="add the images of an archive (docker save, OCI layout)")
     imported.add_argument("file", type=Path, metavar="FILE", help="a tar")
     exported = commands.add_parser("export", help="write an image to an archive that docker and containerd read")

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 from beehive.clock import RealClock
 from edged.cri import CriClient, ImageRef
 from edged.errors import EdgedError
+from edged.images.names import listed_name
 from edged.images.progress import PullProgress, progress_of
+from edged.pods.labels import POD_NAME, POD_NAMESPACE
 from modules.processes.edgecore.backup.commands import reporting
 from modules.processes.edgecore.runtime_commands.connection import config_of, connected
 from modules.processes.edgecore.runtime_commands.pull_progress import PlainProgress, ProgressView, TerminalProgress
@@ -20,6 +22,7 @@ from protos.cri.v1 import api_pb2 as cri
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
 _ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst")
 """Endings of archives that the runtime imports."""
@@ -61,11 +64,53 @@ def show_progress(runtime: CriClient, image: str, pulled: Future[ImageRef], view
 
 @reporting("edgecore")
 def remove(chosen: argparse.Namespace) -> None:
-    """Remove an image."""
+    """Remove a name of an image, or the image, and print which of them it was."""
+    spec = cri.ImageSpec(image=chosen.image)
     with connected(config_of(chosen)) as runtime:
-        if runtime.image_status(cri.ImageSpec(image=chosen.image)) is None:
+        image = runtime.image_status(spec)
+        if image is None:
             raise EdgedError("find the image", chosen.image, "`edgecore images list` shows all")
-        runtime.remove_image(cri.ImageSpec(image=chosen.image))
+        name = runtime.version().runtime_name
+        check_removal(image, chosen.image, runtime.list_containers(), removes_all_names=name == "containerd")
+        runtime.remove_image(spec)
+        print_lines(removed(image, runtime.image_status(cri.ImageSpec(image=image.id))))
+
+
+def check_removal(
+    image: cri.Image, wanted: str, containers: Iterable[cri.Container], *, removes_all_names: bool
+) -> None:
+    """Check that no container loses its image: it could not start again without a registry.
+
+    Args:
+        image: the image.
+        wanted: its name or id that is to be removed.
+        containers: all of the node.
+        removes_all_names: whether the runtime removes all names of an image where one is asked for.
+
+    Raises:
+        EdgedError: the removal is refused.
+    """
+    name = listed_name(wanted)
+    others = [tag for tag in image.repo_tags if tag != name] if name in image.repo_tags else []
+    if others and removes_all_names:
+        hint = f"ctr --namespace k8s.io images rm {name} removes this one; the id {image.id} removes all"
+        raise EdgedError("remove one of several names: containerd removes all", ", ".join(image.repo_tags), hint)
+    for each in containers:
+        used = {each.image_id, each.image_ref, *map(listed_name, (each.image.image, each.image.user_specified_image))}
+        is_lost = name in used if others else used & {image.id, *image.repo_tags, *image.repo_digests}
+        if is_lost:
+            user = f"{each.labels.get(POD_NAMESPACE, '')}/{each.labels.get(POD_NAME, '')}"
+            hint = f"container {each.metadata.name} of pod {user} could not start again: delete the pod first"
+            raise EdgedError("remove an image in use", wanted, hint)
+
+
+def removed(before: cri.Image, after: cri.Image | None) -> list[str]:
+    """Return what a removal did, line by line."""
+    left = [] if after is None else [*after.repo_tags, *after.repo_digests]
+    lines = [f"untagged: {name}" for name in (*before.repo_tags, *before.repo_digests) if name not in left]
+    if after is None:
+        return [*lines, f"deleted: {before.id}"]
+    return [*lines, f"kept: {before.id}, which is {', '.join(after.repo_tags) or 'in use'}"]
 
 
 @reporting("edgecore")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import logging
+import os
 import select
 import socket
 import threading
@@ -18,6 +19,7 @@ from edged.oci.images.errors import RegistryUnavailableError, RunFailedError
 from edged.oci.images.worker.errors import ImageWorkError
 from edged.oci.images.worker.hosts import ServerAddress
 from edged.oci.images.worker.proxies import HttpProxy, proxy_for
+from edged.oci.images.worker_process import WorkerProcess
 from tests.edged.oci.images.registry import TestRegistry, basic, certificates
 from tests.edged.oci.images.test_pulls import LAYERS, pull
 
@@ -205,3 +207,19 @@ def test_variables() -> None:
     for wrong in ("https://proxy.test", "http://", "http://proxy.test:port", "http://[", "://"):
         with pytest.raises(ImageWorkError, match="HTTPS_PROXY names no proxy"):
             proxy_for(target, {"HTTPS_PROXY": wrong})
+
+
+def test_a_worker_has_proxies_and_authorities_of_edgecores_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It meets registries and images; edgecore's environment may have credentials."""
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    needed = {"https_proxy": "http://proxy.test", "NO_PROXY": "inside.test", "SSL_CERT_FILE": "/etc/own.pem"}
+    for name, text in {**needed, "MQTT_PASSWORD": "secret", "PATH": "/bin"}.items():
+        monkeypatch.setenv(name, text)
+    process = WorkerProcess("look", lambda _needs: None)._start()
+    try:
+        found = Path(f"/proc/{process.pid}/environ").read_bytes().decode().rstrip("\0").split("\0")
+    finally:
+        process.kill()
+        process.communicate()
+    assert dict(each.split("=", 1) for each in found) == {**needed, "LC_ALL": "C.UTF-8"}

@@ -134,13 +134,24 @@ def test_a_tag_moves_to_the_newest_image(store: ImageStore) -> None:
     assert len(store.listing(cri.ListImagesRequest()).images) == 2
 
 
-def test_removal_by_one_name_removes_the_image_with_all(store: ImageStore) -> None:
-    """With its layers and documents; what another image has too stays. Removing it again is no error."""
+def test_removal_by_id_removes_all_names(store: ImageStore) -> None:
+    image = imported(store, _ONE)
+    imported(store, _ONE, name="example.org/second:1")
+    _remove(store, image.id)
+    assert not store.listing(cri.ListImagesRequest()).images
+
+
+def test_removal_by_one_of_several_names_removes_this_name(store: ImageStore) -> None:
+    """With the last tag the image goes, with its layers and documents; what another image has too stays. Removing it
+    again is no error.
+    """
     gone = imported(store, _ONE, _TWO)
-    imported(store, _ONE, _TWO, name="example.org/second:1")
+    imported(store, _ONE, _TWO, name="docker.io/library/second:1")
     stays = imported(store, _ONE, name="example.org/base:1")
-    _remove(store, "example.org/second:1")
-    _remove(store, "example.org/second:1")
+    _remove(store, "second:1")
+    _remove(store, "docker.io/library/second:1")
+    assert _status(store, gone.id).repo_tags == ["example.org/app:1"]
+    _remove(store, "example.org/app:1")
     _remove(store, gone.id)
     assert store.find("example.org/app:1") is None
     assert _layers(store) == {stays.chain[0]}

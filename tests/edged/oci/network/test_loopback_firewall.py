@@ -101,6 +101,10 @@ def test_a_pod_does_not_reach_the_machines_loopback(machine: OwnMachine) -> None
     addresses = machine.up("p1", PORT)
     assert machine.sh(f"sysctl -n net.ipv4.conf.{BRIDGE}.route_localnet") == "1\n"
     assert_kept_out(machine, "p1", addresses.ip, "10.86.0.1")
+    (masquerade,) = (
+        rule for rule in machine.sh("iptables -w -t nat -S POSTROUTING").splitlines() if "edgecore: pods of" in rule
+    )
+    assert masquerade.endswith("-j MASQUERADE --random-fully"), "nobody outside can guess a port"
     with (
         in_network_namespace(machine.pod("p1"), lambda: socket.create_server(("", 80))) as server,
         machine.do(lambda: socket.create_connection(("127.0.0.1", 8080), _SECONDS)) as client,

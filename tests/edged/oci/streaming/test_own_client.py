@@ -15,6 +15,7 @@ from edged.oci.streaming import StreamingServer
 from modules.processes.edgecore.local.channels import Channel, CommandExit
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.forwarder import SpdyPorts
+from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.local.spdy_link import COMMAND, SpdyCommand, SpdyLink
 from modules.processes.edgecore.local.stream_session import StreamSession
 from tests.edged.oci.streaming.backend import LocalBackend
@@ -41,7 +42,7 @@ class Client:
     def spdy(self, *command: str, given: bytes | None = None) -> tuple[CommandExit, Output]:
         """Over SPDY."""
         output = Output()
-        link = SpdyLink(self.path, target(command, has_input=given is not None), COMMAND)
+        link = SpdyLink(NodeClient(self.path), target(command, has_input=given is not None), COMMAND)
         with Feeder(given) as source:
             try:
                 return SpdyCommand(link, output, source if given is not None else None).run(), output
@@ -55,7 +56,7 @@ class Client:
         output = Output()
         with Feeder(given) as source:
             session = StreamSession(
-                self.path, target(command, has_input=given is not None, tty=size is not None), output,
+                NodeClient(self.path), target(command, has_input=given is not None, tty=size is not None), output,
                 source if given is not None else None,
             )  # fmt: skip
             try:
@@ -162,7 +163,7 @@ def test_a_forwarded_port(client: Client) -> None:
 
         def carry() -> None:
             with theirs:
-                SpdyPorts(client.path, "/portForward/default/web").carry(theirs, port)
+                SpdyPorts(NodeClient(client.path), "/portForward/default/web").carry(theirs, port)
 
         threads = [threading.Thread(target=each) for each in (answer, carry)]
         for each in threads:
@@ -176,12 +177,12 @@ def test_a_forwarded_port(client: Client) -> None:
             each.join()
     ours, theirs = socket.socketpair()
     with ours, theirs, pytest.raises(NodeError, match="cannot forward to port"):
-        SpdyPorts(client.path, "/portForward/default/web").carry(theirs, free_port())
+        SpdyPorts(NodeClient(client.path), "/portForward/default/web").carry(theirs, free_port())
 
 
 def test_a_client_that_goes_ends_its_command(client: Client, backend: LocalBackend) -> None:
     """Nothing runs on for nobody."""
-    link = SpdyLink(client.path, target(("sleep", "1000"), has_input=False), COMMAND)
+    link = SpdyLink(NodeClient(client.path), target(("sleep", "1000"), has_input=False), COMMAND)
     for kind in ("error", "stdout", "stderr"):
         link.streams.open_stream({"streamtype": kind})
     link.send()

@@ -3,6 +3,7 @@
 import itertools
 import sqlite3
 import stat
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,7 +24,7 @@ from modules.cloud.apiserver.kinds import ObjectKey, kind_named
 from modules.cloud.apiserver.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
-from tests.modules.cloud.objects import configmap, pod
+from tests.modules.cloud.objects import configmap, pod, secret
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
 WEB = ObjectKey("Pod", "default", "web")
@@ -369,6 +370,21 @@ def test_only_its_user_can_read_the_file_and_what_sqlite_puts_beside_it(tmp_path
         cloud.apply(configmap())
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert modes == dict.fromkeys(("cloud.db", "cloud.db-wal", "cloud.db-shm"), 384)
+
+
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "changed"])
+def test_no_file_has_the_old_value_of_a_secret(tmp_path: Path, is_deleted: bool) -> None:
+    """Neither SQLite's database, nor its log, although another module of the process has a connection, too."""
+    old = b64encode(b"old value of it")
+    with Cloud(str(tmp_path / "c.db")) as cloud, Cloud(str(tmp_path / "c.db"), "b") as other:
+        cloud.apply(secret(a="old value of it"))
+        assert old in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+        other.transact()
+        if is_deleted:
+            cloud.delete(ObjectKey("Secret", "default", "key"))
+        else:
+            cloud.apply(secret(a="new value"))
+        assert old not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
 
 def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:

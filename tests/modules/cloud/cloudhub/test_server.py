@@ -1,5 +1,6 @@
 """cloudhub over real sockets: the websocket server, with a client of another library's making on the other end."""
 
+import errno
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -376,6 +377,26 @@ def test_connections_that_say_nothing_keep_no_node_out(monkeypatch: pytest.Monke
             assert silent[0].recv(1) == b""
     finally:
         cloud.stop()
+
+
+def test_who_says_nothing_gives_way_when_descriptors_run_out(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node joins when a connection that says nothing has left its descriptor."""
+    real, lacks = socket.socket.accept, [errno.EMFILE]
+    assert cloud.server is not None
+    server = cloud.server
+
+    def accept(listening: socket.socket) -> tuple[socket.socket, Any]:
+        if listening is server._listening and len(server._opening) and lacks:
+            raise OSError(lacks.pop(), "Too many open files")
+        return real(listening)
+
+    with socket.create_connection(server.address, timeout=DEADLINE) as silent:
+        wait_until(lambda: len(server._opening) == 1, "the connection")
+        monkeypatch.setattr(socket.socket, "accept", accept)
+        with cloud.node():
+            cloud.wait_for_event("connected")
+        assert silent.recv(1) == b""
+    assert lacks == []
 
 
 def test_a_content_of_too_many_values_is_refused(cloud: Cloud) -> None:

@@ -41,9 +41,11 @@ class Edge:
 
 
 @contextmanager
-def edge_at(port: int, name: str = "n1", context: ssl.SSLContext | None = None, address: str = "") -> Iterator[Edge]:
-    """A node with a tunnel to a cloud on this machine."""
-    headers = {"SessionHostNameOverride": name, **({"SessionInternalIP": address} if address else {})}
+def edge_at(
+    port: int, name: str = "n1", context: ssl.SSLContext | None = None, address: str = "", **more: str
+) -> Iterator[Edge]:
+    """A node with a tunnel to a cloud on this machine, and perhaps more headers in its upgrade."""
+    headers = {"SessionHostNameOverride": name, **({"SessionInternalIP": address} if address else {}), **more}
     url = f"{'wss' if context else 'ws'}://127.0.0.1:{port}/v1/kubeedge/connect"
     with connect(
         url, ssl=context, additional_headers=headers, compression=None, max_size=None, close_timeout=1,

@@ -71,9 +71,10 @@ class Site:
         return context
 
     @contextmanager
-    def edge(self, name: str = "n1", certificate: str = "") -> Iterator[Edge]:
+    def edge(self, name: str = "n1", certificate: str = "", **more: str) -> Iterator[Edge]:
         """A node with its tunnel, once the cloud has it."""
-        with edge_at(self.server.address[1], name, self.of_node(certificate or name), "127.0.0.1") as edge:
+        context = self.of_node(certificate or name)
+        with edge_at(self.server.address[1], name, context, "127.0.0.1", **more) as edge:
             yield edge
 
     @contextmanager

@@ -6,14 +6,17 @@ import hashlib
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from beehive.clock import RealClock
 from modules.cloud.cloudstream import opening, upgrade
 from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS
-from modules.streams.frames import Frame, FrameType
+from modules.streams.credit import FIRST_CREDIT
+from modules.streams.frames import Frame, FrameType, credit_frame, credit_of
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.edges import edge_at
 from tests.modules.cloud.cloudstream.sites import DEADLINE, Site, read_all, read_until
@@ -22,6 +25,13 @@ from tests.support.clocks import StandingClock
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 EXEC = "POST /exec/n1/web/main?command=sh&output=1"
+
+
+class GoingClock(StandingClock):
+    """The machine's clock."""
+
+    def monotonic(self) -> float:
+        return RealClock.monotonic()
 
 
 @pytest.fixture
@@ -135,13 +145,18 @@ def test_an_error_of_the_nodes_server_is_one_here(
 
 @pytest.mark.parametrize("request_line", ["GET /containerLogs/n1/web/main", EXEC])
 def test_a_stream_that_the_node_never_answers_ends_with_words(
-    site: Site, request_line: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, request_line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Go edgecore whose own server does not listen logs that, and sends nothing. A followed log may be silent."""
+    """By the machine's clock. A Go edgecore whose own server does not listen logs that, and sends nothing."""
     for module in (opening, upgrade):
-        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.0)
+        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.2)
     headers = UPGRADE if request_line == EXEC else {}
-    with site.edge("n1") as edge, site.client(request_line, **headers) as client:
+    with (
+        closing(GoingClock()) as clock,
+        closing(Site(tmp_path, clock)) as site,
+        site.edge("n1") as edge,
+        site.client(request_line, **headers) as client,
+    ):
         frame, _ = edge.opened()
         answer, _ = read_all(client)
         assert answer.startswith(b"HTTP/1.1 504 ")
@@ -291,3 +306,22 @@ def test_much_output_arrives_whole_although_the_client_is_slow_to_begin(site: Si
         producer.join()
     assert size == count * len(portion)
     assert digest.digest() == hashlib.sha256(portion * count).digest()
+
+
+def test_a_node_that_asks_for_credit_is_granted_what_the_client_reads(site: Site) -> None:
+    """KubeEdge's, which do not ask, are never sent such a frame."""
+    with site.edge("n1", SessionStreamCredit="1") as edge, site.client(EXEC, **UPGRADE) as client:
+        assert edge.receive() == Frame(0, FrameType.CREDIT)
+        frame, _ = edge.opened()
+        edge.send(frame.connection, SWITCHED)
+        assert read_until(client, SWITCHED) == SWITCHED
+        grant = edge.receive()
+        assert (grant.connection, grant.kind, credit_of(grant) > FIRST_CREDIT) == (frame.connection, 64, True)
+        client.sendall(bytes(2 * FIRST_CREDIT))
+        taken = 0
+        while taken < FIRST_CREDIT // 2:
+            taken += len(edge.receive().data)
+        edge.connection.send(credit_frame(frame.connection, 3 * FIRST_CREDIT).encode(), text=True)
+        while taken < 2 * FIRST_CREDIT:
+            taken += len(edge.receive().data)
+        edge.end(frame.connection)

@@ -12,7 +12,8 @@ from modules.cloud.cloudstream.stream import PATIENCE, PATIENCE_ALONE, TunnelStr
 from modules.cloud.cloudstream.tunnel import MOST_STREAMS
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.streams.connect import StreamRequest
-from modules.streams.frames import MAX_DATA, Frame, FrameType, decode
+from modules.streams.credit import FIRST_CREDIT, FRAME_COST
+from modules.streams.frames import MAX_DATA, Frame, FrameType, credit_frame, credit_of, decode
 
 LOG = StreamRequest(0, "/containerLogs/default/web/main")
 
@@ -20,12 +21,12 @@ LOG = StreamRequest(0, "/containerLogs/default/web/main")
 class Node:
     """A node's end of a tunnel: what it was sent, and how much of what it sent is counted as handled."""
 
-    def __init__(self, tunnels: Tunnels, name: str = "n1", address: str = "") -> None:
+    def __init__(self, tunnels: Tunnels, name: str = "n1", address: str = "", *, has_credit: bool = False) -> None:
         self.tunnels = tunnels
         self.name = name
         self.link = WebsocketLink(lambda _: None)
         self.unhandled = 0
-        tunnels.add(name, address, self.link)
+        tunnels.add(name, address, self.link, has_credit=has_credit)
 
     def sent(self) -> list[Frame]:
         """The frames that came since the last call."""
@@ -255,6 +256,74 @@ def test_many_streams_that_nobody_reads_share_the_memory(tunnels: Tunnels) -> No
         each.close()
         each.close()
     assert memory.used == 0
+
+
+def granted(frames: list[Frame], number: int) -> int:
+    """The bytes that a stream of a node was granted."""
+    return sum(credit_of(each) for each in frames if each.kind == FrameType.CREDIT and each.connection == number)
+
+
+def test_with_credit_a_client_that_stops_holds_up_nobody(tunnels: Tunnels, simulation: Simulation) -> None:
+    """It keeps its stream; its node is granted more when the client reads on, and the others go on meanwhile."""
+    node = Node(tunnels, has_credit=True)
+    stopped, other = node.open(), node.open()
+    assert node.sent()[0] == Frame(0, FrameType.CREDIT)
+    node.say(stopped.number, bytes(FIRST_CREDIT - FRAME_COST))
+    simulation.run_for(3600.0)
+    tunnels.end_stalled()
+    assert (stopped.failure, node.link.has_room, node.sent()) == ("", True, [])
+    node.say(other.number, b"good")
+    assert read(other) == b"good"
+    assert len(read(stopped)) == FIRST_CREDIT - FRAME_COST
+    assert granted(node.sent(), stopped.number) == QUEUE_BYTES
+    for each in (stopped, other):
+        each.close()
+    assert tunnels._memory.used == 0
+
+
+def test_with_credit_the_memory_of_all_streams_is_bounded(tunnels: Tunnels) -> None:
+    """What is granted counts as used, so that streams share the memory, and each can go on."""
+    memory = tunnels._memory = QueueMemory(most=2 * QUEUE_BYTES)
+    node = Node(tunnels, has_credit=True)
+    streams = [node.open() for _ in range(20)]
+    for _ in range(3):
+        for each in streams:
+            node.say(each.number, bytes(LEAST_BYTES // 2))
+            read(each)
+            node.sent()
+    assert memory.used <= 3 * QUEUE_BYTES
+    for each in streams:
+        node.say(each.number, kind=FrameType.REMOVE)
+        each.close()
+    assert memory.used == 0
+
+
+def test_with_credit_a_node_that_sends_more_loses_the_stream_only(tunnels: Tunnels) -> None:
+    node = Node(tunnels, has_credit=True)
+    stream, other = node.open(), node.open()
+    node.say(stream.number, bytes(3 * FIRST_CREDIT))
+    assert stream.failure == "the node has sent more than it was granted"
+    node.say(other.number, b"good")
+    assert read(other) == b"good"
+    node.say(other.number, b"\xff", FrameType.CREDIT)
+    assert node.link.is_closed, "what is no number ends the tunnel"
+    for each in (stream, other):
+        each.close()
+
+
+def test_with_credit_a_container_that_does_not_read_stops_its_client(tunnels: Tunnels) -> None:
+    """And no other; the client goes on when the node grants more."""
+    node = Node(tunnels, has_credit=True)
+    stopped, other = node.open(), node.open()
+    while room := stopped.room:
+        stopped.send(bytes(room))
+    assert other.room
+    node.sent()
+    node.say(stopped.number, credit_frame(1, 1000).data, FrameType.CREDIT)
+    assert select.select([stopped], [], [], 0)[0]
+    assert stopped.room == 1000 - FRAME_COST
+    for each in (stopped, other):
+        each.close()
 
 
 def test_a_stream_needs_a_tunnel_and_room(tunnels: Tunnels) -> None:

@@ -77,12 +77,12 @@ class CloudEnd:
                 self.unanswered = payload
 
     def until(self, number: int, enough: Callable[[bytes], bool]) -> bytes:
-        """The data of one stream until there is enough of it."""
+        """The data of one stream until there is enough of it; what others are granted meanwhile is passed over."""
         data = b""
         while not enough(data):
             frame = self.next()
-            assert frame.kind == FrameType.DATA, frame
-            data += frame.data if frame.connection == number else b""
+            assert frame.kind in (FrameType.DATA, FrameType.CREDIT), frame
+            data += frame.data if (frame.connection, frame.kind) == (number, FrameType.DATA) else b""
         return data
 
     def whole(self, number: int) -> tuple[bytes, str]:

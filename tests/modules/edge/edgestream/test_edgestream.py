@@ -22,7 +22,8 @@ from modules.edge.edgestream.counters import StreamCollector, StreamCounters
 from modules.edge.edgestream.module import MOST_STREAMS, EdgeStream
 from modules.edge.edgestream.stream import Stream
 from modules.streams.connect import StreamRequest
-from modules.streams.frames import MAX_DATA, Frame, FrameType
+from modules.streams.credit import FIRST_CREDIT, FRAME_COST
+from modules.streams.frames import MAX_DATA, Frame, FrameType, credit_frame, credit_of
 from tests.edgehub.clouds import TIMEOUT
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgestream.beds import EXEC, LOGS, Bed, CloudEnd, connect_frame, registered
@@ -192,6 +193,42 @@ def test_a_caller_who_does_not_read(bed: Bed, cloud: CloudEnd) -> None:
         sending.join(TIMEOUT)
 
 
+def test_with_credit_a_caller_who_does_not_read_stops_the_source(bed: Bed, cloud: CloudEnd) -> None:
+    """Although the cloud confirms what it has received: the node reads no more of the container than it was granted."""
+    cloud.send(Frame(0, FrameType.CREDIT), connect_frame(1, FrameType.EXEC, EXEC))
+    with bed.node.stream() as container:
+        sending = threading.Thread(target=container.sendall, args=(bytes(16 * FIRST_CREDIT),), daemon=True)
+        sending.start()
+        cloud.until(1, bool)
+        bed.node.log.put(b"goes on\n")
+        cloud.send(connect_frame(2))
+        assert cloud.until(2, bool) == b"goes on\n"
+        assert (bed.counters.sent <= FIRST_CREDIT, sending.is_alive()) == (True, True)
+        cloud.send(credit_frame(1, 32 * FIRST_CREDIT))
+        while sum(len(frame.data) for frame in cloud.frames if frame.connection == 1) < 16 * FIRST_CREDIT:
+            cloud.next()
+        sending.join(TIMEOUT)
+
+
+def test_with_credit_a_container_that_takes_bytes_lets_the_cloud_send_more(bed: Bed, cloud: CloudEnd) -> None:
+    """One that does not holds up no other stream and keeps its own, until it takes them."""
+    cloud.send(Frame(0, FrameType.CREDIT), connect_frame(1, FrameType.EXEC, EXEC))
+    with bed.node.stream() as container:
+        head = bed.node.requests.get(timeout=TIMEOUT).rest
+        cloud.send(Frame(1, DATA, bytes(FIRST_CREDIT - FRAME_COST)))
+        frame = cloud.next()
+        assert (frame.connection, frame.kind, credit_of(frame) <= stream.HELD) == (1, FrameType.CREDIT, True)
+        cloud.send(Frame(1, DATA, bytes(credit_of(frame) - FRAME_COST)), connect_frame(2))
+        bed.node.log.put(b"goes on\n")
+        assert cloud.until(2, bool) == b"goes on\n"
+        left = FIRST_CREDIT + credit_of(frame) - 2 * FRAME_COST - len(head)
+        while left:
+            left -= len(container.recv(left))
+        cloud.send(Frame(1, DATA, b"x"))
+        assert container.recv(1) == b"x"
+    assert bed.counters.broken == 0
+
+
 def test_a_cut_tunnel(bed: Bed, cloud: CloudEnd) -> None:
     """With the tunnel all its streams end, and the node dials again."""
     cloud.send(connect_frame(1, FrameType.EXEC, EXEC))
@@ -267,8 +304,10 @@ def test_a_dead_cloud(tmp_path: Path) -> None:
         assert bed.cloud.accept() is not silent
 
 
-def test_back_off() -> None:
-    """A cloud that refuses is dialled again and again, ever more rarely, at least once in 30 s, at odd times."""
+def test_back_off(caplog: pytest.LogCaptureFixture) -> None:
+    """A cloud that refuses is dialled again and again, ever more rarely, at least once in 30 s, at odd times. The log
+    says it once.
+    """
     with Harness() as bee:
         cloud = MemoryCloud(bee.simulation)
         cloud.refusing = True
@@ -283,6 +322,7 @@ def test_back_off() -> None:
     assert max(waits) <= 30
     assert len(set(waits)) == len(waits)
     assert (counters.connected, counters.connections) == (False, 0)
+    assert len([each for each in caplog.records if "no stream tunnel" in each.getMessage()]) == 1
 
 
 def test_stop_while_dialling() -> None:

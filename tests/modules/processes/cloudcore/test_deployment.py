@@ -194,6 +194,19 @@ def test_what_the_embedded_api_server_knows_of_the_files_can_be_applied(file: st
     assert [item.error for item in results] == [""] * len(known)
 
 
+def test_the_image_has_packages_by_their_hashes_only() -> None:
+    """Of all commands of pip, one installs what constraints-cloud.txt pins, the other one edgecore itself."""
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    installs = [part for part in text.replace("RUN", "&&").split("&&") if "pip install" in part]
+    assert len(installs) == 2
+    assert "--require-hashes --requirement /release/constraints-cloud.txt" in installs[0]
+    assert "--no-index --no-deps /release/edgecore-*.whl" in installs[1]
+    pinned = (DEPLOY.parent / "constraints-cloud.txt").read_text().replace("\\\n", " ").splitlines()
+    packages = [line for line in pinned if line.strip() and not line.lstrip().startswith("#")]
+    assert packages
+    assert all("==" in line and "--hash=sha256:" in line for line in packages)
+
+
 def test_a_read_only_directory_of_the_authority_is_enough(tmp_path: Path) -> None:
     """As a Secret is mounted: nothing is written to it when the names are the same."""
     files = AuthorityFiles(tmp_path)

@@ -37,7 +37,8 @@ def test_kubeedges_keys(tmp_path: Path) -> None:
     settings = tunnel_settings(config)
     assert settings.url == "wss://cloud:10004/v1/kubeedge/connect"
     assert (settings.handshake_timeout, settings.read_deadline, settings.write_deadline) == (30, 7, 8)
-    assert tunnel_headers(config) == {"SessionHostNameOverride": "n1", "SessionInternalIP": "192.0.2.7"}
+    said = {"SessionHostNameOverride": "n1", "SessionInternalIP": "192.0.2.7", "SessionStreamCredit": "1"}
+    assert tunnel_headers(config) == said
     assert tunnel_headers(configured(tmp_path, "cloud:10004"))["SessionInternalIP"]
 
 

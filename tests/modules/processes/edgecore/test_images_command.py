@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from edged.errors import EdgedError
 from edged.images.progress import PulledLayer, PullProgress
 from modules.processes.edgecore.runtime_commands import images
 from modules.processes.edgecore.runtime_commands.pull_progress import PlainProgress, TerminalProgress, block
+from protos.cri.v1 import api_pb2 as cri
 
 NAME = "example.org/app:1"
 MEGA = 1_000_000
@@ -115,3 +117,44 @@ def test_plain_lines() -> None:
         "77.0 of 77.0 MB fetched, 11.0 MB unpacked",
         "bb: unpacked, 75.0 MB",
     ]
+
+
+ID, TAG, OTHER = "sha256:" + "a" * 64, "docker.io/library/busybox:1.36", "docker.io/library/busybox:latest"
+LABELS = {"io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.name": "web"}
+
+
+def _container(name: str) -> cri.Container:
+    """A container of the image; the pod has this name of it."""
+    image = cri.ImageSpec(image=ID, user_specified_image=name)
+    return cri.Container(metadata=cri.ContainerMetadata(name="app"), image=image, image_id=ID, labels=LABELS)
+
+
+@pytest.mark.parametrize(
+    ("tags", "wanted", "used", "containerd", "refusal"),
+    [
+        ([TAG, OTHER], "busybox:1.36", [], False, ""),
+        ([TAG, OTHER], "busybox:1.36", ["busybox"], False, ""),
+        ([TAG, OTHER], "busybox:1.36", ["busybox:1.36"], False, "container app of pod shop/web could not start again"),
+        ([TAG], "busybox:1.36", ["busybox"], False, "container app of pod shop/web"),
+        ([TAG, OTHER], ID, ["busybox:1.36"], False, "container app of pod shop/web"),
+        ([TAG, OTHER], ID, [], False, ""),
+        ([TAG, OTHER], "busybox:1.36", [], True, "ctr --namespace k8s.io images rm docker.io/library/busybox:1.36"),
+        ([TAG, OTHER], ID, [], True, ""),
+    ],
+)
+def test_no_container_loses_its_image(
+    tags: list[str], wanted: str, used: list[str], containerd: bool, refusal: str
+) -> None:
+    image, containers = cri.Image(id=ID, repo_tags=tags), map(_container, used)
+    if not refusal:
+        images.check_removal(image, wanted, containers, removes_all_names=containerd)
+        return
+    with pytest.raises(EdgedError, match=re.escape(refusal)):
+        images.check_removal(image, wanted, containers, removes_all_names=containerd)
+
+
+def test_a_removal_says_what_it_did() -> None:
+    before = cri.Image(id=ID, repo_tags=[TAG, OTHER])
+    after = cri.Image(id=ID, repo_tags=[OTHER])
+    assert images.removed(before, after) == [f"untagged: {TAG}", f"kept: {ID}, which is {OTHER}"]
+    assert images.removed(before, None) == [f"untagged: {TAG}", f"untagged: {OTHER}", f"deleted: {ID}"]

@@ -47,13 +47,38 @@ def test_a_new_node(server: CertificateServer, tmp_path: Path, capsys: pytest.Ca
     file = root / "edgecore.yaml"
     loaded = load(file)
     assert loaded.warnings == loaded.without_effect == ()
-    wanted = joined(EdgeCoreConfig.embedded(root), CloudAddress("127.0.0.1:10000", server.url), NODE)
+    wanted = joined(EdgeCoreConfig.embedded(root), CloudAddress("127.0.0.1:10000", server.url), NODE, edge_stream=True)
     assert loaded.config == wanted
     assert loaded.config.modules.edge_hub.token == ""
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     said = capsys.readouterr().out
     assert f"node {NODE}: certificate valid until 20" in said
+    assert "logs and commands from the cloud: by a tunnel to 127.0.0.1:10004 (--no-edge-stream: refused)\n" in said
     assert f"next: edgecore run --root {root}\n" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "enabled"),
+    [
+        ("", ("--no-edge-stream",), False),
+        ("modules: {edgeStream: {enable: false}}\n", (), False),
+        ("modules: {edgeStream: {enable: true}}\n", (), True),
+        ("modules: {edgeStream: {enable: true}}\n", ("--no-edge-stream",), False),
+        ("modules: {edgeStream: {enable: false}}\n", ("--edge-stream",), True),
+    ],
+)
+def test_the_stream_tunnel_is_the_users_choice(
+    server: CertificateServer, tmp_path: Path, text: str, option: tuple[str, ...], enabled: bool
+) -> None:
+    """A new node has it; a file that exists keeps what it says; an option decides."""
+    root = tmp_path / "edge"
+    if text:
+        root.mkdir()
+        certificates = {name: f"{root}/{name}" for name in ("tlsCaFile", "tlsCertFile", "tlsPrivateKeyFile")}
+        hub = ", ".join(f"{key}: {path}" for key, path in certificates.items())
+        (root / "edgecore.yaml").write_text(text.replace("modules: {", f"modules: {{edgeHub: {{{hub}}}, "))
+    assert join(server, "--root", str(root), *option) == ExitCode.OK
+    assert load(root / "edgecore.yaml").config.modules.edge_stream.enable is enabled
 
 
 def test_an_existing_file_keeps_its_settings(server: CertificateServer, tmp_path: Path) -> None:

@@ -84,8 +84,6 @@ def test_every_verb_has_a_module_with_both_functions(name: str) -> None:
             1,
             "cloudcore has no `rollout`: there are no Deployments",
         ),
-        (["exec", "-it", "web", "--", "sh", "-c", "ls"], 1, "`edgecore exec` there"),
-        (["logs", "-f", "web"], 1, "`edgecore logs` there, or kubectl"),
         (["init"], 2, "`cloudcore run`"),
         (["gett", "pods"], 2, 'unknown command "gett"; did you mean get'),
         (["xyzzy"], 2, 'unknown command "xyzzy"'),

@@ -76,7 +76,7 @@ def test_a_pod_that_is_not_here_is_said(stub: Stub, tmp_path: Path, capsys: pyte
         ("exec", (), ExitCode.USAGE, "a pod and a command"),
         ("attach", (), ExitCode.USAGE, "pod is wanted"),
         ("exec", ("ns/p", "-c", "nope", "--", "ls"), ExitCode.REFUSED, "it has app"),
-        ("cp", ("a",), ExitCode.USAGE, "edgecore cp POD:/PATH LOCAL"),
+        ("cp", ("a",), ExitCode.USAGE, "cp POD:/PATH LOCAL"),
         ("cp", ("a", "b"), ExitCode.USAGE, "one of source and target"),
         ("cp", ("a", "p:"), ExitCode.USAGE, "a pod and a path"),
         ("port-forward", ("ns/p",), ExitCode.USAGE, "8080:80"),

@@ -13,6 +13,7 @@ import pytest
 from edged.api import Pod, from_value
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.forwarder import DirectPorts, PodPorts, SpdyPorts
+from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.local.port_forward import PortPair, addresses_of, listen, port_pair
 from tests.modules.processes.edgecore.local.spdy_server import FIN, SpdyPeer, SpdySocket, accept_streams
 from tests.support.ports import free_port
@@ -123,7 +124,7 @@ def test_a_connection_into_a_pod(tmp_path: Path) -> None:
     """Much of it, and each side may end its direction."""
     given = bytes(range(256)) * 8000
     with SpdySocket(tmp_path / "s", _echo) as node:
-        received, errors = carried(SpdyPorts(tmp_path / "s", "/portForward/ns/p"), 80, given)
+        received, errors = carried(SpdyPorts(NodeClient(tmp_path / "s"), "/portForward/ns/p"), 80, given)
     assert (received == b"80:" + given + b"bye", errors, node.targets) == (True, [], ["/portForward/ns/p"])
 
 
@@ -132,7 +133,7 @@ def test_a_port_that_does_not_answer(
     tmp_path: Path, behaviour: Callable[[socket.socket, str], None], says: str | None
 ) -> None:
     with SpdySocket(tmp_path / "s", behaviour):
-        received, errors = carried(SpdyPorts(tmp_path / "s", "/x"), 80, b"GET")
+        received, errors = carried(SpdyPorts(NodeClient(tmp_path / "s"), "/x"), 80, b"GET")
     assert received == b""
     if says is not None:
         with pytest.raises(NodeError, match=says):

@@ -13,6 +13,7 @@ import pytest
 
 from modules.processes.edgecore.local.channels import Channel, CommandExit
 from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.local.spdy_link import COMMAND, SpdyCommand, SpdyLink
 from tests.modules.processes.edgecore.local.spdy_server import (
     SUCCESS,
@@ -36,7 +37,7 @@ class Output:
 def run(path: Path, *command: str, given: bytes | None = None) -> tuple[CommandExit, Output]:
     """Run a command over a socket, with input that ends."""
     query = "&".join([*(f"command={word}" for word in command), *(["input=1"] if given is not None else [])])
-    link, output = SpdyLink(path, f"/exec/ns/p/app?{query}", COMMAND), Output()
+    link, output = SpdyLink(NodeClient(path), f"/exec/ns/p/app?{query}", COMMAND), Output()
     reading, writing = os.pipe()
 
     def feed() -> None:

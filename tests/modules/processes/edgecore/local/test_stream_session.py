@@ -11,6 +11,7 @@ from websockets.typing import Subprotocol
 
 from modules.processes.edgecore.local.channels import Channel, CommandExit
 from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.local.stream_session import StreamSession
 
 SUCCESS = b'\x03{"status":"Success"}'
@@ -62,7 +63,7 @@ class Output:
 
 
 def talk(path: Path, output: Output, source: int | None = None, size: tuple[int, int] | None = None) -> CommandExit:
-    conversation = StreamSession(path, "/exec/ns/p/app?command=x", output, source)
+    conversation = StreamSession(NodeClient(path), "/exec/ns/p/app?command=x", output, source)
     try:
         conversation.open()
         return conversation.run(size=(lambda: size) if size else None)

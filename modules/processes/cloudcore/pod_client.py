@@ -1,0 +1,63 @@
+"""Client of the pods of a cloud: for `cloudcore logs`, `exec`, `attach`, `cp` and `port-forward`.
+
+They are the commands of `edgecore`, whose requests go to the API server in cloudcore here and from there, as
+subresources of pods, by the stream tunnel to the node.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from edged.api import Pod, decode
+from edged.api.pods import PodList
+from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.local.node import NodeClient, url
+from modules.tools.kubectl.rest import RestClient, path_of, status_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from modules.processes.edgecore.local.target import PodTarget
+
+_SUBRESOURCES: Final = {"containerLogs": "log", "exec": "exec", "attach": "attach", "portForward": "portforward"}
+"""By the first part of a kubelet's path."""
+_NAMES: Final = {"input": "stdin", "output": "stdout", "error": "stderr", "port": "ports"}
+"""Names in the API's query, by a kubelet's; others are the same."""
+_ON_THE_NODE: Final = (
+    "the embedded runtime of processes has none; on the node `edgecore exec` and `edgecore cp` do without"
+)
+
+
+class PodClient(NodeClient):
+    """HTTP client of the API server behind cloudcore's control socket. All requests raise NodeError or KubectlError."""
+
+    program: ClassVar[str] = "cloudcore"
+    not_running: ClassVar[str] = "is `cloudcore run` running, with this --root?"
+    is_of_this_machine: ClassVar[bool] = False
+
+    def stream_url(
+        self, action: str, namespace: str, pod: str, container: str = "", query: Sequence[tuple[str, str]] = ()
+    ) -> str:
+        """Return path and query of a subresource; see `NodeClient.stream_url`."""
+        words = [("container", container)] * bool(container) + [(_NAMES.get(name, name), text) for name, text in query]
+        return url("api", "v1", "namespaces", namespace, "pods", pod, _SUBRESOURCES[action], query=words)
+
+    def refusal(self, status: int, body: bytes) -> NodeError:
+        """Return the error that a `metav1.Status` describes."""
+        error = status_error(status, body)
+        if status == HTTPStatus.NOT_IMPLEMENTED:
+            return NodeError("the container runtime of the node has no streams", "", _ON_THE_NODE, status=status)
+        return NodeError(error.text, status=status)
+
+    def pods(self, namespace: str = "", selector: str = "") -> tuple[Pod, ...]:
+        """Return pods of all nodes; see `NodeClient.pods`."""
+        inside = ("namespaces", namespace) if namespace else ()
+        query = [("labelSelector", selector)] if selector else []
+        path = path_of("api", "v1", *inside, "pods")
+        return decode(PodList, RestClient(self.path, self.not_running).raw("GET", path, query)).items
+
+    def pod(self, target: PodTarget) -> Pod:
+        """Return a pod."""
+        path = path_of("api", "v1", "namespaces", target.namespace, "pods", target.name)
+        return decode(Pod, RestClient(self.path, self.not_running).raw("GET", path))
