@@ -30,6 +30,11 @@ LIST = "SELECT meta.value FROM meta WHERE meta.type = :type ORDER BY meta.key"
 
 LIST_IN = "SELECT meta.value FROM meta WHERE meta.type = :type AND meta.namespace = :namespace ORDER BY meta.key"
 
+ROWS = (
+    "SELECT meta.key, meta.type, meta.value, meta.uid, meta.resource_version, meta.namespace, meta.name, "
+    "meta.updated FROM meta ORDER BY meta.key"
+)
+
 DELETE = "DELETE FROM meta WHERE meta.key = :key"
 
 DELETE_OF_UID = (

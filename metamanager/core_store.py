@@ -1,5 +1,6 @@
 """The store on a database of SQLAlchemy (`postgresql+psycopg://…`)."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -8,7 +9,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from metamanager import schema
 from metamanager.errors import StoreError, StoreOpenError, StoreWriteError
-from metamanager.rows import UNNOTED, Cause, Row
+from metamanager.rows import UNNOTED, Cause, Row, row_of_columns
 
 SCHEMA_VERSION = 1
 
@@ -43,6 +44,12 @@ class CoreStore:
         if namespace is None:
             return self._read(schema.LIST, {"type": kind})
         return self._read(schema.LIST_IN, {"type": kind, "namespace": namespace})
+
+    def rows(self) -> Iterator[Row]:
+        try:
+            yield from (row_of_columns(tuple(found)) for found in self._connection.execute(schema.ROWS))
+        except SQLAlchemyError as error:
+            raise StoreError("read the database", self.name, _reason(error), retryable=True) from error
 
     def put(self, row: Row) -> bool:
         values = {column.name: getattr(row, column.name) for column in schema.META.c}

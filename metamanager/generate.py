@@ -25,6 +25,7 @@ def text() -> str:
         "GET": schema.GET,
         "LIST": schema.LIST,
         "LIST_IN": schema.LIST_IN,
+        "ROWS": schema.ROWS,
         "DELETE": schema.DELETE,
         "DELETE_OF_UID": schema.DELETE_OF_UID,
         "DELETE_OWNED": schema.DELETE_OWNED,

@@ -9,13 +9,18 @@ import msgspec
 from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.names import ResourceType
-from beehive.resource import Resource
 from beehive.trace.format import Change, StoreCommit
 from beehive.trace.redact import Redactor
 from beehive.trace_context import current_context
 from metamanager.errors import StoreError, StoreWriteError
-from metamanager.rows import UNNOTED, Cause, Row, head_of
+from metamanager.rows import UNNOTED, Cause, Row
 from metamanager.store import Store
+
+OPENED: Final = "opened"
+"""Operation of the first records: the rows of earlier runs. With an error, further rows could not be read."""
+
+OPENED_BYTES: Final = 256 * 1024
+"""Bytes of rows from which on another such record begins."""
 
 REFUSED: Final = "refused"
 """Operation of the record of one refused change; the other changes of its transaction remain."""
@@ -29,13 +34,19 @@ class _Written(msgspec.Struct, frozen=True, gc=False):
     key: str
     kind: str
     value: str | None
+    uid: str = ""
 
     def change(self, redactor: Redactor) -> Change:
         if self.value is None:
             return Change("delete", self.key, self.kind, b"")
         value = self.value.encode()
         redacted = redactor.secret(value) if self.kind in _SECRET else redactor.content(self.key, "", _as_json(value))
-        return Change("put", self.key, self.kind, redacted)
+        return Change("put", self.key, self.kind, redacted, self.uid)
+
+    @property
+    def size(self) -> int:
+        """Rough size in memory, in bytes."""
+        return 300 + len(self.value or "")
 
 
 class CommitEntry(msgspec.Struct, frozen=True):
@@ -53,7 +64,7 @@ class CommitEntry(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """Rough size in memory, in bytes."""
-        return 500 + sum(300 + len(change.value or "") for change in self.changes)
+        return 500 + sum(change.size for change in self.changes)
 
     def record(self, time: float, redactor: Redactor) -> StoreCommit:
         """Return the redacted record for the file."""
@@ -93,6 +104,7 @@ class RecordingStore:
         self._changes: list[_Written] = []
         self.get = store.get
         self.get_all = store.get_all
+        self.rows = store.rows
         self._opened()
 
     def put(self, row: Row) -> bool:
@@ -146,20 +158,21 @@ class RecordingStore:
         self._store.close()
 
     def _opened(self) -> None:
-        """Report the rows of earlier runs, under the keys of their objects."""
-        begin = self._monotonic()
-        for kind in ResourceType:
-            try:
-                values = self._store.get_all(kind)
-            except StoreError:
-                continue
-            for value in values:
-                if kind in _SECRET:
+        """Report the rows of earlier runs, some hundred kilobytes at a time; all secrets are learnt before."""
+        begin, size = self._monotonic(), 0
+        try:
+            for kind in _SECRET:
+                for value in self._store.get_all(kind):
                     self._learn(value.encode())
-                head = head_of(value.encode())
-                key = str(Resource.of(kind, head.namespace or "", head.name or ""))
-                self._changes.append(_Written(key, kind, value))
-        self._report("opened", begin)
+            for row in self._store.rows():
+                self._changes.append(_Written(row.key, row.type, row.value, row.uid))
+                size += self._changes[-1].size
+                if size > OPENED_BYTES:
+                    self._report(OPENED, begin)
+                    size = 0
+        except StoreError as error:
+            self._report(OPENED, begin, str(error))
+        self._report(OPENED, begin)
 
     @contextmanager
     def _refusal(self, change: _Written) -> Iterator[None]:

@@ -144,6 +144,16 @@ def row_of(resource: str, content: bytes, now_ms: int, cause: Cause = UNNOTED) -
     )
 
 
+Columns = tuple[str, str | None, str | None, str | None, int | None, str | None, str | None, int | None]
+"""The columns of the table `meta`; KubeEdge leaves some NULL."""
+
+
+def row_of_columns(columns: Columns) -> Row:
+    """Return a stored row."""
+    key, kind, value, uid, version, namespace, name, updated = columns
+    return Row(key, kind or "", value or "", uid or "", version or 0, namespace or "", name or "", updated or 0)
+
+
 def cause_of(message: Message, text: str = "") -> Cause:
     """Return the cause of a message's change; `text` defaults to its source and operation."""
     return Cause(text or f"{message.route.source} {message.route.operation}", message.id)

@@ -60,6 +60,7 @@ LIST_IN = (
     .where(META.c.type == _TYPE, META.c.namespace == sa.bindparam("namespace", type_=sa.String))
     .order_by(META.c.key)
 )
+ROWS = sa.select(META).order_by(META.c.key)
 STATE = sa.select(META.c.uid, META.c.resource_version).where(META.c.key == _KEY)
 INSERT = sa.insert(META).values({column.name: sa.bindparam(column.name) for column in META.c})
 UPDATE = sa.update(META).where(META.c.key == sa.bindparam("row_key"))

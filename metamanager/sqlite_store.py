@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ from metamanager import damage
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.history import History
 from metamanager.reserve import Reserve
-from metamanager.rows import UNNOTED, Cause, Row, parse
+from metamanager.rows import UNNOTED, Cause, Row, parse, row_of_columns
 from metamanager.sqlite_open import BUSY_MILLISECONDS, is_damage, open_file, reason_of
 from metamanager.sqlite_puts import Puts, State, can_wait, statement
 
@@ -70,6 +70,13 @@ class SqliteStore:
         if namespace is None:
             return self._read(sql.LIST, {"type": kind})
         return self._read(sql.LIST_IN, {"type": kind, "namespace": namespace})
+
+    def rows(self) -> Iterator[Row]:
+        self._write_waiting()
+        try:
+            yield from map(row_of_columns, self._execute(sql.ROWS))
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from error
 
     def put(self, row: Row) -> bool:
         attempt = "store an object"
@@ -148,8 +155,7 @@ class SqliteStore:
         try:
             return [row[0] for row in self._execute(wanted, parameters)]
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            self._raise_if_damaged("read the database", error)
-            raise StoreError("read the database", str(self.path), reason_of(error), retryable=True) from error
+            raise self._unreadable(error) from error
 
     def _begin(self, attempt: str, on: str) -> None:
         """Begin a transaction unless one is open; forget the remembered states if another connection has written."""
@@ -202,8 +208,12 @@ class SqliteStore:
         try:
             return self._execute(sql.STATE, {"key": key}).fetchone()  # type: ignore[no-any-return]
         except sqlite3.Error as error:
-            self._raise_if_damaged("read the database", error)
-            raise StoreError("read the database", str(self.path), reason_of(error), retryable=True) from error
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> StoreError:
+        """Return the error of a failed read. Raises StoreDamagedError if the file is damaged."""
+        self._raise_if_damaged("read the database", error)
+        return StoreError("read the database", str(self.path), reason_of(error), retryable=True)
 
     def _shrink(self) -> None:
         """Give free pages back to the disk; a failure is harmless and waits for the next check."""

@@ -1,5 +1,6 @@
 """The contract of the node's database, and the function that opens it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,9 @@ class Store(Protocol):
 
     def get_all(self, kind: str, namespace: str | None = None) -> list[str]:
         """Return the values of a type, of one namespace or of all, in the order of their keys."""
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows in the order of their keys; nothing may be changed meanwhile."""
 
     def put(self, row: Row) -> bool:
         """Insert or replace a row. Return False, without a change, if a newer state of the same object is stored; True

@@ -38,6 +38,8 @@ class Direction(StrEnum):
 class NoteKind(StrEnum):
     """The subject of a note; later versions may add others."""
 
+    BEGUN = "begun"
+    """The run began here: nothing of it is missing before. Traces of version 0.2.0 and before have no such note."""
     CLOCK = "clock"
     """The wall clock jumped; `data` is the seconds."""
     FAILURE = "failure"
@@ -207,10 +209,12 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: str
     value: bytes
     """The redacted row; empty if it was removed."""
+    uid: str = ""
+    """The column `uid` of a row of an earlier run, which a token's text does not have."""
 
 
 class StoreCommit(Base, frozen=True, array_like=True, gc=False, tag="commit"):
-    """A commit of the store, or its opening; `changes` are then all its rows."""
+    """A commit of the store, or its opening; `changes` are then rows of earlier runs."""
 
     operation: str
     """`opened`, `commit`, `rollback`, or `refused` for a change that the database did not accept."""

@@ -32,6 +32,20 @@ _CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@\"']+(?=@)")
 _TOKEN_PARAMETER = re.compile(r"(?i)((?:access_token|refresh_token|token|password|signature)=)[^&\s\"']+")
 _NAME_TAKEN = re.compile(r"^failed to reserve .* is reserved for ")
 _AUTHORIZATION = re.compile(r"(?i)\b(basic|bearer)\s+[a-z0-9._~+/=-]{8,}")
+_PULL = "PullImage"
+_PULL_HINTS = {
+    StatusCode.UNAVAILABLE: "is the registry's name right, and does this node reach it?",
+    StatusCode.DEADLINE_EXCEEDED: "the registry is slow, or this node does not reach it",
+    StatusCode.NOT_FOUND: "is the image's name right, and does the registry have it?",
+    StatusCode.PERMISSION_DENIED: "check the pull secrets of the pod",
+    StatusCode.UNAUTHENTICATED: "check the pull secrets of the pod",
+    StatusCode.INVALID_ARGUMENT: "is the image's name right, and its registry one?",
+}
+"""For a failed pull, of which the runtime reports what the registry did."""
+_NO_RUNTIME = re.compile(
+    r"(?i)failed to connect to all addresses|socket closed|backends failing|stream removed|endpoint closing|GOAWAY"
+)
+"""Texts of gRPC's own for a runtime that is not there or has gone; with the same status code as a lost registry."""
 
 
 class CriError(EdgedError):
@@ -48,7 +62,8 @@ class CriError(EdgedError):
     _retryable: ClassVar[bool] = True
 
     def __init__(self, operation: str, on: str, code: StatusCode, details: str) -> None:
-        super().__init__(f"CRI {operation}", on, self._hint, retryable=self._retryable)
+        hint = _pull_hint(code, details) if operation == _PULL else ""
+        super().__init__(f"CRI {operation}", on, hint or self._hint, retryable=self._retryable)
         self.operation = operation
         self.code = code
         self.details = details
@@ -130,6 +145,11 @@ _CLASSES: dict[StatusCode, type[CriError]] = {
     StatusCode.UNIMPLEMENTED: UnimplementedError,
     StatusCode.RESOURCE_EXHAUSTED: ExhaustedError,
 }
+
+
+def _pull_hint(code: StatusCode, details: str) -> str:
+    """Return what to do about a failed pull; "" if that is what the class says."""
+    return "" if _NO_RUNTIME.search(details) else _PULL_HINTS.get(code, "")
 
 
 def error_of(operation: str, subject: str, code: StatusCode, details: str, secrets: Iterable[str] = ()) -> CriError:

@@ -60,9 +60,9 @@ def containerd() -> Iterator[ContainerdUnderTest]:
         yield under_test
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def oci() -> Iterator[OciUnderTest]:
-    """The OCI runtime with a network of its own."""
+    """The OCI runtime with a network of this test worker's own."""
     if reason := oci_missing() or reason_missing():  # the network's plug-ins
         pytest.skip(reason)
     with OciUnderTest() as under_test:
@@ -98,25 +98,37 @@ def stopped_machine(runtime: RuntimeUnderTest) -> Iterator[Machine]:
 
 
 @pytest.fixture(scope="session")
-def shared_machine() -> Iterator[SharedMachine]:
-    """A machine of this test worker's own."""
-    shared = SharedMachine()
+def shared_embedded() -> Iterator[SharedMachine]:
+    """A machine of this test worker's own with the embedded runtime."""
+    shared = SharedMachine(EmbeddedUnderTest())
     yield shared
     shared.close()
+
+
+@pytest.fixture(scope="session")
+def shared_oci(oci: OciUnderTest) -> Iterator[SharedMachine]:
+    """A machine of this test worker's own with the OCI runtime."""
+    shared = SharedMachine(oci)
+    yield shared
+    shared.close()
+
+
+_SHARED: Final = {"embedded": "shared_embedded", "oci": "shared_oci"}
+"""Fixtures by runtime. A node of containerd or Docker would end the pods of another one's: the daemon has both."""
 
 
 @pytest.fixture
 def machine(request: pytest.FixtureRequest, runtime: RuntimeUnderTest) -> Iterator[Machine]:
     """A machine whose node is registered and ready.
 
-    A test that is marked `leaves_the_machine_alone` has it after others, if it is one with the embedded runtime.
+    A test that is marked `gives_its_machine_back` has it after others, if its runtime belongs to one machine.
     """
-    if request.node.get_closest_marker("leaves_the_machine_alone") is None or runtime.name != EmbeddedUnderTest.name:
+    if request.node.get_closest_marker("gives_its_machine_back") is None or runtime.name not in _SHARED:
         made: Machine = request.getfixturevalue("stopped_machine")
         made.start()
         yield made
         return
-    shared: SharedMachine = request.getfixturevalue("shared_machine")
+    shared: SharedMachine = request.getfixturevalue(_SHARED[runtime.name])
     failures = request.session.testsfailed
     yield shared.machine()
     if request.session.testsfailed == failures:

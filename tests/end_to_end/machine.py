@@ -103,6 +103,11 @@ class Cloud:
         self._certificates = rest[0] if rest else self._certificates
         self._mirrors.clear()
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._process is not None and self._process.runs
+
     def kill(self) -> None:
         """SIGKILL."""
         if self._process is not None:

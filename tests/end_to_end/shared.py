@@ -7,28 +7,33 @@ from typing import Final
 from modules.processes.cloudcore.control_client import Delete, Get
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.processes import wait_until
-from tests.end_to_end.runtimes import EmbeddedUnderTest
+from tests.end_to_end.runtimes import RuntimeUnderTest
 
 _KINDS: Final = ("Pod", "ConfigMap", "Secret", "Event")
 """Kinds of what the tests make that share a machine."""
 
 
 class SharedMachine:
-    """Starts a machine with the embedded runtime for the first test, and another after a test that has failed."""
+    """Starts a machine for the first test, and another after a test that has failed.
 
-    def __init__(self) -> None:
+    Args:
+        runtime: nobody else's while the machine runs.
+    """
+
+    def __init__(self, runtime: RuntimeUnderTest) -> None:
+        self._runtime = runtime
         self._machine: Machine | None = None
 
     def machine(self) -> Machine:
-        """The machine, without a pod."""
+        """The machine, without a pod. Its node is registered and ready."""
         if self._machine is None:
-            self._machine = Machine(EmbeddedUnderTest())
+            self._machine = Machine(self._runtime)
             self._machine.edge.longest_back_off = 1.0
             self._machine.start()
         return self._machine
 
     def clear(self) -> None:
-        """Remove what a test has made; in the end the node has nothing of any pod."""
+        """Start what a test has ended, and remove what it has made; in the end the node has nothing of any pod."""
         assert self._machine is not None, "it has not been lent"
         try:
             self._clear(self._machine)
@@ -44,6 +49,11 @@ class SharedMachine:
 
     def _clear(self, machine: Machine) -> None:
         client, edged = machine.cloud.client, machine.edge.root / "edged"
+        if not machine.cloud.runs:
+            machine.cloud.start()
+        if not machine.edge.process.runs:
+            machine.start_edge()
+        wait_until(lambda: "edgehub_connected 1.0" in machine.edge.get("/metrics")[1], "the node is connected")
         for kind in _KINDS:
             for item in client.run(Get(kind, namespace=None)):
                 if item.object is not None:

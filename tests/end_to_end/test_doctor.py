@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,15 +38,15 @@ def machine() -> Iterator[Machine]:
         made.close()
 
 
-def doctor(machine: Machine, *more: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command on the node's file."""
-    command = [sys.executable, "-m", "modules.processes.edgecore", "doctor", "--config", str(machine.edge.file), *more]
+def doctor(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command on a node's file."""
+    command = [sys.executable, "-m", "modules.processes.edgecore", "doctor", "--config", str(file), *more]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def failures(machine: Machine) -> dict[str, str]:
     """Text of each check that failed, by its name."""
-    done = doctor(machine, "--json")
+    done = doctor(machine.edge.file, "--json")
     assert done.returncode in (ExitCode.OK, ExitCode.UNWELL), done.stderr
     found = {each["check"]: each["text"] for each in json.loads(done.stdout) if each["level"] == "FAIL"}
     assert bool(found) == (done.returncode == ExitCode.UNWELL)
@@ -59,7 +60,7 @@ def test_a_node_that_is_well_and_then_is_not(machine: Machine) -> None:
     connections = "edgehub_connections_total 1.0"
     wait_until(lambda: "edgehub_connected 1.0" in machine.edge.get("/metrics")[1], "connected")
     wait_until(lambda: machine.edge.get("/healthz")[0] == 200, "well")
-    done = doctor(machine)
+    done = doctor(machine.edge.file)
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     assert "FAIL" not in done.stdout
     assert f"process {machine.edge.process.pid} runs and is well" in done.stdout
@@ -112,10 +113,11 @@ def test_certificates_and_runtimes_that_will_not_do(machine: Machine) -> None:
     assert f"it expired at {format_time(certificate.not_after)}" in failures(machine)["certificate"]
 
 
-def test_a_file_that_cannot_be_read(machine: Machine) -> None:
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     """Every error of it, and the status of a configuration."""
-    machine.edge.file.write_text("modules: {edgeHub: {heartbeat: -1}}")
-    done = doctor(machine)
+    file = tmp_path / "edgecore.yaml"
+    file.write_text("modules: {edgeHub: {heartbeat: -1}}")
+    done = doctor(file)
     assert done.returncode == ExitCode.CONFIGURATION
     assert "FAIL" in done.stdout
     assert "heartbeat" in done.stdout

@@ -26,13 +26,13 @@ _PORT: Final = "8080"
 _DIRECTORY: Final = "/var/tmp/edgecore-example"
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_the_other_examples(machine: Machine) -> None:
     """On one node, their pods arrive where their annotations say."""
     _arrive(machine, *(_read(machine, file) for file in _FILES))
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_web_server_without_its_page_is_not_ready(machine: Machine) -> None:
     _arrive(machine, _read(machine, _MORE / "web.yaml"))
     made = machine.cloud.pods.wait("web", is_ready)
@@ -41,7 +41,7 @@ def test_a_web_server_without_its_page_is_not_ready(machine: Machine) -> None:
     assert restarts_of(machine.cloud.get("Pod", "web")) == 0
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_file_changes_and_a_variable_does_not(machine: Machine) -> None:
     example = _read(machine, _MORE / "settings.yaml")
     _arrive(machine, example)
@@ -52,7 +52,7 @@ def test_a_file_changes_and_a_variable_does_not(machine: Machine) -> None:
     wait_until(lambda: machine.edge.lines(made)[1:] == ["level debug, started with info"], "it has changed")
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_sidecar_collects_what_the_app_says(machine: Machine) -> None:
     """It has started between the two init containers, and runs beside the app."""
     _arrive(machine, _read(machine, _MORE / "init-chain.yaml"))
@@ -61,7 +61,7 @@ def test_a_sidecar_collects_what_the_app_says(machine: Machine) -> None:
     wait_until(lambda: machine.edge.lines(made, "collector") == said, "the sidecar has it")
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_volume_that_stays_is_there_for_the_next_pod(machine: Machine) -> None:
     example = _read(machine, _MORE / "volume-that-stays.yaml")
     for number in (1, 2):
@@ -72,30 +72,30 @@ def test_a_volume_that_stays_is_there_for_the_next_pod(machine: Machine) -> None
         machine.cloud.pods.wait_gone("volume-that-stays")
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_container_recovers(machine: Machine) -> None:
     _arrive(machine, _read(machine, _MORE / "recovers.yaml"))
     machine.cloud.pods.wait("recovers", lambda obj: is_ready(obj) and restarts_of(obj) == 2)
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_pod_with_limits_is_burstable(machine: Machine) -> None:
     _arrive(machine, _read(machine, _MORE / "resources.yaml"))
     assert machine.cloud.get("Pod", "resources")["status"]["qosClass"] == "Burstable"
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_static_pod_from_the_example_runs(machine: Machine) -> None:
     """The same file, in the node's directory: the cloud sees it under the node's name."""
     files = machine.edge.root / "manifests"
-    files.mkdir(parents=True)
+    files.mkdir(parents=True, exist_ok=True)
     shutil.copy(_MORE / "static.yaml", files)
     machine.cloud.pods.wait(f"static-{NODE}", is_ready)
     (files / "static.yaml").unlink()
     machine.cloud.pods.wait_gone(f"static-{NODE}")
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_the_greeting_changes_without_a_restart(machine: Machine) -> None:
     """What `make run` suggests to try next: another greeting in the configmap, and the log shows it."""
     objects = read_example(REPOSITORY / "examples" / "greeter.yaml").objects

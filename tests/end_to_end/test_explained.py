@@ -34,11 +34,12 @@ def explain(file: Path, name: str, capsys: pytest.CaptureFixture[str]) -> dict[s
     return told
 
 
+@pytest.mark.gives_its_machine_back
 def test_the_story_of_a_pod_that_runs(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     """From the cloud's frame through every module to the start, each step caused by one before it."""
-    machine.cloud.apply(pod("p"))
-    machine.cloud.pods.wait("p", is_ready)
-    told = explain(dump(machine), "p", capsys)
+    machine.cloud.apply(pod("explained-runs"))
+    machine.cloud.pods.wait("explained-runs", is_ready)
+    told = explain(dump(machine), "explained-runs", capsys)
     assert told["state"] == "running"
     steps = told["steps"]
     assert steps[0]["way"] == "cloud → edgehub"
@@ -52,15 +53,16 @@ def test_the_story_of_a_pod_that_runs(machine: Machine, capsys: pytest.CaptureFi
     assert any(step["way"] == "edgehub → cloud" and "podpatch" in step["text"] for step in steps)
 
 
+@pytest.mark.gives_its_machine_back
 def test_why_a_pod_does_not_run(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     """The configmap that is nowhere is named."""
     volume = {"name": "cm", "configMap": {"name": "nowhere"}}
-    machine.cloud.apply(pod("q", container(volumeMounts=[mount("cm", "/cm")]), volumes=(volume,)))
-    machine.cloud.pods.wait("q", lambda obj: bool((obj.get("status") or {}).get("phase")))
+    machine.cloud.apply(pod("explained-waits", container(volumeMounts=[mount("cm", "/cm")]), volumes=(volume,)))
+    machine.cloud.pods.wait("explained-waits", lambda obj: bool((obj.get("status") or {}).get("phase")))
     told: dict[str, Any] = {}
 
     def named() -> bool:
-        told.update(explain(dump(machine), "q", capsys))
+        told.update(explain(dump(machine), "explained-waits", capsys))
         return "nowhere" in told["why"]
 
     wait_until(named, "a reason that names the configmap")

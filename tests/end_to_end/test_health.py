@@ -16,7 +16,7 @@ from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, mount, pod, restarts_of, status_of
 from tests.end_to_end.processes import wait_until
 
-pytestmark = pytest.mark.leaves_the_machine_alone
+pytestmark = pytest.mark.gives_its_machine_back
 
 
 FAST = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 60}

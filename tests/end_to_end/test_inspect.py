@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from modules.processes.edgecore.exit_codes import ExitCode
+from tests.end_to_end.commands import edgecore
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, pod
-from tests.end_to_end.processes import PATIENCE, REPOSITORY
 
 HIDDEN_VALUE = "not-for-every-eye"
 
 
 def _edgecore(machine: Machine, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "modules.processes.edgecore", *arguments, "--config", str(machine.edge.file)]
-    return subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False
-    )
+    return edgecore(*arguments, "--config", str(machine.edge.file))
 
 
 def _document(machine: Machine, *arguments: str) -> Any:
@@ -29,6 +27,7 @@ def _document(machine: Machine, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.gives_its_machine_back
 def test_containers_of_a_pod(machine: Machine) -> None:
     """The one that runs and the one that has ended: process, log, and no value of a variable unless it is asked for."""
     variables = [{"name": "TOKEN", "value": HIDDEN_VALUE}]

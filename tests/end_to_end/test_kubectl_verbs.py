@@ -13,7 +13,7 @@ from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import is_ready
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
 
-pytestmark = pytest.mark.leaves_the_machine_alone
+pytestmark = pytest.mark.gives_its_machine_back
 
 
 def cloudcore(machine: Machine, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:

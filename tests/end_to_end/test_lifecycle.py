@@ -22,7 +22,7 @@ from tests.end_to_end.pods import (
 )
 from tests.end_to_end.processes import wait_until
 
-pytestmark = pytest.mark.leaves_the_machine_alone
+pytestmark = pytest.mark.gives_its_machine_back
 
 
 def test_create(machine: Machine) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from edged.server.listening import short_name
+from tests.end_to_end import commands
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, mount, pod, restarts_of
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
@@ -35,7 +36,10 @@ def command(machine: Machine, *arguments: str) -> list[str]:
 
 
 def edgecore(machine: Machine, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs it to its end."""
+    """Runs it to its end; as a process of its own if it connects its own streams, or ends containers."""
+    if arguments[0] not in ("exec", "reset"):
+        what, *rest = arguments
+        return commands.edgecore(what, "--config", str(machine.edge.file), *rest)
     return subprocess.run(
         command(machine, *arguments),
         cwd=REPOSITORY, input=given, stdin=subprocess.DEVNULL if given is None else None,
@@ -47,7 +51,7 @@ SCRIPT = f"echo oops >&2; until [ -e /host/go ]; do sleep 0.05; done; echo one; 
 """Waits in between: of two streams nobody knows the order in which the runtime reads them."""
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_pods_and_their_logs(machine: Machine, tmp_path: Path) -> None:
     """Once, followed to the end of the container, and of the container before."""
     host = {"name": "host", "hostPath": {"path": str(tmp_path)}}
@@ -73,13 +77,14 @@ def test_pods_and_their_logs(machine: Machine, tmp_path: Path) -> None:
     assert follower.returncode == 0
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_the_log_of_the_container_before(machine: Machine) -> None:
     machine.cloud.apply(pod("p", container("echo first; exit 3")))
     machine.cloud.pods.wait("p", lambda obj: restarts_of(obj) >= 1)
     wait_until(lambda: edgecore(machine, "logs", "-p", "p").stdout == "first\n", "the log before is served")
 
 
+@pytest.mark.gives_its_machine_back
 def test_what_the_server_says_of_the_node(machine: Machine) -> None:
     """Nothing that acts is on the port."""
     machine.cloud.apply(pod("p"))
@@ -101,7 +106,7 @@ def containerd_only(runtime: RuntimeUnderTest) -> None:
         pytest.skip("the embedded runtime has no streams of processes")
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_runtime_without_streams(runtime: RuntimeUnderTest, machine: Machine) -> None:
     """A command is run to its end there, and what needs streams is refused."""
     if not isinstance(runtime, EmbeddedUnderTest):
@@ -262,7 +267,7 @@ def resize(keys: int, columns: int) -> None:
     fcntl.ioctl(keys, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_only_the_owner_may_open_the_socket(machine: Machine) -> None:
     path = machine.edge.root / "edged" / "edged.sock"
     assert path.stat().st_mode & 0o777 == 0o600

@@ -15,7 +15,7 @@ from tests.end_to_end.processes import REPOSITORY
 _HELP = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_every_exported_metric_is_in_the_reference(machine: Machine) -> None:
     known = {each.name for each in metric_names()}
     status, node = machine.edge.get("/metrics")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import pytest
+
 from edged.volumes import KernelMounts
 from modules.cloud.apiserver.kinds import JsonObject
 from tests.edged.volumes.mounting import needs_mounts
@@ -22,6 +24,7 @@ def delete_and_look(machine: Machine, made: JsonObject) -> None:
     assert mounts_below(directory) == []
 
 
+@pytest.mark.gives_its_machine_back
 @needs_mounts
 def test_memory_and_paths_within_volumes(machine: Machine, tmp_path: Path) -> None:
     """An emptyDir of medium Memory is a tmpfs of its size, shared by the containers, and there again after edgecore was

@@ -12,6 +12,7 @@ import pytest
 from edged.oci.spec import Machine as Kernel
 from modules.processes.edgecore.exit_codes import ExitCode
 from tests.edged.oci.node import reason_missing
+from tests.end_to_end.commands import edgecore
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, state_of
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, wait_until
@@ -28,11 +29,16 @@ def _edgecore(machine: Machine, *arguments: str) -> subprocess.CompletedProcess[
     )
 
 
+def _asked(machine: Machine, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return edgecore(*arguments, "--config", str(machine.edge.file))
+
+
 @OCI
+@pytest.mark.gives_its_machine_back
 def test_an_image_from_an_archive(machine: Machine) -> None:
     """A running node imports it at once, a pod of it runs, and it is listed and removed by its name."""
     archive = docker_archive(busybox_image("example.org/own:1", Labels={"own": "yes"}), machine.directory)
-    imported = _edgecore(machine, "images", "import", str(archive))
+    imported = _asked(machine, "images", "import", str(archive))
     assert imported.returncode == 0, imported.stderr
     assert "example.org/own:1" in imported.stdout
     machine.cloud.apply(pod("p", container(image="example.org/own:1", imagePullPolicy="Never")))
@@ -42,11 +48,11 @@ def test_an_image_from_an_archive(machine: Machine) -> None:
     assert (in_use.returncode, "pod default/p could not start again" in in_use.stderr) == (ExitCode.NOT_DONE, True)
     machine.cloud.delete("Pod", "p")
     wait_until(lambda: machine.runtime.pods(machine.edge.root / "edged") == 0, "the pod is gone")
-    refused = _edgecore(machine, "images", "export", "example.org/own:1", str(machine.directory / "own.tar"))
+    refused = _asked(machine, "images", "export", "example.org/own:1", str(machine.directory / "own.tar"))
     assert (refused.returncode, "discardUnpackedLayers" in refused.stderr) == (ExitCode.NOT_DONE, True)
-    assert _edgecore(machine, "images", "remove", "example.org/own:1").returncode == 0
-    assert "example.org/own:1" not in _edgecore(machine, "images", "list").stdout
-    assert _edgecore(machine, "images", "remove", "example.org/nosuch:1").returncode == ExitCode.NOT_DONE
+    assert _asked(machine, "images", "remove", "example.org/own:1").returncode == 0
+    assert "example.org/own:1" not in _asked(machine, "images", "list").stdout
+    assert _asked(machine, "images", "remove", "example.org/nosuch:1").returncode == ExitCode.NOT_DONE
 
 
 @OCI
@@ -69,6 +75,7 @@ def test_reset_removes_everything(machine: Machine) -> None:
 
 
 @OCI
+@pytest.mark.gives_its_machine_back
 def test_a_pod_is_isolated_and_limited(machine: Machine) -> None:
     """It has its own files, processes, hostname and address, and is killed over its limit of memory."""
     script = "hostname; ls / | grep -c work; exec tail /dev/zero"
@@ -80,6 +87,7 @@ def test_a_pod_is_isolated_and_limited(machine: Machine) -> None:
 
 
 @OCI
+@pytest.mark.gives_its_machine_back
 def test_users_of_its_own(machine: Machine) -> None:
     """`hostUsers: false`: its root is nobody on the machine, and owns the files of its image and volumes."""
     if not Kernel.read().user_namespaces:
@@ -95,6 +103,7 @@ def test_users_of_its_own(machine: Machine) -> None:
 
 
 @OCI
+@pytest.mark.gives_its_machine_back
 def test_a_stop_while_a_network_plugin_hangs(machine: Machine) -> None:
     """host-local waits for a lock that a test holds; edgecore stops in order all the same, and starts the pod later."""
     runtime = machine.runtime

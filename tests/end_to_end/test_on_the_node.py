@@ -69,7 +69,7 @@ def test_the_api_of_the_node(machine: Machine) -> None:
     assert "other" in machine.edge.pods()
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_watch_and_a_deletion(machine: Machine, tmp_path: Path) -> None:
     """The cloud deletes, the node shows what becomes of it; the pod ends when it may."""
     script = "trap 'until [ -e /host/go ]; do sleep 0.05; done; exit 0' TERM; while true; do sleep 0.1; done"
@@ -104,7 +104,7 @@ def started(machine: Machine, *arguments: str) -> Iterator[subprocess.Popen[str]
         process.communicate()
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_logs_of_several_containers(machine: Machine) -> None:
     two = pod("two", container(f"echo one; {RUN}", name="a"), container(f"echo two; {RUN}", name="b"))
     two["metadata"]["labels"] = {"app": "web"}
@@ -121,7 +121,7 @@ def test_logs_of_several_containers(machine: Machine) -> None:
         assert {follower.stdout.readline() for _ in "ab"} == {"[pod/two/a] one\n", "[pod/two/b] two\n"}
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_what_pods_and_the_node_use(machine: Machine) -> None:
     machine.cloud.apply(pod("p", container("while :; do :; done")))
     machine.cloud.pods.wait("p", is_ready)
@@ -146,7 +146,7 @@ def tree(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_files_from_and_to_a_container(runtime: RuntimeUnderTest, machine: Machine, tmp_path: Path) -> None:
     volumes = ({"name": "c", "configMap": {"name": "c"}}, {"name": "d", "emptyDir": {}})
     app = container(volumeMounts=[mount("c", "/data/c"), mount("d", "/data/d")])
@@ -169,7 +169,7 @@ def test_files_from_and_to_a_container(runtime: RuntimeUnderTest, machine: Machi
     assert (missing.returncode, "No such file" in missing.stderr, missing.stderr.count("\n")) == (9, True, 1)
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_local_port_leads_to_a_pod(runtime: RuntimeUnderTest, machine: Machine) -> None:
     """On the embedded runtime the pod's port is one of this machine."""
     port = free_port()

@@ -25,7 +25,7 @@ from tests.end_to_end.pods import (
 )
 from tests.end_to_end.processes import wait_until
 
-pytestmark = pytest.mark.leaves_the_machine_alone
+pytestmark = pytest.mark.gives_its_machine_back
 
 
 OBEYS = "trap 'echo $NAME >> /host/log; exit 0' TERM; touch /host/up-$NAME; while true; do sleep 600 & wait $!; done"

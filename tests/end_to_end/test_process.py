@@ -13,6 +13,7 @@ from tests.end_to_end.pods import container, is_ready, mount, pod, restarts_of, 
 from tests.end_to_end.processes import wait_until
 
 
+@pytest.mark.gives_its_machine_back
 def test_sigterm_leaves_the_containers_running(machine: Machine) -> None:
     """edgecore ends with 0; the container runs on meanwhile, and is the same one after the next start."""
     beats = container("while true; do echo x >> /shared/beats; sleep 0.05; done", volumeMounts=[mount("s", "/shared")])
@@ -31,6 +32,7 @@ def test_sigterm_leaves_the_containers_running(machine: Machine) -> None:
     assert restarts_of(now) == 0
 
 
+@pytest.mark.gives_its_machine_back
 def test_a_second_signal_ends_at_once(machine: Machine) -> None:
     """Exit status 130, without waiting for anything. Both come while it stands still: it would have ended by itself
     before the second, if this process had to wait for a processor between the two.
@@ -39,6 +41,7 @@ def test_a_second_signal_ends_at_once(machine: Machine) -> None:
     assert machine.edge.process.wait() == ExitCode.INTERRUPTED
 
 
+@pytest.mark.gives_its_machine_back
 def test_a_termination_in_the_middle_of_work(machine: Machine) -> None:
     """SIGTERM while pods are being started ends it cleanly; the next start finishes the work, each container once."""
     names = [f"p{number}" for number in range(4)]
@@ -51,7 +54,7 @@ def test_a_termination_in_the_middle_of_work(machine: Machine) -> None:
         assert restarts_of(machine.cloud.pods.wait(name, is_ready)) == 0
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_its_http_server(machine: Machine) -> None:
     """/healthz says ok, /pods lists the pods as Kubernetes does, /metrics counts messages; elsewhere is nothing."""
     machine.cloud.apply(pod("p"))
@@ -65,7 +68,7 @@ def test_its_http_server(machine: Machine) -> None:
     assert machine.edge.get("/nothing")[0] == 404
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_the_node_in_the_cloud(machine: Machine) -> None:
     """It is registered with its addresses, capacity and versions, and renews a lease that bears its name."""
     status = machine.cloud.get("Node", NODE)["status"]

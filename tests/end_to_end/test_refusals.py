@@ -14,7 +14,7 @@ def _waits_because(reason: str, obj: JsonObject) -> bool:
 
 
 @pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_container_without_a_command_on_the_embedded_runtime(machine: Machine) -> None:
     """It has no images that could name one, and says so."""
     machine.cloud.apply(pod("p", {"name": "app", "image": "busybox:1.36"}), pod("q"))
@@ -31,7 +31,7 @@ def test_an_image_that_is_not_there_and_may_not_be_pulled(machine: Machine) -> N
     machine.cloud.pods.wait("q", is_ready)
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_command_that_is_not_there(machine: Machine) -> None:
     """The container is tried and fails; what the runtime says is passed on."""
     machine.cloud.apply(pod("p", {**container(), "command": ["/no/such/program"]}), pod("q"))

@@ -54,7 +54,7 @@ def test_a_container_that_cannot_be_started_is_in_a_crash_loop(machine: Machine)
     machine.cloud.pods.wait("p", _is_looping)
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_crashing_container_leaves_its_neighbours_alone(machine: Machine) -> None:
     """The other container of the pod is not restarted."""
     machine.cloud.apply(pod("p", container("exit 1", name="bad"), container(name="good")))
@@ -62,6 +62,7 @@ def test_a_crashing_container_leaves_its_neighbours_alone(machine: Machine) -> N
     assert restarts_of(machine.cloud.get("Pod", "p"), "good") == 0
 
 
+@pytest.mark.gives_its_machine_back
 def test_a_completed_pod_stays_completed(machine: Machine, tmp_path: Path) -> None:
     """It is run once: not again when edgecore starts again, nor when the pod is looked at again."""
     once = container("echo run >> /shared/runs", volumeMounts=_MOUNT)
@@ -79,7 +80,7 @@ def test_a_completed_pod_stays_completed(machine: Machine, tmp_path: Path) -> No
     assert restarts_of(after) == 0
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_on_failure_means_until_it_succeeds(machine: Machine) -> None:
     """A job that fails once is started once more, and then has succeeded."""
     job = container("[ -e /shared/tried ] || { touch /shared/tried; exit 1; }", volumeMounts=_MOUNT)
@@ -88,7 +89,7 @@ def test_on_failure_means_until_it_succeeds(machine: Machine) -> None:
     assert restarts_of(done) == 1
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_init_containers_run_in_order(machine: Machine) -> None:
     """Each begins when the one before has ended well, and the pod's containers when all have."""
     write = "echo {0} begins >> /shared/log; sleep 0.2; echo {0} ends >> /shared/log"
@@ -108,7 +109,7 @@ def test_init_containers_run_in_order(machine: Machine) -> None:
     assert [each["state"]["terminated"]["exitCode"] for each in made["status"]["initContainerStatuses"]] == [0, 0]
 
 
-@pytest.mark.leaves_the_machine_alone
+@pytest.mark.gives_its_machine_back
 def test_a_failed_init_container_of_a_pod_that_never_restarts(machine: Machine) -> None:
     """The pod has failed, and its container was never started."""
     init = container("exit 4", "init")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import RUN, container, pod
 
 
+@pytest.mark.gives_its_machine_back
 def test_a_file_runs_is_seen_in_the_cloud_and_goes(machine: Machine) -> None:
     """Also over a restart of edgecore, after which it is the same container."""
     files = machine.edge.root / "manifests"
-    files.mkdir(parents=True)
+    files.mkdir(parents=True, exist_ok=True)
     wanted = pod("static", container(RUN))
     beside = files.parent / "static.json"
     beside.write_text(json.dumps(wanted))

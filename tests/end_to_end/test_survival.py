@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
+
 from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, restarts_of, state_of, status_of
@@ -15,6 +17,7 @@ _ENDS_ONCE = "echo start >> /shared/starts; while [ ! -e /shared/end ]; do sleep
 """Runs until a file appears."""
 
 
+@pytest.mark.gives_its_machine_back
 def test_edgecore_killed_adopts_what_runs(machine: Machine) -> None:
     """After SIGKILL and a new start the containers are the same ones; none was started twice, none restarted."""
     starts = container("echo start >> /shared/starts; exec sleep 600", volumeMounts=_MOUNT)
@@ -37,6 +40,7 @@ def test_edgecore_killed_adopts_what_runs(machine: Machine) -> None:
     assert file.read_text() == "start\n"
 
 
+@pytest.mark.gives_its_machine_back
 def test_a_container_that_ends_while_edgecore_is_away(machine: Machine) -> None:
     """Its exit status is not lost, and it is started again when edgecore is back."""
     machine.cloud.apply(pod("p", container(_ENDS_ONCE, volumeMounts=_MOUNT), volumes=(_SHARED,)))
@@ -51,6 +55,7 @@ def test_a_container_that_ends_while_edgecore_is_away(machine: Machine) -> None:
     wait_until(lambda: (shared / "starts").read_text() == "start\n" * 2, "the container has begun again")
 
 
+@pytest.mark.gives_its_machine_back
 def test_pods_change_while_edgecore_is_away(machine: Machine) -> None:
     """What the cloud has deleted is removed, and what is new is started, when edgecore is back."""
     machine.cloud.apply(pod("goes"), pod("stays"))
@@ -65,6 +70,7 @@ def test_pods_change_while_edgecore_is_away(machine: Machine) -> None:
     assert restarts_of(machine.cloud.get("Pod", "stays")) == 0
 
 
+@pytest.mark.gives_its_machine_back
 def test_killed_again_and_again(machine: Machine) -> None:
     """However far it had got with each pod, in the end every pod runs, once, and nothing else does.
 
@@ -86,6 +92,7 @@ def test_killed_again_and_again(machine: Machine) -> None:
     wait_until(lambda: machine.runtime.pods(edged) == len(names), "there are as many sandboxes as pods")
 
 
+@pytest.mark.gives_its_machine_back
 def test_the_cloud_away(machine: Machine) -> None:
     """Everything keeps running, what ends is started again, and the cloud hears of it when it is back."""
     machine.cloud.apply(pod("p", container(_ENDS_ONCE, volumeMounts=_MOUNT), volumes=(_SHARED,)), pod("q"))
@@ -100,6 +107,7 @@ def test_the_cloud_away(machine: Machine) -> None:
     assert status_of(now)["containerID"] == status_of(before["q"])["containerID"]
 
 
+@pytest.mark.gives_its_machine_back
 def test_a_new_pod_after_the_cloud_was_away(machine: Machine) -> None:
     """The link is made again, and carries both directions as before."""
     machine.cloud.apply(pod("p"))
@@ -112,6 +120,7 @@ def test_a_new_pod_after_the_cloud_was_away(machine: Machine) -> None:
     machine.cloud.pods.wait_gone("p")
 
 
+@pytest.mark.gives_its_machine_back
 def test_a_reboot_without_a_cloud(machine: Machine) -> None:
     """With edgecore and all containers gone and the cloud away, all pods run again, from the store."""
     volumes: tuple[JsonObject, ...] = ({"name": "config", "configMap": {"name": "c"}},)

@@ -12,7 +12,7 @@ from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod
 from tests.end_to_end.processes import wait_until
 
-pytestmark = pytest.mark.leaves_the_machine_alone
+pytestmark = pytest.mark.gives_its_machine_back
 
 
 _WHOLE = 200_000

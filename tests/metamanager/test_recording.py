@@ -1,14 +1,16 @@
 """A recorded store keeps as the store does, tells what became durable, and teaches the secrets that it holds."""
 
+import sqlite3
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from beehive.simulation import Simulation
 from beehive.trace.format import StoreCommit
 from beehive.trace.redact import Redactor
 from metamanager.errors import StoreWriteError
-from metamanager.recording import CommitEntry, RecordingStore
+from metamanager.recording import OPENED, OPENED_BYTES, CommitEntry, RecordingStore
 from metamanager.rows import row_of
 from metamanager.sqlite_store import SqliteStore
 
@@ -96,3 +98,32 @@ def test_a_commit_that_fails_is_told_with_its_error(path: Path, monkeypatch: pyt
         recorded.store.commit()
     assert "disk is full" in recorded.commits()[0].error
     recorded.store.close()
+
+
+def test_rows_of_earlier_runs_are_told_under_their_own_keys(tmp_path: Path) -> None:
+    """Devices have no metadata, and a token's owner is in no text. Many rows come in several records."""
+    recorded = Recorded(tmp_path / "db")
+    value = b'{"id":"default/hall"}'
+    token = replace(row_of("default/serviceaccounttoken/shop", b'{"status":{"token":"t"}}', 0), uid="the-pod")
+    rows = [row_of("default/devicetwin/hall", value, 0), token, row_of("any/thing/of/KubeEdge", b"x" * OPENED_BYTES, 0)]
+    for row in rows:
+        recorded.store.put(row)
+    recorded.store.commit()
+    recorded.store.close()
+    opened = Recorded(tmp_path / "db")
+    opened.store.close()
+    assert {commit.operation for commit in opened.commits()} == {OPENED}
+    assert len(opened.commits()) == 2
+    changes = {change.key: change for commit in opened.commits() for change in commit.changes}
+    assert {key: (change.kind, change.uid) for key, change in changes.items()} == {
+        row.key: (row.type, row.uid) for row in rows
+    }
+    assert changes["default/devicetwin/hall"].value == value
+
+
+def test_rows_that_cannot_be_read_are_told_as_an_error(path: Path) -> None:
+    """So that a replay does not take the store for empty."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE meta SET value = CAST(x'ff' AS TEXT) WHERE key = 'default/pod/p'")
+    [opened] = Recorded(path).commits()
+    assert opened.error

@@ -79,7 +79,8 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(where, with_pip=False, symlinks=True)
     site = where / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(where / "bin" / "python"))
-    output_of(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=where)
+    options = ("--quiet", "--no-deps", "--no-index", "--no-compile")  # programs compile the little that they import
+    output_of(*pip, "install", *options, wheel, cwd=where)
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return where / "bin"
 

@@ -1,10 +1,16 @@
 """Recorded runs of simulated nodes."""
 
 from pathlib import Path
+from typing import Final
 
+from beehive import ModuleName
 from modules.tools.replay.recorded import Recorded, load
+from modules.tools.replay.run import MODULES
 from modules.tools.simulate.plan import Plan
 from modules.tools.simulate.run import run_plan
+
+WITHOUT_DEVICES: Final = tuple(name for name in MODULES if name != ModuleName.DEVICETWIN)
+"""Modules of a node that has no devices."""
 
 
 def record(plan: Plan, directory: Path) -> Recorded:

@@ -11,9 +11,9 @@ from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.replay.compare import differences
 from modules.tools.replay.outputs import NODE, Output, RunOutputs, message_of
 from modules.tools.replay.recorded import Recorded, load
-from modules.tools.replay.run import MODULES
 from tests.replay.fixtures import DELETIONS, path_of
 from tests.replay.live import ROUNDS, pods_come_and_go
+from tests.replay.runs import WITHOUT_DEVICES
 
 
 @pytest.fixture(scope="module", params=["stored", pytest.param("recorded", marks=pytest.mark.slow)])
@@ -26,7 +26,7 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return path
 
 
-@pytest.mark.parametrize("module", [NODE, *MODULES])
+@pytest.mark.parametrize("module", [NODE, *WITHOUT_DEVICES])
 def test_pods_that_come_and_go_are_no_difference(trace: Path, module: str, capsys: pytest.CaptureFixture[str]) -> None:
     """If this fails on purpose: `python -m tests.replay.fixtures` records anew what is stored."""
     which = ["--module", "edgehub" if module == "websocket" else module] if module else []

@@ -12,12 +12,13 @@ from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.replay.outputs import NODE
 from modules.tools.replay.recorded import load
 from modules.tools.replay.report import figures_text
-from modules.tools.replay.run import MODULES, replay
+from modules.tools.replay.run import replay
 from tests.end_to_end.processes import REPOSITORY
 from tests.replay.fixtures import CHANGED, FIXTURES, path_of
+from tests.replay.runs import WITHOUT_DEVICES
 
 
-@pytest.mark.parametrize("module", [*MODULES, NODE])
+@pytest.mark.parametrize("module", [*WITHOUT_DEVICES, NODE])
 @pytest.mark.parametrize("name", FIXTURES)
 def test_a_fixture_is_reproduced(name: str, module: str, tmp_path: Path) -> None:
     """When this fails on purpose: `python -m tests.replay.fixtures` records them anew."""

@@ -13,9 +13,10 @@ from beehive.trace import StoreCommit
 from modules.tools.replay.fixture import reduced, rerecorded
 from modules.tools.replay.outputs import NODE
 from modules.tools.replay.recorded import Recorded, load
-from modules.tools.replay.run import MODULES, replay
+from modules.tools.replay.run import replay
 from tests.replay.fixtures import PROCESS, path_of
 from tests.replay.live import A_SECOND, MILLISECONDS, pods_of_each_kind
+from tests.replay.runs import WITHOUT_DEVICES
 
 
 @pytest.fixture(
@@ -32,7 +33,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     yield load(path)
 
 
-@pytest.mark.parametrize("module", [NODE, *MODULES])
+@pytest.mark.parametrize("module", [NODE, *WITHOUT_DEVICES])
 def test_what_a_process_did_happens_again(recorded: Recorded, module: str, tmp_path: Path) -> None:
     """If this fails on purpose: `python -m tests.replay.fixtures` records anew what is stored."""
     result = replay(recorded, tmp_path, module)

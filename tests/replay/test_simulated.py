@@ -6,10 +6,10 @@ import pytest
 
 from modules.tools.replay.outputs import NODE
 from modules.tools.replay.recorded import Recorded
-from modules.tools.replay.run import MODULES, replay
+from modules.tools.replay.run import replay
 from modules.tools.simulate.draw import FaultProfile, draw_plan
 from modules.tools.simulate.plan import Fault, FaultKind, Plan
-from tests.replay.runs import record
+from tests.replay.runs import WITHOUT_DEVICES, record
 from tests.replay.search import replay_seed
 
 RUNS = (
@@ -29,7 +29,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return record(draw_plan(seed, seconds=90, profile=profile), tmp_path_factory.mktemp(f"{profile.value}-{seed}"))
 
 
-@pytest.mark.parametrize("module", [*MODULES, NODE])
+@pytest.mark.parametrize("module", [*WITHOUT_DEVICES, NODE])
 def test_todays_code_does_what_was_recorded(run: Recorded, module: str, tmp_path: Path) -> None:
     result = replay(run, tmp_path, module)
     assert [one.render() for one in result.differences] == []

@@ -104,7 +104,12 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         return ApiResult(refusal=BadRequestError(TOO_DEEP).status())
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
         result.object["metadata"]["remainingItemCount"] = 1
-    warnings = (*warnings, *_placement_warnings(cluster, request, result), *_deletion_warnings(request, result))
+    warnings = (
+        *warnings,
+        *_placement_warnings(cluster, request, result),
+        *_service_warnings(request, result),
+        *_deletion_warnings(request, result),
+    )
     if warnings:
         result = msgspec.structs.replace(result, warnings=warnings)
     if dry_run:
@@ -124,6 +129,19 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
     why = waits_because(obj)
     advice = "it waits; spec.nodeName, or `cloudcore run --node NAME`, names a node"
     return (f"pod {obj['metadata']['name']}: {why} ({advice})",) if why else ()
+
+
+def _service_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that nothing makes a new or applied Service reachable."""
+    is_asked = request.verb == "create" or request.patch_type == APPLY
+    if request.node or not is_asked or request.plural != "services" or request.api_version != "v1":
+        return ()
+    if result.object is None:
+        return ()
+    return (
+        f"service {result.object['metadata']['name']}: no node serves it, it has no address and no name in DNS "
+        "(hostPort or hostNetwork of a pod opens a port of its node)",
+    )
 
 
 def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ class WatchCacheStore:
         self._changes: list[tuple[CacheKey, bytes | None]] = []
         self.get = store.get
         self.get_all = store.get_all
+        self.rows = store.rows
         cache.load(dict(self._rows()))
 
     def put(self, row: Row) -> bool:

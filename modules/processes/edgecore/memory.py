@@ -33,6 +33,11 @@ PERIOD: Final = 5.0
 GROWN: Final = 2 * 1024 * 1024
 """Growth in bytes since the last trim that leads to the next one."""
 
+LOOKS: Final = 24
+"""Checks after which memory is given back in any case, two minutes. What was in use at the last trim may be free now
+without any growth: a burst of pods is trimmed while it runs, and deleted later.
+"""
+
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -48,7 +53,7 @@ def set_up_malloc() -> bool:
 
 
 class MemoryTrimmer:
-    """Gives free memory back to the kernel when the process has grown.
+    """Gives free memory back to the kernel when the process has grown since the last time, and every two minutes.
 
     Args:
         clock: clock whose thread runs the checks: a check takes microseconds, a trim some milliseconds.
@@ -62,6 +67,8 @@ class MemoryTrimmer:
         self._resident = resident or resident_bytes
         self._trim = trim or _malloc_trim
         self._least = self._resident()
+        self._looks = 0
+        """Checks since the last trim."""
         self._timer: Timer = clock.every(PERIOD, self._look)
 
     def close(self) -> None:
@@ -70,10 +77,13 @@ class MemoryTrimmer:
 
     def _look(self) -> None:
         now = self._resident()
-        if now > self._least + GROWN:
+        self._looks += 1
+        if now > self._least + GROWN or self._looks >= LOOKS:
             self._trim()
-            now = self._resident()
-        self._least = now
+            self._looks = 0
+            self._least = self._resident()
+        else:
+            self._least = min(self._least, now)
 
 
 def resident_bytes() -> int:

@@ -14,10 +14,10 @@ import msgspec
 from beehive import Actor, BeehiveError
 from beehive.delivery import ModuleFailed
 from beehive.errors import StopError
-from beehive.trace.entries import AnyEntry, Serialiser
+from beehive.trace.entries import AnyEntry, RecorderNote, Serialiser
 from beehive.trace.errors import TraceError
 from beehive.trace.flight_recorder import FlightRecorder
-from beehive.trace.format import FORMAT, TraceHeader
+from beehive.trace.format import FORMAT, NoteKind, TraceHeader
 from beehive.trace.redact import Redactor
 from beehive.trace.secrets import KnownSecrets
 from beehive.trace.stream_recorder import StreamRecorder, Waiting
@@ -140,6 +140,7 @@ class Tracing:
         self._hive.taps.append(self._flight)
         if self._record is not None:
             self._start_stream(self._record, stack)
+        self.add(RecorderNote(self._hive.clock.monotonic(), NoteKind.BEGUN, "everything from here on"))
         self._hive.watchers.append(self._happened)
         self._serve(stack)
         self._watch_threads(stack)

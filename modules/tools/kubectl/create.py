@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.tools.kubectl import file_objects
+from modules.tools.kubectl.absent_kinds import advice_on
 from modules.tools.kubectl.errors import StatusError, UsageError
 from modules.tools.kubectl.output import print_result
 from modules.tools.kubectl.resources import ref
@@ -52,6 +53,8 @@ def add(parser: VerbParser) -> None:
     parser.absent(
         "--edit", "`create --dry-run=client -o yaml` prints what would be made; edit that, and `create -f` it"
     )
+    parser.absent("--schedule", f"`create cronjob` is not here: {advice_on('cronjob')}")
+    parser.absent("--replicas", f"`create deployment` is not here: {advice_on('deployment')}")
     parser.absent("--raw", "`apply -f` and `create -f` write objects")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from beehive.decoding import convert
+from modules.tools.kubectl.absent_kinds import advice_on
 from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.rest import path_of
 from modules.tools.printing.fields import objects_at, text_at
@@ -112,7 +113,7 @@ class RestMapper:
             if (resource.kind, resource.api_version) == (kind, api_version):
                 return resource
         near = next((each for each in self.all if each.kind == kind), None)
-        hint = f"; {kind} is in {near.api_version}" if near else self._did_you_mean(kind)
+        hint = f"; {kind} is in {near.api_version}" if near else self._instead_of(kind)
         raise KubectlError(f'no matches for kind "{kind}" in version "{api_version}"{hint}')
 
     def in_category(self, word: str) -> list[ApiResource]:
@@ -136,9 +137,12 @@ class RestMapper:
         return _resources(self._client.get(path_of("apis", group, version)), group, version)
 
     def _unknown(self, word: str) -> KubectlError:
-        return KubectlError(f'the server doesn\'t have a resource type "{word}"{self._did_you_mean(word)}')
+        return KubectlError(f'the server doesn\'t have a resource type "{word}"{self._instead_of(word)}')
 
-    def _did_you_mean(self, word: str) -> str:
+    def _instead_of(self, word: str) -> str:
+        """Return what to do instead of what the server does not have, or names like it."""
+        if advice := advice_on(word):
+            return f": {advice}"
         names = {name: each.plural for each in self.all for name in (each.plural, each.singular, *each.short_names)}
         near = dict.fromkeys(names[name] for name in get_close_matches(word.lower(), names, n=3, cutoff=0.6))
         return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from modules.tools.kubectl.absent_kinds import advice_on
 from modules.tools.kubectl.errors import KubectlError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _MOST_BYTES: Final = 1024 * 1024
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _LINE: Final = re.compile(r"[A-Za-z_.-][\w.-]*", re.ASCII)
 _REGISTRY: Final = "https://index.docker.io/v1/"
+_MADE: Final = "`create` makes configmap, secret, namespace and pod; `create -f` the rest"
 _SHORT: Final = {"cm": "configmap", "ns": "namespace", "po": "pod"}
 
 
@@ -39,9 +41,7 @@ def generated(chosen: Any) -> JsonObject:
         return _secret(names, chosen)
     if kind == "pod":
         return _pod(names, chosen)
-    raise KubectlError(
-        f"`create {kind}` is not here: `create` makes configmap, secret, namespace and pod; `create -f` the rest"
-    )
+    raise KubectlError(f"`create {kind}` is not here: {advice_on(kind) or _MADE}")
 
 
 def _name(names: list[str], kind: str) -> str:

@@ -20,11 +20,11 @@ from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.printing.terminal import print_error, print_lines
 from modules.tools.replay.fixture import reduced, rerecorded
 from modules.tools.replay.foreign import replay_capture
-from modules.tools.replay.recorded import Recorded, load
+from modules.tools.replay.recorded import Recorded, load, load_runs
 from modules.tools.replay.report import differences_text, figures_text
 from modules.tools.replay.run import Pace, Replayed, replay
 
-_MODULES = {"edgehub": "websocket"}
+_MODULES = {"edgehub": "websocket", "devicetwin": "twin"}
 """Names of modules on the bus that differ from their names on the command line."""
 
 
@@ -61,14 +61,17 @@ def write_run(path: Path, recorded: Recorded) -> None:
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    recorded = load(chosen.file)
-    _warn(recorded)
-    result = replayed(recorded, _MODULES.get(chosen.module, chosen.module or ""), chosen.until, pace_of(chosen.speed))
-    print_lines(differences_text(recorded, result).splitlines())
-    for reason, number in result.not_played.items():
-        _say(f"not played: {number} of {reason}")
-    _say(figures_text(result))
-    return ExitCode.DIFFERENT if chosen.check and result.differences else ExitCode.OK
+    module = _MODULES.get(chosen.module, chosen.module or "")
+    is_different = False
+    for recorded in load_runs(chosen.file):
+        _warn(recorded)
+        result = replayed(recorded, module, chosen.until, pace_of(chosen.speed))
+        print_lines(differences_text(recorded, result).splitlines())
+        for reason, number in result.not_played.items():
+            _say(f"not played: {number} of {reason}")
+        _say(f"{f'run {recorded.number}: ' if recorded.number > 1 else ''}{figures_text(result)}")
+        is_different |= bool(result.differences)
+    return ExitCode.DIFFERENT if chosen.check and is_different else ExitCode.OK
 
 
 def replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | None) -> Replayed:
@@ -82,8 +85,6 @@ def replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | 
 def _warn(recorded: Recorded) -> None:
     for damage in recorded.damage:
         _say(f"not replayed: {damage}")
-    if recorded.runs > 1:
-        _say("the trace has several runs; this is the first")
     lost = sum(1 for note in recorded.notes("lost"))
     if lost:
         _say(f"the trace has {lost} gaps: what was lost there may show as differences")

@@ -40,7 +40,7 @@ def reduced(recorded: Recorded, namespace: str, name: str) -> Recorded:
     if not reducer.met:
         known = ", ".join(sorted(_pods_in(recorded))[:10]) or "no pod at all"
         raise ReplayError("cannot make a fixture", f"no pod {namespace}/{name} in the trace", f"it knows {known}")
-    return msgspec.structs.replace(recorded, records=records, runs=1)
+    return msgspec.structs.replace(recorded, records=records, number=1)
 
 
 def rerecorded(recorded: Recorded, root: Path) -> tuple[Recorded, Replayed]:
@@ -54,7 +54,7 @@ def rerecorded(recorded: Recorded, root: Path) -> tuple[Recorded, Replayed]:
     directories = Directories(recorded.header, root)
     done = (record for record in result.records() if record.time <= recorded.end)
     records = [_with_texts(record, directories.theirs) for record in _thinned(done)]
-    return msgspec.structs.replace(recorded, records=tuple(sorted(records, key=_time)), runs=1), result
+    return msgspec.structs.replace(recorded, records=tuple(sorted(records, key=_time)), number=1), result
 
 
 def _time(record: Record) -> float:

@@ -14,6 +14,11 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\
 _NOT_IN_THE_TRACE: Final = frozenset({"dns_config", "masked_paths"})
 """Keys of CRI requests that depend on files of the machine, which no trace has (resolv.conf, processors)."""
 
+_MILLISECONDS: Final = 10**12
+"""A `timestamp` from which on it is a time in milliseconds since the epoch."""
+_PAST: Final = re.compile(r"^\d{13}(?= )", re.MULTILINE)
+"""The times in the history of a device's property (`modules.edge.devicetwin.past`)."""
+
 _OF_DEVICES: Final = frozenset({"event_id", "timestamp"})
 """Fields with the id and the time, in milliseconds, of devicetwin's messages."""
 
@@ -24,7 +29,7 @@ def normalize(value: Any) -> Any:
         value = (
             {**value, **dict.fromkeys(_OF_DEVICES & value.keys(), "<of the message>")} if "event_id" in value else value
         )
-        return {key: normalize(item) for key, item in sorted(value.items()) if key not in _NOT_IN_THE_TRACE}
+        return {key: _field(key, item) for key, item in sorted(value.items()) if key not in _NOT_IN_THE_TRACE}
     if isinstance(value, list):
         return [normalize(item) for item in value]
     return _text(value) if isinstance(value, str) else value
@@ -56,6 +61,12 @@ class Ids:
         if key not in self._given and key not in self._names:
             self._seen[what] += 1
             self._names[key] = f"<{what} #{self._seen[what]}>"
+
+
+def _field(key: str, value: Any) -> Any:
+    if key == "timestamp" and isinstance(value, int) and value >= _MILLISECONDS:
+        return "<time>"
+    return _PAST.sub("<time>", value) if key.startswith("past") and isinstance(value, str) else normalize(value)
 
 
 def _text(text: str) -> Any:

@@ -1,6 +1,7 @@
 """A recorded run in memory: the inputs of a replay and the outputs to compare with."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeGuard
 from zlib import crc32
@@ -13,6 +14,7 @@ from beehive.trace import (
     Delivered,
     LinkFrame,
     Note,
+    NoteKind,
     Record,
     StoreCommit,
     TraceError,
@@ -24,6 +26,7 @@ from edged.cri.contract import SERVER_ACTOR
 from edged.cri.errors import ConnectionClosedError
 from edged.cri.recording_events import ENDED
 from edgehub.errors import ClosedHereError
+from metamanager.recording import OPENED
 from modules.processes.edgecore.version import KUBELET_VERSION
 from modules.tools.replay.errors import ReplayError
 
@@ -56,8 +59,8 @@ class Recorded(msgspec.Struct, frozen=True):
 
     header: TraceHeader
     records: tuple[Record, ...]
-    runs: int = 1
-    """Number of runs in the trace; this is the first one."""
+    number: int = 1
+    """Number of the run in the trace."""
     damage: tuple[str, ...] = ()
     """Damaged files, each with the place and the reason of the damage."""
 
@@ -65,6 +68,17 @@ class Recorded(msgspec.Struct, frozen=True):
     def foreign(self) -> bool:
         """Whether the trace is a capture of another program, which has only frames."""
         return self.header.program == FOREIGN
+
+    @property
+    def has_beginning(self) -> bool:
+        """Whether it has all records from the start of the process on, and the rows that the store had then. Other
+        runs, such as those in most files of the flight recorder, begin in the middle, in an unknown state.
+        """
+        unread = any(commit.operation == OPENED and commit.error for commit in self.commits())
+        if unread or not self.records:
+            return False
+        is_old = self.header.why == RECORDED and self.header.part == 1
+        return self.foreign or is_old or self.records[:1] == tuple(self.notes(NoteKind.BEGUN)[:1])
 
     @property
     def end(self) -> float:
@@ -131,21 +145,33 @@ def load(path: Path) -> Recorded:
 
     Raises:
         TraceError: the trace cannot be read.
-        ReplayError: the trace begins in the middle of a run.
+        ReplayError: the trace has no run from its beginning.
+    """
+    return next(load_runs(path))
+
+
+def load_runs(path: Path) -> Iterator[Recorded]:
+    """Read the runs of a trace, one after the other; a run that lacks its beginning is left out. A directory of
+    captures is one run.
+
+    Raises:
+        TraceError: the trace cannot be read.
+        ReplayError: the trace has no run from its beginning.
     """
     found = sorted(path.glob("*.jsonl")) if path.is_dir() else []
     if found:
-        return captures(found)
+        yield captures(found)
+        return
+    number = 0
     with read(path) as trace:
-        records = tuple(record for record in _of_first_run(trace))
-        header = trace.header
-        damage = (trace.damage,) if trace.damage else ()
-    if header.program != FOREIGN and header.why != RECORDED:
-        hint = "only what `edgecore run --record` wrote begins where a run does"
-        raise ReplayError("cannot replay the trace", f"{path} was written for: {header.why or 'nothing said'}", hint)
-    if not records:
-        raise ReplayError("cannot replay the trace", f"{path} has no records", "record a run that does something")
-    return Recorded(header, records, len(trace.runs), damage)
+        for run in _split(trace):
+            if run.has_beginning:
+                number += 1
+                yield run
+    if not number:
+        hint = "the state of the modules at its beginning is unknown; record with `edgecore run --record`"
+        why = f"{path} (written for: {trace.header.why or 'nothing said'}) has no run from its beginning"
+        raise ReplayError("cannot replay the trace", why, hint)
 
 
 def captures(paths: list[Path]) -> Recorded:
@@ -181,13 +207,25 @@ def _headers_of(paths: list[Path]) -> tuple[dict[Path, TraceHeader], list[str]]:
     return found, list(map(str, errors))
 
 
-def _of_first_run(trace: TraceReader) -> list[Record]:
-    found = []
+def _split(trace: TraceReader) -> Iterator[Recorded]:
+    """Yield the runs of a trace, each with times since its own beginning."""
+    found: list[Record] = []
+    number = 1
     for record in trace:
-        if len(trace.runs) > 1:
-            break
+        if len(trace.runs) > number:
+            yield _run(trace, number, found)
+            number, found = len(trace.runs), []
         found.append(record)
-    return _one_after_the_other(sorted(found, key=lambda record: (record.time, record.span)))
+    yield _run(trace, number, found)
+
+
+def _run(trace: TraceReader, number: int, found: list[Record]) -> Recorded:
+    header = trace.runs[number - 1]
+    since = header.began - trace.header.began
+    records = [msgspec.structs.replace(one, time=one.time - since) for one in found] if since else found
+    in_order = _one_after_the_other(sorted(records, key=lambda record: (record.time, record.span)))
+    damage = (trace.damage,) if trace.damage else ()
+    return Recorded(header, tuple(in_order), number, damage)
 
 
 def _one_after_the_other(records: list[Record]) -> list[Record]:

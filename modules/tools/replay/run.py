@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -46,11 +47,21 @@ from modules.tools.replay.store import RecordedStore
 from modules.tools.replay.stub_module import Responder, stub_module
 from modules.tools.replay.timers import RecordedTimers, timed
 
-MODULES = (ModuleName.METAMANAGER, ModuleName.EDGED, ModuleName.EDGEHUB)
-"""Modules that can be replayed alone, in the order of their start."""
+MODULES = (ModuleName.METAMANAGER, ModuleName.DEVICETWIN, ModuleName.EDGED, ModuleName.EDGEHUB)
+"""Modules that can be replayed, alone or together as a whole node, in the order of their start."""
 
-OF_A_NODE = (ModuleName.METAMANAGER, ModuleName.DEVICETWIN, ModuleName.EDGED, ModuleName.EDGEHUB)
-"""Modules of a whole node, in the order of their start."""
+OTHERS: Final = frozenset(
+    {
+        ModuleName.EVENTBUS,
+        ModuleName.SERVICEBUS,
+        ModuleName.DMI,
+        ModuleName.EDGESTREAM,
+        ModuleName.TASKMANAGER,
+        ModuleName.METASERVER,
+        ModuleName.TESTMANAGER,
+    }
+)
+"""Modules of a node whose inputs are in no trace, such as those from a broker; stubs take their place."""
 
 AFTER = 2.0
 """Virtual seconds by which the replay outlasts the recorded run."""
@@ -116,6 +127,7 @@ class Replay:
     def __init__(self, recorded: Recorded, root: Path, module: str) -> None:
         self._recorded = recorded
         self._module = module
+        self._played = (module,) if module else MODULES
         self._simulation = Simulation(recorded.seed())
         self._clock = self._simulation.clock
         self._clock.jump_wall(recorded.header.began - EPOCH)
@@ -127,19 +139,19 @@ class Replay:
         """Each time that metamanager opened its store, the last one last."""
         self._deliveries = recorded.delivered()
         acted = acted_at(self._deliveries)
-        self._answers = Responder(
-            self._hive, self._deliveries, acted, lambda actor: bool(module) and belongs(actor, module)
-        )
+        self._answers = Responder(self._hive, self._deliveries, acted, self._is_played)
         self._runtime = RecordedRuntime(self._simulation, recorded.calls(), self._directories.ours, recorded.events())
         self._cloud = RecordedCloud(self._simulation, recorded, {} if module else acted)
         self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
         self._machine_info = RecordedMachineInfo(self._clock, recorded.notes("figures"))
         present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}
-        for name in OF_A_NODE:
-            if name == module or (not module and (name in present or (recorded.foreign and name in MODULES))):
+        for name in MODULES:
+            if name == module or (not module and (name in present or recorded.foreign)):
                 self._add(name)
             elif name in present:
                 self._hive.add(stub_module(name), self._answers.take)
+        for other in sorted(present & OTHERS):
+            self._hive.add(stub_module(other), self._answers.take)
 
     def run(self, end: float, pace: Pace | None) -> None:
         """Run until some time after `end`."""
@@ -264,20 +276,23 @@ class Replay:
                 self._clock.after(due - now, partial(self._feed, one))
 
     def _schedule_messages(self) -> None:
-        """For a whole node: schedule the messages from outside of it."""
+        """For a whole node: schedule the messages and requests from outside of it, such as a mapper's reports."""
         now = self._clock.monotonic()
         for one in self._deliveries:
-            if not self._is_own(one) and one.module in OF_A_NODE and one.way == DeliveryMode.SEND and _was_taken(one):
+            if not self._is_own(one) and one.module in MODULES and _was_taken(one):
                 self._clock.after(sent_at(one) - now, partial(self._feed, one))
 
     def _is_own(self, one: Delivered) -> bool:
         """Whether the replayed part sent it, and so sends it again; logind's messages come from outside."""
-        replayed = [self._module] if self._module else OF_A_NODE
-        return not is_shutdown(one) and any(belongs(one.sender, name) for name in replayed)
+        return not is_shutdown(one) and self._is_played(one.sender)
+
+    def _is_played(self, actor: str) -> bool:
+        """Whether an actor belongs to a replayed module."""
+        return any(belongs(actor, name) for name in self._played)
 
     def _feed(self, one: Delivered) -> None:
         self._fed += 1
-        message = one.message.message()
+        message = self._answers.ids.answer(one.message.message())
         if one.way == DeliveryMode.REQUEST:
             self._hive.request_then(one.module, message, _DAY, lambda _answer: None)
         else:
@@ -294,8 +309,7 @@ class Replay:
 
     def _given(self) -> frozenset[str]:
         """Return the ids of messages that came from outside of the replayed part."""
-        module = self._module
-        given = {one.message.id for one in self._deliveries if module and not belongs(one.sender, module)}
+        given = {one.message.id for one in self._deliveries if not self._is_played(one.sender)}
         for frame in self._recorded.frames():
             message = message_of(frame.frame) if frame.direction is Direction.IN else None
             if message is not None:

@@ -2,16 +2,20 @@
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
-from beehive import Runtime
-from beehive.trace import StoreCommit
+from msgspec.structs import replace
+
+from beehive import Resource, ResourceType, Runtime
+from beehive.trace import Change, StoreCommit
 from metamanager.errors import StoreWriteError
-from metamanager.recording import REFUSED
+from metamanager.recording import OPENED, REFUSED
 from metamanager.rows import UNNOTED, Cause, Row, row_of
 from metamanager.sqlite_store import SqliteStore
+from modules.edge.devicetwin.state import decode
 from modules.tools.replay.event_outputs import is_event
 
 T = TypeVar("T", bound=int)
@@ -73,12 +77,10 @@ class RecordedStore:
         """Changes of the last failed commit that are still to be made in the replay."""
         self.get = self._inner.get
         self.get_all = self._inner.get_all
+        self.rows = self._inner.rows
         self.close = self._inner.close
         if is_new:
-            for commit in commits:
-                if commit.operation == "opened":
-                    self._fill(commit)
-                    break
+            self._fill(first_rows(commits))
 
     def put(self, row: Row) -> bool:
         """Put a row, or fail as recorded."""
@@ -225,10 +227,26 @@ class RecordedStore:
             self._clock.after(seconds, over.set)
             over.get()
 
-    def _fill(self, opened: StoreCommit) -> None:
-        for change in opened.changes:
-            self._inner.put(row_of(change.key, change.value, self._clock.now_ms()))
+    def _fill(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self._inner.put(row)
         self._inner.commit()
+
+
+def first_rows(commits: Iterable[StoreCommit]) -> Iterator[Row]:
+    """Yield the rows that the store had at the beginning of the recorded run."""
+    for commit in takewhile(lambda one: one.operation == OPENED, commits):
+        for change in commit.changes:
+            row = row_of(_true_key(change), change.value, 0)
+            yield replace(row, type=change.kind, uid=change.uid or row.uid)
+
+
+def _true_key(change: Change) -> str:
+    """Return the key of a row. Records of version 0.2.0 and before have those of devices without their names."""
+    if change.key != f"null/{ResourceType.DEVICE_TWIN}":
+        return change.key
+    namespace, name = decode(change.value).key
+    return str(Resource.of(ResourceType.DEVICE_TWIN, namespace, name))
 
 
 def _error(commit: StoreCommit, *, batch_lost: bool) -> StoreWriteError:

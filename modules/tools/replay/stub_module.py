@@ -1,11 +1,13 @@
 """Stub modules, which take the place of modules that are not replayed, and answer as those did."""
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import accumulate
 from typing import Final
 
 from beehive import Hive, Message, Module, handles
+from beehive.delivery import DeliveryMode
 from beehive.names import Group, ModuleName, Operation
 from beehive.trace import Delivered
 from modules.tools.replay.outputs import handled_from, sent_at
@@ -16,6 +18,9 @@ GROUPS: Final[dict[str, Group]] = {
     ModuleName.EDGED: Group.EDGED,
     ModuleName.DEVICETWIN: Group.TWIN,
     ModuleName.EDGEHUB: Group.HUB,
+    ModuleName.EVENTBUS: Group.BUS,
+    ModuleName.SERVICEBUS: Group.BUS,
+    ModuleName.EDGESTREAM: Group.EDGESTREAM,
     ModuleName.CLOUDHUB: Group.CLOUDHUB,
     ModuleName.EDGECONTROLLER: Group.EDGECONTROLLER,
     ModuleName.DYNAMICCONTROLLER: Group.DYNAMICCONTROLLER,
@@ -76,6 +81,34 @@ def _later(one: Delivered, other: Delivered) -> Delivered:
     return other if handled_from(other) >= handled_from(one) else one
 
 
+class SentIds:
+    """The ids that the messages of the replayed module had in the recorded run, with those of the replay. They are
+    paired by receiver, operation, resource and number.
+
+    Args:
+        deliveries: all recorded deliveries.
+        sends: whether an actor of that name belongs to the replayed module.
+    """
+
+    def __init__(self, deliveries: Iterable[Delivered], sends: Callable[[str], bool]) -> None:
+        self._recorded: dict[Hashable, deque[str]] = {}
+        self._ids: dict[str, str] = {}
+        for one in deliveries:
+            if one.way == DeliveryMode.SEND and sends(one.sender):
+                self._recorded.setdefault(_role(one.module, one.message.message()), deque()).append(one.message.id)
+
+    def sent(self, module: str, message: Message) -> None:
+        """Note that the replayed module has sent a message."""
+        waiting = self._recorded.get(_role(module, message))
+        if waiting:
+            self._ids[waiting.popleft()] = message.id
+
+    def answer(self, message: Message) -> Message:
+        """Return a recorded message; if it answers one of the replayed module, with the id that this has now."""
+        parent = self._ids.get(message.parent_id)
+        return message if parent is None else message.with_header(parent_msg_id=parent)
+
+
 class Responder:
     """Answers the requests of the replayed module as they were answered in the recorded run.
 
@@ -93,6 +126,7 @@ class Responder:
         self.given = 0
         self._order = DeliveryOrder(deliveries)
         self._acted = acted
+        self.ids = SentIds(deliveries, asks)
         self._fed: set[int] = set()
         self._behind: dict[int, list[Message]] = {}
         answers: dict[str, Delivered] = {}
@@ -107,6 +141,7 @@ class Responder:
 
     def take(self, module: str, message: Message) -> None:
         """Answer a message that was sent to a stub."""
+        self.ids.sent(module, message)
         if not message.header.sync:
             return
         clock = self._hive.clock

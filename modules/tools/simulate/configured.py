@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from edged.settings import EdgedSettings
 from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.devices import EventBusOptions
 from modules.processes.edgecore.config.edged import Edged
 from modules.processes.edgecore.config.edgehub import EdgeHub, WebSocket
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
@@ -14,8 +15,8 @@ REPORT_EVENTS: Final = False
 """Whether simulated nodes send their events, which would hide more important messages in a log."""
 
 
-def configuration_of(edged: EdgedSettings) -> dict[str, Any]:
-    """Return the configuration for the header of a trace."""
+def configuration_of(edged: EdgedSettings, *, mqtt: bool = False) -> dict[str, Any]:
+    """Return the configuration for the header of a trace; `mqtt`: whether eventbus runs."""
     section = Edged(
         hostname_override=edged.node_name,
         root_directory=edged.root,
@@ -24,4 +25,5 @@ def configuration_of(edged: EdgedSettings) -> dict[str, Any]:
         tailored_kubelet_config=TailoredKubeletConfig(pod_logs_dir=edged.pod_logs, read_only_port=edged.server_port),
     )
     hub = EdgeHub(websocket=WebSocket(server="ws://cloud.simulated:10000"))
-    return configuration(EdgeCoreConfig(modules=Modules(edged=section, edge_hub=hub)))
+    bus = EventBusOptions(enable=mqtt)
+    return configuration(EdgeCoreConfig(modules=Modules(edged=section, edge_hub=hub, event_bus=bus)))

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from metamanager.errors import StoreOpenError, StoreWriteError
@@ -66,6 +67,9 @@ class SimulatedStore:
 
     def get_all(self, kind: str, namespace: str | None = None) -> list[str]:
         return self._inner.get_all(kind, namespace)
+
+    def rows(self) -> Iterator[Row]:
+        return self._inner.rows()
 
     def put(self, row: Row) -> bool:
         self._check("store an object", row.key)

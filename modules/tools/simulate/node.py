@@ -322,7 +322,9 @@ class SimulatedNode:
     def _recorder(self, hive: Hive) -> ProcessRecorder:
         from modules.tools.simulate.configured import configuration_of  # noqa: PLC0415 - most runs are not recorded
 
-        return ProcessRecorder(hive, self.name, self.world.seed, configuration_of(self._edged_settings()))
+        return ProcessRecorder(
+            hive, self.name, self.world.seed, configuration_of(self._edged_settings(), mqtt=bool(self.devices))
+        )
 
     def _open_store(self, process: Process, recorder: ProcessRecorder | None, source: str) -> Store:
         store = SimulatedStore(Path(source), process, self.disk, self.rows, self._device_watch)

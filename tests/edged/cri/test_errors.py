@@ -48,6 +48,22 @@ def test_every_error_says_what_was_attempted_on_what_why_and_what_to_do(code: St
     assert all(part in str(error) for part in ("StartContainer of abc", "no such thing", code.name, error.hint))
 
 
+@pytest.mark.parametrize(
+    ("code", "details", "hint"),
+    [
+        (StatusCode.UNAVAILABLE, "registry-1.docker.io cannot be reached: Name or service not known", "reach it"),
+        (StatusCode.UNAVAILABLE, "failed to connect to all addresses; last error: x", "containerRuntimeEndpoint"),
+        (StatusCode.UNAVAILABLE, "Socket closed", "containerRuntimeEndpoint"),
+        (StatusCode.NOT_FOUND, "example.org has no image app:1", "does the registry have it"),
+        (StatusCode.UNAUTHENTICATED, "example.org wants credentials", "pull secrets of the pod"),
+        (StatusCode.UNKNOWN, "failed to pull and unpack image", "runtime's own log"),
+    ],
+)  # fmt: skip
+def test_a_failed_pull_blames_the_registry(code: StatusCode, details: str, hint: str) -> None:
+    assert hint in str(error_of("PullImage", "app:1", code, details))
+    assert type(error_of("PullImage", "app:1", code, details)) is type(error_of("StartContainer", "x", code, details))
+
+
 _secrets = st.text("abcdefghij0123456789+/=._-", min_size=6, max_size=40)
 
 

@@ -1,4 +1,4 @@
-"""What a container may do. More of it is looked at in tests/end_to_end/test_isolation.py."""
+"""What a container may do. More of it is in test_isolation.py beside this."""
 
 from __future__ import annotations
 

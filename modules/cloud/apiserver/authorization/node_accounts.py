@@ -16,9 +16,10 @@ _MOST_PODS: Final = 250
 _COST: Final = 1536 * 1024
 """Cost of what a node has written; some sixty static pods, their statuses and a Node with all its images."""
 _COST_OF_POD: Final = 16 * 1024
-"""Cost for each pod that others have bound to the node, for its status; with one container it has a third of that."""
+"""Cost for each pod that others have bound to the node, for its status; with one container it has half of that."""
 _VALUE_BYTES: Final = 64
-"""Bytes of memory for each JSON value in addition to its text."""
+_OBJECT_BYTES: Final = 160
+"""Bytes of memory for each JSON value and for each JSON object in addition to its text."""
 _MOST_BYTES: Final = {"Event": 16 * 1024, "Lease": 16 * 1024, "CertificateSigningRequest": 64 * 1024}
 """Bytes of an object, by kind; the number of them is limited elsewhere."""
 _RESERVED_SECONDS: Final = 60.0
@@ -160,7 +161,8 @@ def _cost(value: Any) -> int:
         text = msgspec.json.encode(value)
     except RecursionError:
         return _COST
-    return len(text) + _VALUE_BYTES * (len(text) - len(text.translate(None, b",[{")))
+    values = len(text) - len(text.translate(None, b",["))
+    return len(text) + _VALUE_BYTES * values + _OBJECT_BYTES * text.count(b"{")
 
 
 def _part(obj: JsonObject, name: str) -> JsonObject:

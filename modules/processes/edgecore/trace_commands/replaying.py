@@ -9,7 +9,7 @@ from typing import Any, Final
 COMMANDS: Final = "modules.tools.replay.commands"
 """Module of the commands."""
 
-MODULES: Final = ("metamanager", "edged", "edgehub", "websocket", "cloudhub")
+MODULES: Final = ("metamanager", "edged", "edgehub", "websocket", "devicetwin", "cloudhub")
 """Values of `--module`; `edgehub` is named `websocket` on the bus."""
 
 _SPEED = re.compile(r"(?:\d+(?:\.\d+)?)x")

@@ -102,7 +102,7 @@ class Failing:
     def __init__(self, store: Store) -> None:
         self.get, self.get_all, self.put, self.close = store.get, store.get_all, store.put, store.close
         self.delete, self.delete_owned, self.rollback = store.delete, store.delete_owned, store.rollback
-        self.make_room = store.make_room
+        self.make_room, self.rows = store.make_room, store.rows
         self.fails = True
         self._store = store
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from beehive.testing import Harness
-from modules.processes.edgecore.memory import GROWN, PERIOD, MemoryTrimmer, resident_bytes
+from modules.processes.edgecore.memory import GROWN, LOOKS, PERIOD, MemoryTrimmer, resident_bytes
 from tests.end_to_end.processes import REPOSITORY
 
 _THREADS = 4
@@ -86,3 +86,27 @@ def test_memory_is_given_back_when_there_has_come_more() -> None:
 
 def test_the_kernel_says_how_much_there_is() -> None:
     assert resident_bytes() > 10_000_000
+
+
+def test_slow_growth_is_growth() -> None:
+    """Each look finds less than `GROWN` more than the one before."""
+    resident, trimmed = [100 * GROWN], []
+    with Harness() as bee:
+        bee.start()
+        back = MemoryTrimmer(bee.clock, lambda: resident[0], lambda: trimmed.append(resident[0]))
+        for _ in range(4):
+            resident[0] += GROWN // 2
+            bee.run_for(PERIOD)
+        back.close()
+    assert len(trimmed) == 1
+
+
+def test_what_is_freed_after_a_trim_is_given_back_without_growth() -> None:
+    trimmed: list[int] = []
+    with Harness() as bee:
+        bee.start()
+        back = MemoryTrimmer(bee.clock, lambda: 100 * GROWN, lambda: trimmed.append(0))
+        for _ in range(2 * LOOKS):
+            bee.run_for(PERIOD)
+        back.close()
+    assert len(trimmed) == 2

@@ -77,6 +77,8 @@ def test_core_resources_need_one_request() -> None:
         ("podz", 'the server doesn\'t have a resource type "podz"; did you mean pods?'),
         ("deployment.v2.apps", 'the server doesn\'t have a resource type "deployment.v2.apps"'),
         ("xyzzy", 'the server doesn\'t have a resource type "xyzzy"'),
+        ("cj", 'the server doesn\'t have a resource type "cj": there are no controllers here, only pods: write'),
+        ("Role", 'the server doesn\'t have a resource type "Role": there are no users and roles here'),
     ],
 )
 def test_unknown_resources(word: str, said: str) -> None:
@@ -102,3 +104,18 @@ def test_paths_and_names() -> None:
     assert leases.path("x", "n") == "/apis/g.example/v2/leases/n"
     assert (pods.shown("w"), leases.shown("n")) == ("pod/w", "lease.g.example/n")
     assert RestMapper(Server()).group_versions == ("apps/v1", "apps/v1beta1", "other.example/v2", "v1")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "advice"),
+    [
+        ("batch/v1", "Job", "only pods: write a manifest of kind Pod"),
+        ("networking.k8s.io/v1", "Ingress", "hostPort or hostNetwork of a pod"),
+        ("rbac.authorization.k8s.io/v1", "Role", "there are no users and roles here"),
+    ],
+)
+def test_a_kind_without_a_controller_says_what_to_do(api_version: str, kind: str, advice: str) -> None:
+    with pytest.raises(KubectlError) as refused:
+        RestMapper(Server()).of_manifest(api_version, kind)
+    assert str(refused.value).startswith(f'no matches for kind "{kind}" in version "{api_version}": ')
+    assert advice in str(refused.value)

@@ -1,10 +1,12 @@
 """What a node may write is limited, in number and memory."""
 
+import sys
 from typing import Any
 
+import msgspec
 import pytest
 
-from modules.cloud.apiserver.authorization.node_accounts import MIRROR, NodeAccounts, most_mirror_pods
+from modules.cloud.apiserver.authorization.node_accounts import MIRROR, NodeAccounts, _cost, most_mirror_pods
 from modules.cloud.apiserver.kinds import JsonObject, key_of
 
 KIB = 1024
@@ -62,6 +64,31 @@ def test_mirror_pods_have_bytes(site: Site) -> None:
 
 def test_many_small_values_count_as_the_memory_that_they_take(site: Site) -> None:
     assert "exceeded quota" in site.create(pod("a", conditions=[{}] * 20_000))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [{"a": [number]} for number in range(1000)],
+        [{"key": f"value {number}"} for number in range(1000)],
+        [[[number]] for number in range(1000, 2000)],
+        [f"a text of some length, {number}" for number in range(1000)],
+        {f"key {number}": {} for number in range(1000)},
+    ],
+    ids=["lists", "objects", "nested", "texts", "keys"],
+)
+def test_what_counts_is_not_much_less_than_the_memory(values: Any) -> None:
+    found = msgspec.json.decode(msgspec.json.encode(values))
+    assert memory_of(found, set()) <= 1.15 * _cost(values)
+
+
+def memory_of(value: Any, seen: set[int]) -> int:
+    """The bytes of a JSON value and of all in it, each once."""
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
+    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return sys.getsizeof(value) + sum(memory_of(each, seen) for each in inner)
 
 
 def test_a_created_pod_counts_before_it_is_reported_and_no_more_if_it_never_is(site: Site) -> None:

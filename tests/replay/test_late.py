@@ -1,0 +1,111 @@
+"""A recording that begins on a store with pods and devices: the same happens again, and other decisions differ.
+
+The node is stopped and started, killed, and rebooted; each of its processes is one run of the trace.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from unittest import mock
+
+import pytest
+from msgspec.structs import replace
+
+from beehive import Message, ModuleName
+from metamanager.local_query import LocalQuery
+from modules.tools.replay.outputs import NODE
+from modules.tools.replay.recorded import Recorded, load_runs
+from modules.tools.replay.run import MODULES, replay
+from modules.tools.simulate.plan import DeviceAction, DeviceStep, Fault, FaultKind, Plan, Shape, WorkloadStep
+from modules.tools.simulate.run import run_plan
+
+PLAN: Final = Plan(
+    seed=26,
+    nodes=1,
+    seconds=100.0,
+    steps=(
+        WorkloadStep(0.5, "settings-0", Shape.CONFIGMAP),
+        WorkloadStep(0.6, "keys-0", Shape.SECRET),
+        WorkloadStep(1.0, "files", Shape.MOUNTS),
+        WorkloadStep(1.5, "stays", Shape.TWO),
+        WorkloadStep(2.0, "from-a-file", Shape.STATIC),
+        WorkloadStep(30.0, "settings-0", Shape.CONFIGMAP, revision=2),
+        WorkloadStep(32.0, "later", Shape.PLAIN),
+        WorkloadStep(36.0, "stays", Shape.TWO, revision=0),
+        WorkloadStep(58.0, "files", Shape.MOUNTS, revision=0),
+        WorkloadStep(85.0, "later", Shape.PLAIN, revision=0),
+    ),
+    faults=(
+        Fault(20.0, FaultKind.RESTART, seconds=2.0),
+        Fault(50.0, FaultKind.KILL, seconds=2.0),
+        Fault(75.0, FaultKind.REBOOT, seconds=2.0),
+    ),
+    devices=(
+        DeviceStep(3.0, "thermometer", DeviceAction.DESIRED, value=20),
+        DeviceStep(6.0, "thermometer", DeviceAction.ONLINE),
+        DeviceStep(8.0, "thermometer", DeviceAction.REPORTED),
+        DeviceStep(28.0, "thermometer", DeviceAction.REPORTED),
+        DeviceStep(34.0, "thermometer", DeviceAction.DESIRED, value=25),
+        DeviceStep(60.0, "thermometer", DeviceAction.OFFLINE),
+        DeviceStep(62.0, "thermometer", DeviceAction.REPORTED),
+        DeviceStep(88.0, "thermometer", DeviceAction.REPORTED),
+    ),
+    uploads=7.0,
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Recorded]:
+    """The processes of a node that is stopped, killed, and rebooted."""
+    return _runs(PLAN, tmp_path_factory.mktemp("late"))
+
+
+def _runs(plan: Plan, directory: Path) -> list[Recorded]:
+    run_plan(plan, converge=False, traces=directory)
+    (trace,) = directory.glob("*.trace")
+    found = list(load_runs(trace))
+    assert [run.number for run in found] == list(range(1, 2 + len(plan.faults)))
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_run_of_a_module_happens_again(runs: list[Recorded], module: str, tmp_path: Path) -> None:
+    for run in runs:
+        assert _differences(run, module, tmp_path / str(run.number)) == [], f"run {run.number}"
+
+
+def test_each_run_of_a_whole_node_happens_again(tmp_path: Path) -> None:
+    """Without a reboot and static pods: these differ in the first tenth of a second (docs/tracing.md)."""
+    steps = tuple(step for step in PLAN.steps if step.shape != Shape.STATIC)
+    (tmp_path / "traces").mkdir()
+    for run in _runs(replace(PLAN, steps=steps, faults=PLAN.faults[:2]), tmp_path / "traces"):
+        assert _differences(run, NODE, tmp_path / str(run.number)) == [], f"run {run.number}"
+
+
+def _forgets_devices(query: LocalQuery, request: Message) -> list[str]:
+    return [] if request.route.resource == "null/devicetwin" else _find(query, request)
+
+
+_find: Final = LocalQuery.find
+PLANTED: Final[dict[str, tuple[str, Callable[..., Any]]]] = {
+    ModuleName.EDGED: ("edged.lifecycle.stop_container.grace_seconds", lambda *_: 2),
+    ModuleName.METAMANAGER: ("metamanager.local_query.LocalQuery.find", _forgets_devices),
+    ModuleName.DEVICETWIN: ("modules.edge.devicetwin.module.confirmed", lambda device, _number: device),
+}
+"""A wrong function of each module: containers get another grace period, the stored devices are not found, the cloud's
+confirmations are ignored.
+"""
+
+
+@pytest.mark.parametrize("module", PLANTED)
+def test_a_wrong_change_is_found_in_a_late_recording(runs: list[Recorded], module: str, tmp_path: Path) -> None:
+    with mock.patch(*PLANTED[module]):
+        assert _differences(runs[1], module, tmp_path / "alone")
+        assert _differences(runs[1], NODE, tmp_path / "node")
+
+
+def _differences(run: Recorded, module: str, root: Path) -> list[str]:
+    root.mkdir()
+    result = replay(run, root, module)
+    assert result.fed > 0
+    return [one.render() for one in result.differences]
