@@ -7,10 +7,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 
 from tests.mutants.operators import Mutant, mutants
 from tests.mutants.runner import MutantResult, Runner
-from tests.mutants.selection import ROOT, modules, tests_of
+from tests.mutants.selection import ROOT, area_of, modules, tests_of
 from tests.mutants.survivors import survivors
 
 _DEAD = (MutantResult.KILLED, MutantResult.TIMED_OUT)
@@ -31,7 +32,8 @@ def main() -> int:
 
 def _judge(chosen: argparse.Namespace) -> int:
     sample = _sample(chosen.only, chosen.sample, chosen.seed, chosen.name)
-    known, counts, new = {survivor.name for survivor in survivors()}, Counter[str](), []
+    known, new = {survivor.name for survivor in survivors()}, []
+    counts: dict[str, Counter[str]] = {}
     runner, end = Runner(), time.monotonic() + chosen.minutes * 60
     for mutant in sample:
         if time.monotonic() > end:
@@ -39,7 +41,7 @@ def _judge(chosen: argparse.Namespace) -> int:
             break
         result = runner.run(mutant, chosen.tests or tests_of(mutant.path, simulation=chosen.simulation))
         accepted = result not in _DEAD and mutant.name in known
-        counts["accepted" if accepted else result.value] += 1
+        counts.setdefault(area_of(mutant.path), Counter())["accepted" if accepted else result.value] += 1
         if result not in _DEAD and not accepted:
             new.append(mutant)
         _say(f"{result.value + (' (accepted)' if accepted else '')} {_text(mutant)}")
@@ -75,14 +77,15 @@ def _text(mutant: Mutant) -> str:
     return f"{head}\n    - {before}\n    + {after}"
 
 
-def _summary(counts: Counter[str]) -> None:
-    total = counts.total()
-    killed = sum(counts[result] for result in _DEAD)
-    judged = max(1, total - counts["accepted"])
-    _say(f"{killed} of {total} killed ({100 * killed / max(1, total):.0f} %), {counts['accepted']} accepted")
-    _say(
-        f"{total - killed - counts['accepted']} survived; of the not accepted {100 * killed / judged:.0f} % are killed"
-    )
+def _summary(counts: Mapping[str, Counter[str]]) -> None:
+    rows = [*sorted(counts.items()), ("all", sum(counts.values(), Counter[str]()))]
+    width = max(len(area) for area, _ in rows)
+    _say(f"\n{'area':{width}}  mutants  killed  accepted  survived  killed of the not accepted")
+    for area, results in rows:
+        total, accepted = results.total(), results["accepted"]
+        killed = sum(results[result] for result in _DEAD)
+        share = 100 * killed / max(1, total - accepted)
+        _say(f"{area:{width}} {total:8} {killed:7} {accepted:9} {total - killed - accepted:9} {share:7.0f} %")
 
 
 def _say(text: str) -> None:

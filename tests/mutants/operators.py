@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from tests.mutants.statements import is_lock, is_order_open, is_silent
+
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -30,9 +32,16 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
     ast.BitAnd: ast.BitOr,
 }
-_SILENT = ("_log", "logging", "warnings")
-"""Names whose calls no test checks."""
-
+_NEIGHBOURS: dict[str, str] = {
+    "monotonic": "now",
+    "now": "monotonic",
+    "popleft": "pop",
+    "appendleft": "append",
+    "extendleft": "extend",
+    "min": "max",
+    "max": "min",
+}
+"""Names of called functions, each with one that differs in the clock, the order or the bound."""
 Undo = Callable[[], None]
 
 
@@ -59,9 +68,12 @@ def mutants(path: str, source: str) -> list[Mutant]:
     seen: Counter[str] = Counter()
     for number, (function, statement, change) in enumerate(list(_changes(tree))):
         before = _head(statement)
-        undo = change.make()
-        after = "pass" if change.removes else _head(statement)
-        undo()
+        if change.text:
+            before, after = change.text
+        else:
+            undo = change.make()
+            after = _head(statement)
+            undo()
         text = f"{path} {function} {before} {after}"
         seen[text] += 1
         name = hashlib.sha256(f"{text} {seen[text]}".encode()).hexdigest()[:10]
@@ -83,8 +95,8 @@ class Change(NamedTuple):
     """How a tree is changed."""
 
     make: Callable[[], Undo]
-    removes: bool = False
-    """Whether the change removes the statement."""
+    text: tuple[str, str] | None = None
+    """Before and after, if the change is not within the statement."""
 
 
 Candidate = tuple[str, ast.stmt, Change]
@@ -103,28 +115,25 @@ def _of_body(body: list[ast.stmt], function: str) -> Iterator[Candidate]:
 
 
 def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, function: str) -> Iterator[Candidate]:
-    if _is_silent(statement):
+    if is_silent(statement):
         return
     if _can_go(statement):
         gone = ast.copy_location(ast.Pass(), statement)
-        yield function, statement, Change(lambda: _put(body, index, gone), removes=True)
+        yield function, statement, Change(lambda: _put(body, index, gone), (_head(statement), "pass"))
     for change in _of_expressions(statement):
         yield function, statement, change
+    if isinstance(statement, ast.With) and not is_lock(statement):
+        always = ast.copy_location(ast.If(ast.Constant(value=True), statement.body, []), statement)
+        yield function, statement, Change(lambda: _put(body, index, always), (_head(statement), _head(always)))
+    if index + 1 < len(body) and is_order_open(statement, body[index + 1]) and not function.endswith("__init__"):
+        first, second = _head(statement), _head(body[index + 1])
+        yield function, statement, Change(lambda: _swap(body, index), (f"{first}; {second}", f"{second}; {first}"))
     for part in ("body", "orelse", "finalbody"):
         yield from _of_body(getattr(statement, part, []), function)
     for handler in getattr(statement, "handlers", []):
         yield from _of_body(handler.body, function)
     for case in getattr(statement, "cases", []):
         yield from _of_body(case.body, function)
-
-
-def _is_silent(statement: ast.stmt) -> bool:
-    value = getattr(statement, "value", None)
-    if not isinstance(statement, ast.Expr):
-        return False
-    if isinstance(value, ast.Constant):
-        return True
-    return isinstance(value, ast.Call) and ast.unparse(value.func).split(".")[0] in _SILENT
 
 
 def _can_go(statement: ast.stmt) -> bool:
@@ -157,6 +166,18 @@ def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
                 yield _replace(node, "test", ast.UnaryOp(ast.Not(), node.test))
             case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
                 yield _replace(node, "value", ast.Constant(None))
+            case ast.Call():
+                yield from _of_call(node)
+
+
+def _of_call(node: ast.Call) -> Iterator[Change]:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="pop") as called, args=[_, _]):
+            yield _replace(called, "attr", "get")
+        case ast.Call(func=ast.Attribute(attr=name) as called) if name in _NEIGHBOURS:
+            yield _replace(called, "attr", _NEIGHBOURS[name])
+        case ast.Call(func=ast.Name(id=name) as called) if name in _NEIGHBOURS:
+            yield _replace(called, "id", _NEIGHBOURS[name])
 
 
 def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -194,6 +215,14 @@ def _put(body: list[ast.stmt], index: int, statement: ast.stmt) -> Undo:
         body[index] = before
 
     return undo
+
+
+def _swap(body: list[ast.stmt], index: int) -> Undo:
+    def swap() -> None:
+        body[index], body[index + 1] = body[index + 1], body[index]
+
+    swap()
+    return swap
 
 
 def _head(statement: ast.stmt) -> str:

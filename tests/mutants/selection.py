@@ -63,12 +63,16 @@ def modules(only: str) -> list[str]:
         root = ROOT / prefix
         for path in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
             name = str(path.relative_to(ROOT))
-            if name.startswith(only) and path.name not in _NOT:
+            if name.startswith(only) and path.name not in _NOT and name not in found:
                 found.append(name)
     return found
 
 
+def area_of(module: str) -> str:
+    """Return the longest beginning of a module's path that `TESTS` has."""
+    return max((prefix for prefix in TESTS if module.startswith(prefix)), key=len)
+
+
 def tests_of(module: str, *, simulation: bool = False) -> list[str]:
     """Return the tests of a module's package, and with `simulation` the simulation's plans."""
-    prefix = max((prefix for prefix in TESTS if module.startswith(prefix)), key=len)
-    return [*TESTS[prefix], *(SIMULATION if simulation else ())]
+    return [*TESTS[area_of(module)], *(SIMULATION if simulation else ())]

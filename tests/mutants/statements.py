@@ -1,0 +1,76 @@
+"""What a statement does: whether mutants of it would say something."""
+
+import ast
+
+_SILENT = ("_log", "logging", "warnings")
+"""Names whose calls no test checks."""
+_FIXED = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Raise, ast.Return, ast.Break, ast.Continue)
+_PURE = frozenset(
+    {"len", "isinstance", "str", "int", "list", "dict", "set", "tuple", "frozenset", "bool", "float", "get", "field"}
+)
+
+
+_OF_CONTAINERS = frozenset(
+    {"append", "appendleft", "extend", "add", "discard", "remove", "clear", "insert", "pop", "popleft", "setdefault"}
+)
+"""Methods that change their own object and nothing else."""
+
+
+def is_silent(statement: ast.stmt) -> bool:
+    """Return whether it is a log line or a docstring."""
+    value = getattr(statement, "value", None)
+    if not isinstance(statement, ast.Expr):
+        return False
+    if isinstance(value, ast.Constant):
+        return True
+    return isinstance(value, ast.Call) and ast.unparse(value.func).split(".")[0] in _SILENT
+
+
+def is_lock(statement: ast.With) -> bool:
+    """Return whether it only holds a lock, which no test of one thread notices, or names what its body uses."""
+    return any(
+        item.optional_vars is not None or ast.unparse(item.context_expr).lower().endswith("lock")
+        for item in statement.items
+    )
+
+
+def is_order_open(first: ast.stmt, second: ast.stmt) -> bool:
+    """Return whether two adjacent statements can change places, and somebody may see it.
+
+    Both have an effect beside local names, one of them by a call or on what the other reads; and neither defines a
+    local name that the other uses, ends the function or the loop, or is a log line.
+    """
+    if any(isinstance(each, _FIXED) or is_silent(each) for each in (first, second)):
+        return False
+    if _is_guard(first) and _is_guard(second):
+        return False
+    (stored, read, calls), (later_stored, later_read, later_calls) = _uses(first), _uses(second)
+    if any("." not in name for name in stored & (later_read | later_stored) | later_stored & read):
+        return False
+    if not any((calls, later_calls)):
+        return bool(stored & (later_read | later_stored) | later_stored & read)
+    return (calls or any("." in name for name in stored)) and (later_calls or any("." in name for name in later_stored))
+
+
+def _is_guard(statement: ast.stmt) -> bool:
+    """Return whether it is one of the checks after which nothing else happens; their order is rarely of importance."""
+    return isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Raise | ast.Return | ast.Continue)
+
+
+def _uses(statement: ast.stmt) -> tuple[set[str], set[str], bool]:
+    """Return the local names and attributes that it stores, those that it reads, and whether it calls what may act."""
+    stored, read, calls = set[str](), set[str](), False
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name | ast.Attribute):
+            name = ast.unparse(node)
+            (read if isinstance(node.ctx, ast.Load) else stored).add(name)
+            read.add(f"{name}.[]")
+        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            stored.add(f"{ast.unparse(node.value)}.[]")
+        elif isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+            if name in _OF_CONTAINERS and isinstance(node.func, ast.Attribute):
+                stored.add(f"{ast.unparse(node.func.value)}.[]")
+            else:
+                calls = calls or not (name in _PURE or name[:1].isupper())
+    return stored, read, calls
