@@ -13,8 +13,8 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from modules.processes.edgecore.source_version import VERSION_FILE, built_version, checked_out, stamped
-from modules.processes.edgecore.version import COMMIT, VERSION
+from modules.processes.common.source_version import VERSION_FILE, built_version, checked_out, stamped
+from modules.processes.common.version import COMMIT, VERSION
 
 SOURCE = None if COMMIT else checked_out()
 BUILT = built_version(VERSION, SOURCE)

@@ -136,11 +136,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 TOGETHER: Final = (
     "tests/documentation/test_site.py",
-    "tests/edged/dockershim/",
-    "tests/edged/embedded/test_mounts.py",
-    "tests/edged/oci/images/test_like_containerd.py",
+    "tests/modules/runtimes/docker/",
+    "tests/modules/runtimes/process/test_mounts.py",
+    "tests/modules/runtimes/oci/images/test_like_containerd.py",
     "tests/end_to_end/crowd/",
-    "tests/modules/cloud/apiserver/test_database.py",
+    "tests/modules/cloud/storage/test_database.py",
     "tests/modules/processes/cloudcore/test_shared.py",
     "tests/modules/tools/trace_tools/test_view.py",
     "tests/packaging/test_wheel.py",

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import grpc
 
+from beehive.socket_activation import PrivateSocket
 from edged.devices.contract import Answer, GrpcService
 from edged.errors import EdgedError
-from edged.socket_activation import PrivateSocket
 
 _THREADS: Final = 4
 _CALLS: Final = 16

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beehive.clock import Clock
+from beehive.socket_activation import ActivatedServer
 from edged.devices.contract import DevicePlugin, GrpcService
 from edged.devices.errors import DeviceError
-from edged.socket_activation import ActivatedServer
 
 if TYPE_CHECKING:
     from edged.devices.grpc_server import GrpcServer

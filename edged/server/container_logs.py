@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from beehive import Clock
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Stream
 from edged.api import Nanoseconds
 from edged.logs.options import LogOptionError, log_options
 from edged.logs.reader import LogReader
-from edged.server.errors import RequestError
 from edged.server.pod_lookup import container_of_log, find_pod, runs
-from edged.server.request import Request
-from edged.server.responses import Stream
 from edged.server.snapshots import Snapshots
 
 
@@ -21,12 +21,12 @@ class ContainerLogs:
         self._clock = clock
 
     def __call__(self, request: Request) -> Stream:
-        """Return the log as a stream. Raise RequestError when the container has none."""
+        """Return the log as a stream. Raise HttpStatusError when the container has none."""
         _, namespace, name, container = request.parts
         try:
             options = log_options(request, Nanoseconds(self._clock.now_ns()))
         except LogOptionError as error:
-            raise RequestError(422, error.attempt, error.on, error.hint) from error
+            raise HttpStatusError(422, error.attempt, error.on, error.hint) from error
         pod = find_pod(self._snapshots.pods, namespace, name)
         which = container_of_log(pod, container, previous=options.previous)
         uid = pod.metadata.uid
@@ -36,5 +36,5 @@ class ContainerLogs:
             reader = LogReader(Path(path), options, ended=lambda: not runs(self._snapshots.pods, uid, container, which))
         except OSError as error:
             about = f"{container} of pod {namespace}/{name}"
-            raise RequestError(404, "the log cannot be read", about, f"{path}: {error.strerror}") from error
+            raise HttpStatusError(404, "the log cannot be read", about, f"{path}: {error.strerror}") from error
         return Stream("text/plain; charset=utf-8", lambda peer: reader.pieces(peer.gone_within), reader.close)

@@ -3,8 +3,8 @@
 from typing import Final
 
 from beehive import Clock, Hive, ModuleName, State
-from edged.server.request import Request
-from edged.server.responses import Response, text
+from beehive.http.request import Request
+from beehive.http.responses import Response, text
 from edged.server.snapshots import Snapshots
 
 MIN_SYNC_LOOP_SECONDS: Final = 300.0

@@ -6,9 +6,9 @@ Pure, on the snapshot of the pods: the runtime is not called, so the reason why 
 
 from collections.abc import Iterable
 
+from beehive.http.errors import HttpStatusError
 from edged.api import ContainerStatus, Pod
 from edged.cri.contract import ContainerId
-from edged.server.errors import RequestError
 
 _NO_ID = ContainerId("")
 
@@ -17,7 +17,7 @@ def find_pod(pods: Iterable[Pod], namespace: str, name: str, uid: str = "") -> P
     """Return the pod with a name; the newest while an older one is still terminating.
 
     Raises:
-        RequestError: 404.
+        HttpStatusError: 404.
     """
     found = [
         pod
@@ -25,7 +25,7 @@ def find_pod(pods: Iterable[Pod], namespace: str, name: str, uid: str = "") -> P
         if (pod.metadata.namespace, pod.metadata.name) == (namespace, name) and uid in ("", pod.metadata.uid)
     ]
     if not found:
-        raise RequestError(404, "no such pod on this node", f"{namespace}/{name}", "`edgecore pods` lists them")
+        raise HttpStatusError(404, "no such pod on this node", f"{namespace}/{name}", "`edgecore pods` lists them")
     return found[-1]
 
 
@@ -33,12 +33,12 @@ def find_status(pod: Pod, container: str) -> ContainerStatus | None:
     """Return the status of a container, None while it has none.
 
     Raises:
-        RequestError: 404; the pod has no such container.
+        HttpStatusError: 404; the pod has no such container.
     """
     names = [each.name for each in pod.spec.all_containers]
     if container not in names:
         about = f"{container} of pod {pod.metadata.namespace}/{pod.metadata.name}"
-        raise RequestError(404, "no such container", about, f"it has {', '.join(names)}")
+        raise HttpStatusError(404, "no such container", about, f"it has {', '.join(names)}")
     status = pod.status
     every = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
     return next((each for each in every if each.name == container), None)
@@ -58,14 +58,14 @@ def container_of_log(pod: Pod, container: str, *, previous: bool = False) -> Con
         previous: return the last terminated one.
 
     Raises:
-        RequestError: 404 for an unknown name, 400 when the container has not started yet or has no previous one.
+        HttpStatusError: 404 for an unknown name, 400 when the container has not started yet or has no previous one.
     """
     status = find_status(pod, container)
     last = status.last_state.terminated if status else None
     if previous:
         found = id_of(last.container_id) if last else _NO_ID
         if not found:
-            raise RequestError(400, "no previous terminated container", _about(pod, container))
+            raise HttpStatusError(400, "no previous terminated container", _about(pod, container))
         return found
     if status is not None and (status.state.running or status.state.terminated):
         ended = status.state.terminated
@@ -73,7 +73,7 @@ def container_of_log(pod: Pod, container: str, *, previous: bool = False) -> Con
     else:
         found = id_of(last.container_id) if last else _NO_ID
     if not found:
-        raise RequestError(400, "the container is waiting to start", _about(pod, container), _why(status))
+        raise HttpStatusError(400, "the container is waiting to start", _about(pod, container), _why(status))
     return found
 
 
@@ -81,12 +81,12 @@ def running_container(pod: Pod, container: str = "") -> ContainerId:
     """Return the running container for a command; without a name the pod's only one.
 
     Raises:
-        RequestError: 404 for an unknown name, 400 when it does not run.
+        HttpStatusError: 404 for an unknown name, 400 when it does not run.
     """
     status = find_status(pod, container or only_container(pod))
     if status is None or not status.state.running or not status.container_id:
         about = _about(pod, container or only_container(pod))
-        raise RequestError(400, "the container does not run", about, _why(status))
+        raise HttpStatusError(400, "the container does not run", about, _why(status))
     return id_of(status.container_id)
 
 
@@ -94,12 +94,12 @@ def only_container(pod: Pod) -> str:
     """Return the name of a pod's only container.
 
     Raises:
-        RequestError: 400; the pod has several.
+        HttpStatusError: 400; the pod has several.
     """
     names = [each.name for each in pod.spec.containers]
     if len(names) != 1:
         about = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        raise RequestError(400, "a container has to be named of pod", about, f"it has {', '.join(names)}")
+        raise HttpStatusError(400, "a container has to be named of pod", about, f"it has {', '.join(names)}")
     return names[0]
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Response
 from edged.pods.model import PodUid
 from edged.probes.model import ProbeOutcome
-from edged.server.errors import RequestError
-from edged.server.request import Request
-from edged.server.responses import Response
 from edged.server.samples import TEXT, Sample, prometheus_text
 from edged.server.snapshots import Snapshots
 
@@ -36,9 +36,9 @@ class ProbeMetrics:
         self._snapshots = snapshots
 
     def __call__(self, _request: Request) -> Response:
-        """Answer Prometheus. Raise RequestError where edged does not run."""
+        """Answer Prometheus. Raise HttpStatusError where edged does not run."""
         if self._snapshots.probes is None:
-            raise RequestError(503, "there are no statistics", hint="edged does not run here")
+            raise HttpStatusError(503, "there are no statistics", hint="edged does not run here")
         return Response(200, TEXT, prometheus_text(_NAMES, self._samples()).encode())
 
     def _samples(self) -> Iterator[Sample]:

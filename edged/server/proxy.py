@@ -15,8 +15,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from beehive import Clock
-from edged.server.errors import RequestError
-from edged.server.request import Request
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
 
 _log = logging.getLogger(__name__)
 
@@ -33,20 +33,20 @@ def connect(url: str) -> socket.socket:
     """Return a connection to a streaming server.
 
     Raises:
-        RequestError: 502; the server cannot be reached, or its URL is not plain HTTP.
+        HttpStatusError: 502; the server cannot be reached, or its URL is not plain HTTP.
     """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or 80
     except ValueError:
-        raise RequestError(502, "the runtime's streaming address cannot be read") from None
+        raise HttpStatusError(502, "the runtime's streaming address cannot be read") from None
     if parts.scheme != "http" or not host:
         hint = "redirectContainerStreaming lets clients go there themselves"
-        raise RequestError(502, "the runtime's streaming server is not plain HTTP", parts.scheme, hint)
+        raise HttpStatusError(502, "the runtime's streaming server is not plain HTTP", parts.scheme, hint)
     try:
         return socket.create_connection((host, port), CONNECT_SECONDS)
     except OSError as error:
-        raise RequestError(
+        raise HttpStatusError(
             502, "the runtime's streaming server does not answer", f"{host}:{port}", str(error)
         ) from error
 

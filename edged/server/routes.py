@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from beehive import Clock, Hive
+from beehive.http.request import Request
+from beehive.http.responses import Handler, Response, json, text
+from beehive.http.router import HttpRoute
 from edged.api import Pod, encode
 from edged.server.container_logs import ContainerLogs
 from edged.server.healthz import Health
 from edged.server.probe_metrics import ProbeMetrics
-from edged.server.request import Request
-from edged.server.responses import Handler, Response, json, text
-from edged.server.router import Route
 from edged.server.running_pods import running_pods
 from edged.server.snapshots import Snapshots
 from edged.server.statistics import Statistics
@@ -43,7 +43,7 @@ def reading_routes(
     configuration: Mapping[str, Any],
     sync_period: float,
     debugging: bool = True,
-) -> list[Route]:
+) -> list[HttpRoute]:
     """Return the routes that only read.
 
     Args:
@@ -73,12 +73,12 @@ def reading_routes(
     }
     if not debugging:
         handlers |= dict.fromkeys(_DEBUGGING, switched_off)
-    return [Route(pattern, handler) for pattern, handler in handlers.items()]
+    return [HttpRoute(pattern, handler) for pattern, handler in handlers.items()]
 
 
 def acting_routes(
     snapshots: Snapshots, clock: Clock, settings: StreamingSettings, *, debugging: bool = True
-) -> list[Route]:
+) -> list[HttpRoute]:
     """Return the routes that act in containers."""
     streaming = StreamingHandlers(snapshots, clock, settings)
     handlers: dict[str, Handler] = {}
@@ -89,7 +89,9 @@ def acting_routes(
             f"/portForward/{pod}": lambda request: streaming.serve(request, port_forward_url),
             f"/run/{pod}/{{container}}": streaming.run,
         }
-    return [Route(pattern, handler if debugging else switched_off, METHODS) for pattern, handler in handlers.items()]
+    return [
+        HttpRoute(pattern, handler if debugging else switched_off, METHODS) for pattern, handler in handlers.items()
+    ]
 
 
 def switched_off(_request: Request) -> Response:

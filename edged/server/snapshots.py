@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from beehive import trace_context
+from beehive.http.errors import HttpStatusError
 from edged.api import Nanoseconds, NodeStatus, Pod
 from edged.cri.contract import SERVER_ACTOR, ContainerRuntime
 from edged.cri.errors import CriError
@@ -11,7 +12,6 @@ from edged.node.status import NodeReport, node_status, node_status_has_changed
 from edged.pods.model import PodUid
 from edged.pods.work_figures import WorkFigures
 from edged.probes.model import ProbeCounts
-from edged.server.errors import RequestError
 from edged.stats.provider import StatsProvider
 from protos.status import StatusCode
 
@@ -77,13 +77,13 @@ class Snapshots:
         """Yield the runtime for calls of the server.
 
         Raises:
-            RequestError: 503 when edged does not run, or the HTTP status of the runtime's error.
+            HttpStatusError: 503 when edged does not run, or the HTTP status of the runtime's error.
         """
         runtime = self.runtime
         if runtime is None:
-            raise RequestError(503, "edged does not run", hint="it starts, or was stopped")
+            raise HttpStatusError(503, "edged does not run", hint="it starts, or was stopped")
         with trace_context.acting_as(SERVER_ACTOR):
             try:
                 yield runtime
             except CriError as error:
-                raise RequestError(_STATUS.get(error.code, 500), str(error)) from error
+                raise HttpStatusError(_STATUS.get(error.code, 500), str(error)) from error

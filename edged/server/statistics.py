@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Response, json
 from edged.api import encode, parse_time
 from edged.server.cadvisor import cadvisor_text
-from edged.server.errors import RequestError
-from edged.server.request import Request
-from edged.server.responses import Response, json
 from edged.server.samples import TEXT, Sample, milliseconds, prometheus_text
 from edged.server.snapshots import Snapshots
 from edged.stats.model import ContainerStats, CpuStats, MemoryStats, Summary
@@ -47,7 +47,7 @@ class Statistics:
     def _measure(self, *, disk: bool) -> Summary:
         stats = self._snapshots.stats
         if stats is None:
-            raise RequestError(503, "there are no statistics", hint="edged does not run here")
+            raise HttpStatusError(503, "there are no statistics", hint="edged does not run here")
         with self._snapshots.calling() as runtime:
             return stats.summary(runtime, disk=disk)
 

@@ -13,14 +13,14 @@ from collections.abc import Callable
 import msgspec
 
 from beehive import Clock
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Response, Takeover, json, text
 from edged.api import Pod
 from edged.cri.contract import ContainerRuntime, SandboxId, Streams
 from edged.pods.labels import POD_UID
-from edged.server.errors import RequestError
 from edged.server.pod_lookup import find_pod, running_container
 from edged.server.proxy import connect, forwarded_head, relay
-from edged.server.request import Request
-from edged.server.responses import Reply, Response, Takeover, json, text
 from edged.server.snapshots import Snapshots
 from protos.cri.v1 import api_pb2 as cri
 
@@ -56,12 +56,12 @@ class StreamingHandlers:
         """Relay the connection to the streaming address that `url_of` gets from the runtime."""
         _refuse_pages(request)
         if not request.header("upgrade"):
-            raise RequestError(400, "a stream begins with an upgrade", request.path, "to SPDY/3.1 or websocket")
+            raise HttpStatusError(400, "a stream begins with an upgrade", request.path, "to SPDY/3.1 or websocket")
         pod = find_pod(self._snapshots.pods, request.parts[1], request.parts[2], _uid(request.parts))
         with self._snapshots.calling() as runtime:
             url = url_of(runtime, pod, request)
         if not url.isprintable() or " " in url:
-            raise RequestError(502, "the runtime's streaming address cannot be read")
+            raise HttpStatusError(502, "the runtime's streaming address cannot be read")
         if self._settings.redirect:
             return Response(302, "text/plain; charset=utf-8", b"", location=url)
         server = connect(url)
@@ -79,7 +79,7 @@ class StreamingHandlers:
         """
         _refuse_pages(request)
         if request.method != "POST":
-            raise RequestError(405, "only POST runs a command")
+            raise HttpStatusError(405, "only POST runs a command")
         _, namespace, name, *_, container = request.parts
         which = running_container(find_pod(self._snapshots.pods, namespace, name, _uid(request.parts)), container)
         with self._snapshots.calling() as runtime:
@@ -103,7 +103,7 @@ def exec_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
     """Return the address of a command's streams; the query has `command` once for each of its words."""
     command = request.all("command")
     if not command:
-        raise RequestError(400, "a command is wanted", request.path, "?command=ls&command=-l")
+        raise HttpStatusError(400, "a command is wanted", request.path, "?command=ls&command=-l")
     return runtime.exec_url(running_container(pod, request.parts[-1]), command, streams_of(request))
 
 
@@ -119,7 +119,7 @@ def port_forward_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> s
     sandboxes = sorted(runtime.list_pod_sandboxes(ready), key=lambda sandbox: sandbox.created_at)
     if not sandboxes:
         about = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        raise RequestError(400, "the pod does not run", about, "it has no sandbox that is ready")
+        raise HttpStatusError(400, "the pod does not run", about, "it has no sandbox that is ready")
     return runtime.port_forward_url(SandboxId(sandboxes[-1].id), ports_of(request))
 
 
@@ -127,14 +127,14 @@ def streams_of(request: Request) -> Streams:
     """Return the requested streams, by the kubelet's names or the API server's; a terminal includes stderr.
 
     Raises:
-        RequestError: 400; no stream is requested.
+        HttpStatusError: 400; no stream is requested.
     """
     stdin = request.flag("input") or request.flag("stdin")
     stdout = request.flag("output") or request.flag("stdout")
     tty = request.flag("tty")
     stderr = (request.flag("error") or request.flag("stderr")) and not tty
     if not (stdin or stdout or stderr):
-        raise RequestError(400, "a stream is wanted", request.path, "one of input=1, output=1, error=1")
+        raise HttpStatusError(400, "a stream is wanted", request.path, "one of input=1, output=1, error=1")
     return Streams(stdin=stdin, stdout=stdout, stderr=stderr, tty=tty)
 
 
@@ -142,15 +142,15 @@ def ports_of(request: Request) -> tuple[int, ...]:
     """Return the ports of the query.
 
     Raises:
-        RequestError: 400; one of them is no port number, or they are too many.
+        HttpStatusError: 400; one of them is no port number, or they are too many.
     """
     texts = [text for value in request.all("port") for text in value.split(",")]
     ports = tuple(int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) <= 5)
     if len(ports) != len(texts) or len(ports) > _MOST_PORTS or not all(0 < port < 65_536 for port in ports):
-        raise RequestError(400, "the ports cannot be read", request.path, f"?port=80, at most {_MOST_PORTS} times")
+        raise HttpStatusError(400, "the ports cannot be read", request.path, f"?port=80, at most {_MOST_PORTS} times")
     return ports
 
 
 def _refuse_pages(request: Request) -> None:
     if request.header("origin"):
-        raise RequestError(403, "pages of browsers are not served", request.path)
+        raise HttpStatusError(403, "pages of browsers are not served", request.path)

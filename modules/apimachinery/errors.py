@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from edged.server.responses import Response
+from beehive.http.responses import Response
 from modules.apimachinery.resources import Resource
 
 _REASONS: Final = {

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from edged.server.request import Request
+from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.go_json import number_error
 from modules.apimachinery.resources import Resource

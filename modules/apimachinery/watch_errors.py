@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from edged.server.responses import Peer, Stream
+from beehive.http.responses import Peer, Stream
 
 
 def error_event(status: dict[str, Any]) -> bytes:

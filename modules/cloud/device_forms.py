@@ -7,7 +7,7 @@ converts them when they are read: for nodes, and for the condition of the Device
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 
 _TYPES: Final = ("int", "string", "double", "float", "boolean", "bytes")
 """The members of a property's type in v1alpha2; in v1beta1 the type is the same word in capitals."""

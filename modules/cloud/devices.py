@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from modules.cloud.apiserver.kinds import Kind, ObjectKey
+from modules.apimachinery.kinds import Kind, ObjectKey
 
 API_VERSION: Final = "devices.kubeedge.io/v1beta1"
 DEVICE: Final = Kind("Device", API_VERSION, "devices", counts_generations=True, is_custom=True)

@@ -8,10 +8,10 @@ from beehive.errors import BeehiveError
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.kinds import Kind
-from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
+from modules.apimachinery.kinds import Kind
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
+from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
 
 _SECONDS: Final = 30.0
 """Timeout of edgecontroller's answers."""
@@ -69,7 +69,7 @@ class KindWatch:
             self.loaded.add(rest[0].key_name)
             self._watch(rest[1:])
 
-        request = self._module.message(commands.RESOURCE, Verb.WATCH, WatchQuery(rest[0].key_name))
+        request = self._module.message(api_messages.RESOURCE, Verb.WATCH, WatchQuery(rest[0].key_name))
         self._module.request(ModuleName.EDGECONTROLLER, request, _SECONDS, answered)
 
     def _try_again(self, why: str, code: int) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from modules.cloud.apiserver.kinds import Kind
+from modules.apimachinery.kinds import Kind
 
 RULES_API_VERSION: Final = "rules.kubeedge.io/v1"
 RULE: Final = Kind("Rule", RULES_API_VERSION, "rules", counts_generations=True, is_custom=True)

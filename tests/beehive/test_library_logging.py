@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from websockets.sync.client import connect
 
 from beehive.library_logging import is_ours_or_warning
-from modules.cloud.apiserver.database.engine import make_engine, url_of
+from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.processes.cloudcore.control_client import Apply, ControlClient
 from modules.processes.edgecore.logs import set_up
 from tests.end_to_end.processes import Process, wait_until

@@ -44,7 +44,7 @@ from protos.cri.v1 import api_pb2 as cri
 from protos.cri.v1.api_pb2_grpc import RuntimeServiceStub
 
 if TYPE_CHECKING:
-    from modules.cloud.apiserver.kinds import JsonObject
+    from modules.apimachinery.kinds import JsonObject
 
 _TIMEOUT = 60.0
 

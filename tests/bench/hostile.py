@@ -18,7 +18,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from modules.cloud.apiserver.authorization.node_accounts import MIRROR
+from modules.cloud.authorization.node_accounts import MIRROR
 from modules.processes.cloudcore.control_client import ControlClient, Get
 from tests.bench.crowd import Cloud, Node, memory_of
 from tests.bench.rows import Row, Unit

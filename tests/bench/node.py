@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from edged.settings import EdgedSettings
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.bench.bare import BareRuntime
 from tests.bench.rows import Goal, Row, Unit
 from tests.bench.subject import GRACE, Subject, bare_runtime, breathe

@@ -19,18 +19,18 @@ import grpc
 import psutil
 
 from beehive.clock import RealClock
-from edged.oci.images import ImageStore
+from modules.runtimes.oci.images import ImageStore
 from protos.cri.v1 import api_pb2 as cri
 from protos.cri.v1.api_pb2_grpc import RuntimeServiceStub
 from tests.bench.rows import Goal, Row, Unit
 from tests.bench.subject import breathe, inner_endpoint, pass_time
-from tests.edged.oci.images.registry import TestRegistry
-from tests.edged.oci.images.tars import directory, file, tar
-from tests.edged.oci.node import reason_missing as oci_missing
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, phase, pod
 from tests.end_to_end.processes import wait_until
 from tests.end_to_end.runtimes import ContainerdUnderTest, OciUnderTest, RuntimeUnderTest
+from tests.modules.runtimes.oci.images.registry import TestRegistry
+from tests.modules.runtimes.oci.images.tars import directory, file, tar
+from tests.modules.runtimes.oci.node import reason_missing as oci_missing
 from tests.support.containerd import PrivateContainerd
 from tests.support.containerd import reason_missing as containerd_missing
 

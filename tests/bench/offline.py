@@ -13,7 +13,7 @@ import time
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.bench.rows import Goal, Row, Unit
 from tests.bench.subject import Subject, breathe, pass_time, sleeper
 from tests.end_to_end.machine import Machine

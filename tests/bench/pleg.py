@@ -20,7 +20,7 @@ from edged.cri.client import CriClient
 from edged.cri.contract import ContainerRuntime
 from edged.pleg.reader import RuntimeReader, changed_pods
 from edged.pods import labels
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 from tests.bench.rows import Goal, Row, Unit
 from tests.end_to_end.machine import Machine

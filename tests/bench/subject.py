@@ -12,7 +12,7 @@ from typing import Final
 
 import psutil
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.processes.edgecore.config import EdgeCoreConfig
 from tests.bench.bare import BareRuntime, requests_of
 from tests.end_to_end.machine import Machine

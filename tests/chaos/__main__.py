@@ -16,9 +16,9 @@ from pathlib import Path
 from tests.chaos import campaign, kills, memory, mqtt, oci, several
 from tests.chaos.oci_node import with_own_image
 from tests.chaos.oci_server import CONMON, KINDS, RUNC
-from tests.edged.oci.network.machine import PLUGINS
-from tests.edged.oci.node import node_directory, reason_missing
 from tests.modules.edge.eventbus.broker import MOSQUITTO
+from tests.modules.runtimes.oci.network.machine import PLUGINS
+from tests.modules.runtimes.oci.node import node_directory, reason_missing
 from tests.support import postgresql
 
 

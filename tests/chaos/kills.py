@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final, NamedTuple
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of, status_of
 from tests.end_to_end.processes import wait_until

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from beehive.clock import RealClock
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.chaos import campaign
 from tests.chaos.proxy import Proxy
 from tests.end_to_end.machine import NODE, Machine

@@ -29,7 +29,7 @@ from tests.chaos.oci_model import (
 from tests.chaos.oci_node import OWN, Death, KilledOciNode
 from tests.chaos.oci_server import CONMON, RUNC, SHIM
 from tests.chaos.oci_sessions import CutOffError
-from tests.edged.embedded.node import eventually
+from tests.modules.runtimes.process.node import eventually
 
 MOST_PODS: Final = 4
 MOST_BOXES: Final = 3
@@ -76,7 +76,7 @@ def run(directory: Path, seed: int, kills: int, conmons: int, *, network: bool =
     """Kill the runtime and conmon so many times.
 
     Args:
-        directory: with the archive of busybox, see `tests.edged.oci.node.node_directory`.
+        directory: with the archive of busybox, see `tests.modules.runtimes.oci.node.node_directory`.
         seed: of calls and points.
         kills: of the runtime.
         conmons: kills of conmon, or the shim.

@@ -9,8 +9,8 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.chaos.oci_model import Call, Known
 from tests.chaos.oci_node import OWN, KilledOciNode, Shape
 from tests.chaos.oci_sessions import EchoServer, talk_to_command, talk_to_container, talk_to_port
-from tests.edged.oci.images.registry import TestRegistry
-from tests.edged.oci.images.tars import file, tar
+from tests.modules.runtimes.oci.images.registry import TestRegistry
+from tests.modules.runtimes.oci.images.tars import file, tar
 
 ECHOES, HAS_VOLUME = "echoes", "volume"
 """Labels of containers."""

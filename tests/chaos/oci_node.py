@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from edged.oci.driver.conmon import find_conmon
-from edged.oci.leftovers import mount_points
-from edged.oci.mapped_roots import MappedRoots
+from modules.runtimes.oci.driver.conmon import find_conmon
+from modules.runtimes.oci.leftovers import mount_points
+from modules.runtimes.oci.mapped_roots import MappedRoots
 from protos.cri.v1 import api_pb2 as cri
 from tests.chaos.oci_server import (
     CONMON,
@@ -27,8 +27,8 @@ from tests.chaos.oci_server import (
     is_parent,
     number_of,
 )
-from tests.edged.embedded.node import DEADLINE_SECONDS, Node, alive
-from tests.edged.oci.node import control_groups
+from tests.modules.runtimes.oci.node import control_groups
+from tests.modules.runtimes.process.node import DEADLINE_SECONDS, Node, alive
 from tests.support.images import busybox_image, docker_archive
 
 OWN: Final = "example.org/own:1"

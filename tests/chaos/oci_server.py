@@ -18,12 +18,12 @@ from types import FrameType
 from typing import Any, Final
 
 from beehive.clock import Clock, RealClock
-from edged.oci.engine import OciSettings, purge
-from edged.oci.images.worker.kernel import die_with_parent
-from edged.oci.network import DefaultNetwork, PodNetwork
-from edged.oci.programs import find_programs
-from edged.oci.runtime import OciRuntime
-from tests.edged.oci.network.machine import PLUGINS
+from modules.runtimes.oci.engine import OciSettings, purge
+from modules.runtimes.oci.images.worker.kernel import die_with_parent
+from modules.runtimes.oci.network import DefaultNetwork, PodNetwork
+from modules.runtimes.oci.programs import find_programs
+from modules.runtimes.oci.runtime import OciRuntime
+from tests.modules.runtimes.oci.network.machine import PLUGINS
 
 LIMIT, DELAY, VICTIM, COUNTED, REACHED = range(5)
 """Numbers of 8 bytes in the file `countdown`.

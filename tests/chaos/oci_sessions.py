@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosedOK, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from tests.edged.embedded.node import DEADLINE_SECONDS
+from tests.modules.runtimes.process.node import DEADLINE_SECONDS
 
 _STDIN, _STDOUT, _STATUS, _CLOSE = 0, 1, 3, 255
 _DATA, _FAILURE = 0, 1

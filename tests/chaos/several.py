@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import yaml
 
 from beehive.clock import RealClock
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.processes.cloudcore.control_client import Apply, CommandItem, ControlClient, Delete, Get
 from modules.processes.cloudcore.errors import ControlError
 from tests.chaos.agents import VERSION, Agent

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.chaos.kills import run
-from tests.edged.oci.node import reason_missing
+from tests.modules.runtimes.oci.node import reason_missing
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import pytest
 from tests.chaos.oci import run
 from tests.chaos.oci_node import with_own_image
 from tests.chaos.oci_server import KINDS, RUNC
-from tests.edged.oci.network.machine import PLUGINS
-from tests.edged.oci.node import node_directory
+from tests.modules.runtimes.oci.network.machine import PLUGINS
+from tests.modules.runtimes.oci.node import node_directory
 
 
 @pytest.mark.slow

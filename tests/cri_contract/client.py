@@ -13,7 +13,7 @@ import grpc
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.images import ContractImages
 from tests.cri_contract.kinds import Kind
-from tests.edged.embedded.node import Stub, eventually
+from tests.modules.runtimes.process.node import Stub, eventually
 
 LOOP: Final = ("sleep", "1000")
 _NUMBERS: Final = itertools.count(1)

@@ -8,8 +8,8 @@ import struct
 from functools import cache
 from typing import Any, Final
 
-from edged.oci.images.worker import compatible
-from tests.edged.oci.images.registry import TestRegistry
+from modules.runtimes.oci.images.worker import compatible
+from tests.modules.runtimes.oci.images.registry import TestRegistry
 from tests.support.images import Image, ImageFile, busybox_image, parts
 
 _PASSWD: Final = (

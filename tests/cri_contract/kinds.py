@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 import pytest
 
 from beehive.clock import RealClock
-from edged.dockershim.engine import DockerSettings
-from edged.dockershim.engine import purge as purge_docker
-from edged.dockershim.runtime import DockerRuntime
-from edged.oci.engine import OciSettings, purge
-from edged.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork
-from edged.oci.programs import Programs, find_programs
-from edged.oci.runtime import OciRuntime
-from tests.edged.oci.node import node_directory
+from modules.runtimes.docker.engine import DockerSettings
+from modules.runtimes.docker.engine import purge as purge_docker
+from modules.runtimes.docker.runtime import DockerRuntime
+from modules.runtimes.oci.engine import OciSettings, purge
+from modules.runtimes.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork
+from modules.runtimes.oci.programs import Programs, find_programs
+from modules.runtimes.oci.runtime import OciRuntime
+from tests.modules.runtimes.oci.node import node_directory
 from tests.support.containerd import PrivateContainerd, reason_missing, reserve_network
 from tests.support.dockerd import PrivateDockerd
 from tests.support.dockerd import reason_missing as docker_missing

@@ -13,7 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from beehive.http.spdy import SpdyConnection, StreamData, StreamEnd
-from tests.edged.oci.streaming.clients import SpdyClient, connected
+from tests.modules.runtimes.oci.streaming.clients import SpdyClient, connected
 
 _SECONDS: Final = 60.0
 _CHANNELS: Final = ("stdin", "stdout", "stderr", "error", "resize")

@@ -7,7 +7,7 @@ import pytest
 
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import LOOP, Client, refused
-from tests.edged.embedded.node import eventually
+from tests.modules.runtimes.process.node import eventually
 
 
 def test_create(client: Client) -> None:

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from edged.oci.images.worker import compatible
+from modules.runtimes.oci.images.worker import compatible
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import LOOP, Client, refused
 from tests.cri_contract.images import SAME, SMALL_ARCHITECTURE
-from tests.edged.oci.images.registry import Handler
+from tests.modules.runtimes.oci.images.registry import Handler
 
 
 @pytest.mark.parametrize("by", ["tag", "nothing", "digest"])

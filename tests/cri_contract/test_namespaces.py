@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from edged.oci.spec import Machine
+from modules.runtimes.oci.spec import Machine
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import LOOP, Client, refused
 

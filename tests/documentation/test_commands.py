@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.tools.site.commands import parser_of
+from modules.lab.site.commands import parser_of
 from tests.documentation import session
 from tests.documentation.blocks import PAGES, blocks, commands
 

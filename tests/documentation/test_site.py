@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from modules.tools.site.commands import command_page
-from modules.tools.site.metrics import metric_names
+from modules.lab.site.commands import command_page
+from modules.lab.site.metrics import metric_names
 from tests.documentation.blocks import REPOSITORY
 from tests.support.browser import browser, why_none
 

@@ -17,13 +17,13 @@ from edged.host import Host
 from edged.module import Edged
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodUid
-from edged.probes.testing import NetworkDouble
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.shutdown.logind import ShutdownSource
-from edged.testing import FakeRuntime
-from edged.testing.machine_info import FakeMachineInfo
 from edged.volumes import MemoryMounts
+from modules.lab.doubles.container_runtime import FakeRuntime
+from modules.lab.doubles.container_runtime.machine_info import FakeMachineInfo
+from modules.lab.doubles.probes import NetworkDouble
 from tests.edged.meta_double import MetaDouble
 
 IMAGE = "docker.io/library/busybox:1.36"

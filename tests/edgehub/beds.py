@@ -7,7 +7,7 @@ from beehive.testing import Harness
 from edgehub import EdgeHub, LinkCounters, Outgoing
 from edgehub.network.watcher import WatchNetwork
 from edgehub.outbox.store import OpenOutbox
-from edgehub.testing import MemoryCloud
+from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.edgehub.links import settings
 
 

@@ -10,8 +10,8 @@ import pytest
 from beehive import RealClock, Threads
 from edgehub.errors import ClosedHereError, DialError
 from edgehub.link import Link
-from edgehub.testing import MemoryCloud
 from edgehub.websocket import WebsocketLink
+from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.edgehub.clouds import TIMEOUT, LibraryCloud
 from tests.edgehub.links import RunningLink, settings
 

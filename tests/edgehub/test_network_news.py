@@ -8,8 +8,8 @@ import pytest
 from beehive import RealClock
 from edgehub.errors import ClosedHereError, DeadPeerError
 from edgehub.network.guard import DIAL_INTERVAL, LONGEST_INTERVAL
-from edgehub.testing import MemoryLink
 from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
+from modules.lab.doubles.memory_cloud import MemoryLink
 from tests.edgehub.beds import Bed
 from tests.edgehub.clouds import TIMEOUT, ScriptedCloud
 from tests.edgehub.links import RunningLink, settings

@@ -12,7 +12,7 @@ from edgehub.install import install
 from edgehub.link import LinkFactory
 from edgehub.recording import LinkRecord, RecordingLinks
 from edgehub.settings import EdgeHubSettings
-from edgehub.testing import MemoryCloud
+from modules.lab.doubles.memory_cloud import MemoryCloud
 
 PASSWORD = "planted-password"  # noqa: S105
 

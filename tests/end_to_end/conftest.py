@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from tests.edged.oci.node import reason_missing as oci_missing
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.runtimes import (
     ContainerdUnderTest,
@@ -18,6 +17,7 @@ from tests.end_to_end.runtimes import (
     RuntimeUnderTest,
 )
 from tests.end_to_end.shared import SharedMachine
+from tests.modules.runtimes.oci.node import reason_missing as oci_missing
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.dockerd import PrivateDockerd
 from tests.support.dockerd import reason_missing as docker_missing

@@ -7,12 +7,12 @@ what a node reports and nobody wants. Its API server knows all its objects.
 import sys
 from unittest.mock import patch
 
+from modules.apimachinery.kinds import key_for, kind_named
 from modules.cloud.apiserver.completeness import Completeness
-from modules.cloud.apiserver.kinds import key_for, kind_named
-from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.edgecontroller import upstream_pods
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamResult
+from modules.cloud.storage.object_storage import ObjectEvent
 from modules.processes.cloudcore.cli import main
 
 _changed = DownstreamController.handle_event

@@ -12,7 +12,7 @@ import yaml
 from edged.api import Container
 from edged.cri import ContainerId, CriClient
 from edged.pods.hash import kubelet_hash
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from protos.cri.v1 import api_pb2 as cri
 from tests.end_to_end.pods import IMAGE, RUN
 from tests.end_to_end.processes import REPOSITORY

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive.clock import RealClock
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete, Get
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import CrashLoopBackOff

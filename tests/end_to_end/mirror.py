@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from beehive.errors import BeehiveError
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.processes.cloudcore.control_client import ControlClient, Get
 from tests.end_to_end.processes import PATIENCE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 
 IMAGE: Final = "busybox:1.36"
 OTHER_IMAGE: Final = "busybox:1.37"

@@ -14,17 +14,17 @@ from typing import Any, Final, Protocol, Self
 
 from beehive.clock import RealClock
 from edged.cri import ContainerId, CriClient, CriError, SandboxId
-from edged.dockershim.answers import InspectedContainer, ListedContainer, State
-from edged.dockershim.engine import DockerSettings
-from edged.dockershim.engine import purge as purge_docker
-from edged.embedded.engine import purge
-from edged.embedded.errors import NoSuchObjectError, RequestRefusedError
-from edged.oci.engine import OciSettings
-from edged.oci.engine import purge as purge_oci
-from edged.oci.network import BINARY_DIRECTORIES, PodNetwork
-from edged.oci.programs import find_programs
 from modules.processes.edgecore.config import EMBEDDED_ENDPOINT
 from modules.processes.edgecore.config.names import DOCKER_ENDPOINT, OCI_ENDPOINT
+from modules.runtimes.cri_server.errors import NoSuchObjectError, RequestRefusedError
+from modules.runtimes.docker.answers import InspectedContainer, ListedContainer, State
+from modules.runtimes.docker.engine import DockerSettings
+from modules.runtimes.docker.engine import purge as purge_docker
+from modules.runtimes.oci.engine import OciSettings
+from modules.runtimes.oci.engine import purge as purge_oci
+from modules.runtimes.oci.network import BINARY_DIRECTORIES, PodNetwork
+from modules.runtimes.oci.programs import find_programs
+from modules.runtimes.process.engine import purge
 from tests.end_to_end.processes import PATIENCE, wait_until
 from tests.support.containerd import PrivateContainerd, reserve_network
 from tests.support.containerd_config import cni_conflist

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from beehive.files.removal import remove_tree
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.processes import Process, processes_of, wait_until
 
 POD = """

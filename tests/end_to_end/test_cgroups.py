@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edged.cgroups.hierarchies import read_hierarchies
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import GREEDY, container, is_ready, phase, pod, status_of
 from tests.end_to_end.processes import wait_until

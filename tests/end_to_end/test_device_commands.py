@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from metamanager.rows import row_of
 from metamanager.store import open_store
 from modules.edge.devicetwin.state import Device, Twin, encode
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.processes import Process, wait_until
 
 EDGECORE = "modules.processes.edgecore"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edged.dockershim.answers import InspectedContainer
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
+from modules.runtimes.docker.answers import InspectedContainer
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, pod
 from tests.end_to_end.processes import wait_until

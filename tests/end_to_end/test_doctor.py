@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.times import format_time
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config.names import EMBEDDED_ENDPOINT
-from modules.processes.edgecore.exit_codes import ExitCode
 from tests.edgehub.certificates.authority import Authority
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until

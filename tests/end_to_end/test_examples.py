@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.processes.demo.examples import Example, Expectation, read_example
 from modules.processes.demo.goals import unmet
 from tests.end_to_end.machine import NODE, Machine

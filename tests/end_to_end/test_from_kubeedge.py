@@ -15,9 +15,8 @@ import pytest
 from edged.api import Container
 from edged.cri import CriClient
 from edged.pods.hash import kubelet_hash
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.embedded.server_process import RemoteNode
 from tests.end_to_end import kubelet_made
 from tests.end_to_end.kubelet_made import RESTARTS, TOKEN, UID
 from tests.end_to_end.machine import Machine
@@ -25,6 +24,7 @@ from tests.end_to_end.pods import IMAGE, is_ready, pod, restarts_of, status_of
 from tests.end_to_end.processes import PATIENCE, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 from tests.metamanager import kubeedge_file
+from tests.modules.runtimes.process.server_process import RemoteNode
 from tests.support.directories import short_directory
 from tests.support.ports import free_port
 

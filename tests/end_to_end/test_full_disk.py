@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, phase, pod
 from tests.end_to_end.processes import wait_until

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, mount, pod, restarts_of, status_of
 from tests.end_to_end.processes import wait_until

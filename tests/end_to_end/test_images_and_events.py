@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.processes.cloudcore.control_client import Get
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, phase, pod, state_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.commands import edgecore
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, pod

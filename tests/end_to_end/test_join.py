@@ -9,7 +9,7 @@ import pytest
 
 from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.token import Token
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, pod, restarts_of
 from tests.end_to_end.processes import PATIENCE, wait_until

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import is_ready, pod
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import (
     OTHER_IMAGE,

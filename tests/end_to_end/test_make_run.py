@@ -18,8 +18,8 @@ from typing import Final
 
 import pytest
 
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.demo.examples import read_examples
-from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, wait_until
 
 _DEMO: Final = (sys.executable, "-m", "modules.processes.demo")

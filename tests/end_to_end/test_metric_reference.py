@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from modules.tools.site.metrics import metric_names
+from modules.lab.site.metrics import metric_names
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.processes import REPOSITORY
 

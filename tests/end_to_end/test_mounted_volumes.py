@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edged.volumes import KernelMounts
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.edged.volumes.mounting import needs_mounts
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, state_of

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from edged.oci.spec import Machine as Kernel
-from modules.processes.edgecore.exit_codes import ExitCode
-from tests.edged.oci.node import reason_missing
+from modules.processes.common.exit_codes import ExitCode
+from modules.runtimes.oci.spec import Machine as Kernel
 from tests.end_to_end.commands import edgecore
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, state_of
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, wait_until
 from tests.end_to_end.runtimes import OciUnderTest
+from tests.modules.runtimes.oci.node import reason_missing
 from tests.support.images import busybox_image, docker_archive
 
 OCI = pytest.mark.parametrize("runtime", ["oci"], indirect=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import (
     OTHER_IMAGE,

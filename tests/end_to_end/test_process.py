@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, restarts_of, status_of
 from tests.end_to_end.processes import wait_until

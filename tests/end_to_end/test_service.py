@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import Process, processes_of, wait_until
 from tests.support.notify_socket import NotifySocket
 from tests.support.own_node import write_node

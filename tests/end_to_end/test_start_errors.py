@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import Process, wait_until
 from tests.support.own_node import write_node
 

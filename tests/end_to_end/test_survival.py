@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, restarts_of, state_of, status_of
 from tests.end_to_end.processes import wait_until

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import is_ready, phase, pod
 from tests.end_to_end.processes import wait_until

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edged.cgroups.opening import machine_hierarchies
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod
 from tests.end_to_end.processes import Process, mounts_below, processes_of, wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import IMAGE, OTHER_IMAGE, container, is_ready, mount, phase, pod, status_of
 from tests.end_to_end.processes import wait_until

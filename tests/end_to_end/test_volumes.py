@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod
 from tests.end_to_end.processes import wait_until

@@ -14,19 +14,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import MAX_HEAD, read_request
+from beehive.http.responses import Response, Stream
 from beehive.http.server import ServerExchange
 from beehive.message import Message
 from beehive.simulation import Simulation
-from edged.server.errors import RequestError
-from edged.server.request import MAX_HEAD, read_request
-from edged.server.responses import Response, Stream
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.limits import REQUEST_BYTES
 from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
-from modules.cloud.apiserver.limits import REQUEST_BYTES
-from modules.cloud.apiserver.watch_history import WatchHistory, WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
@@ -35,6 +34,7 @@ from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, Toke
 from modules.cloud.identities.node_identity import node_in
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.messages import Cloudcores
+from modules.cloud.storage.watch_history import WatchHistory, WatchQuery, WatchStart
 from modules.processes.cloudcore.control_service import ControlService, NodesResponseBody
 from modules.processes.cloudcore.identity_service import IdentityService
 from tests.fuzz.target import Target, must
@@ -225,7 +225,7 @@ def _check_control(data: bytes, _: Random) -> None:
     parts = [data[:65536]]
     try:
         request = read_request(ServerExchange(MAX_HEAD), lambda: parts.pop() if parts else b"", REQUEST_BYTES)
-    except RequestError as error:
+    except HttpStatusError as error:
         must(400 <= error.status < 500, "a request that cannot be read is the client's fault")
         return
     reply = _Alone().service.serve(request)

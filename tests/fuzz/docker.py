@@ -13,7 +13,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from beehive.clock import RealClock
-from edged.dockershim.answers import (
+from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.docker.answers import (
     ImageSettings,
     Info,
     InspectedCommand,
@@ -21,11 +22,11 @@ from edged.dockershim.answers import (
     ListedContainer,
     nanoseconds,
 )
-from edged.dockershim.client import DockerClient
-from edged.dockershim.frames import FrameError
-from edged.dockershim.images import DockerImages
-from edged.dockershim.log_stream import ContainerLog
-from edged.dockershim.specs import (
+from modules.runtimes.docker.client import DockerClient
+from modules.runtimes.docker.frames import FrameError
+from modules.runtimes.docker.images import DockerImages
+from modules.runtimes.docker.log_stream import ContainerLog
+from modules.runtimes.docker.specs import (
     DockerImageDefaults,
     Here,
     LogLimits,
@@ -35,12 +36,11 @@ from edged.dockershim.specs import (
     limits,
     sandbox_body,
 )
-from edged.embedded.errors import RequestRefusedError
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.oci.spec.samples import FILES, UNIFIED
 from tests.fuzz.mutate import misshape, mutate, pieces
 from tests.fuzz.oci_spec import TEXTS, disturbed, make_request, requests
 from tests.fuzz.target import Target, must
+from tests.modules.runtimes.oci.spec.samples import FILES, UNIFIED
 from tests.support.directories import AT_END, new_directory
 
 _ID: Final = "a" * 64

@@ -12,14 +12,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from edged.embedded.container_plan import check_request, plan_container, stop_signal
-from edged.embedded.errors import RequestRefusedError
-from edged.embedded.host_files import HostFiles
-from edged.embedded.model import EmbeddedContainer
-from edged.embedded.records import ContainerId, ContainerRecord
-from edged.embedded.shim_spawner import MountAbility
 from edged.pods import labels
-from edged.probes.testing import ServerKey
+from modules.lab.doubles.probes import ServerKey
+from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.cri_server.model import EmbeddedContainer
+from modules.runtimes.cri_server.records import ContainerId, ContainerRecord
+from modules.runtimes.process.container_plan import check_request, plan_container, stop_signal
+from modules.runtimes.process.host_files import HostFiles
+from modules.runtimes.process.shim_spawner import MountAbility
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, OpenEdged, pod
 from tests.fuzz.target import Target, ViolationError, must

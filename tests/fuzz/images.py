@@ -12,12 +12,12 @@ from websockets.client import ClientProtocol
 from websockets.protocol import OPEN
 from websockets.uri import parse_uri
 
-from edged.oci.images.worker.archive import Archive
-from edged.oci.images.worker.archived_images import images_of
-from edged.oci.images.worker.challenges import parse_challenges
-from edged.oci.images.worker.compression import PlainBytes
-from edged.oci.images.worker.digests import checked_digest
-from edged.oci.images.worker.documents import (
+from modules.runtimes.oci.images.worker.archive import Archive
+from modules.runtimes.oci.images.worker.archived_images import images_of
+from modules.runtimes.oci.images.worker.challenges import parse_challenges
+from modules.runtimes.oci.images.worker.compression import PlainBytes
+from modules.runtimes.oci.images.worker.digests import checked_digest
+from modules.runtimes.oci.images.worker.documents import (
     INDEXES,
     MANIFESTS,
     Descriptor,
@@ -27,22 +27,22 @@ from edged.oci.images.worker.documents import (
     parse_index,
     parse_manifest,
 )
-from edged.oci.images.worker.entry_names import components, is_reserved
-from edged.oci.images.worker.errors import ImageWorkError
-from edged.oci.images.worker.hosts import address_of
-from edged.oci.images.worker.limits import MIB, UnpackLimits
-from edged.oci.images.worker.platforms import fitting, own_platform
-from edged.oci.images.worker.proxies import proxy_for
-from edged.oci.images.worker.references import parse_reference
-from edged.oci.images.worker.tar_entries import FILE, TarEntries
-from edged.oci.images.worker.tar_stream import BLOCK, TarStream
-from edged.oci.streaming.channels import ChannelData, WebSocketChannels
-from edged.oci.streaming.requests import StreamRequest
-from edged.oci.streaming.web_socket import LONGEST_MESSAGE, WebSocketLink
-from tests.edged.oci.images.tars import config_of, described, directory, file, hardlink, symlink, tar
+from modules.runtimes.oci.images.worker.entry_names import components, is_reserved
+from modules.runtimes.oci.images.worker.errors import ImageWorkError
+from modules.runtimes.oci.images.worker.hosts import address_of
+from modules.runtimes.oci.images.worker.limits import MIB, UnpackLimits
+from modules.runtimes.oci.images.worker.platforms import fitting, own_platform
+from modules.runtimes.oci.images.worker.proxies import proxy_for
+from modules.runtimes.oci.images.worker.references import parse_reference
+from modules.runtimes.oci.images.worker.tar_entries import FILE, TarEntries
+from modules.runtimes.oci.images.worker.tar_stream import BLOCK, TarStream
+from modules.runtimes.oci.streaming.channels import ChannelData, WebSocketChannels
+from modules.runtimes.oci.streaming.requests import StreamRequest
+from modules.runtimes.oci.streaming.web_socket import LONGEST_MESSAGE, WebSocketLink
 from tests.fuzz.mutate import misshape, mutate, pieces
 from tests.fuzz.streams import MemoryLink
 from tests.fuzz.target import Target, must
+from tests.modules.runtimes.oci.images.tars import config_of, described, directory, file, hardlink, symlink, tar
 
 _LIMITS: Final = UnpackLimits(size=8 * MIB, entries=500)
 _LAYER: Final = tar(file("a", b"content"), directory("d"), symlink("l", "d"), hardlink("h", "a"), file(".wh.x"))

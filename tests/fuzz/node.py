@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from beehive.codec import decode as decode_frame
 from beehive.http.client import ClientExchange
-from beehive.http.errors import HttpError
+from beehive.http.errors import HttpError, HttpStatusError
 from beehive.trace.errors import TraceError
 from beehive.trace.reader import read
 from edged.api import ConfigMap, Pod, Secret, decode, encode
@@ -21,7 +21,6 @@ from edged.api.quantity import QuantityError, milli_value, parse_quantity
 from edged.api.times import TimeError, parse_time
 from edged.logs.options import LogOptionError, LogOptions, log_options
 from edged.logs.reader import LogReader
-from edged.server.errors import RequestError
 from edged.static_pods.errors import ManifestError
 from edged.static_pods.manifest import static_pod
 from edgehub.certificates.certificate import Certificate, pem_blocks
@@ -34,7 +33,7 @@ from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig
 from modules.processes.edgecore.config.loading import loads
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, render
 from modules.processes.edgecore.local.channels import CommandExit, result_of
-from tests.edged.server.requests import parse
+from tests.beehive.http.requests import parse
 from tests.fuzz.cloud import PLAIN_TOKEN, spelt
 from tests.fuzz.target import Target, ViolationError, must
 from tests.fuzz.wire import recorded_frames
@@ -181,7 +180,7 @@ def _check_question(data: bytes, _: Random) -> None:
         for part in request.parts:
             must("/" not in part and part not in ("", ".", "..") and "\0" not in part, "no part of a path climbs")
         log_options(request, 10**18)  # type: ignore[arg-type]
-    except (RequestError, LogOptionError):
+    except (HttpStatusError, LogOptionError):
         return
 
 

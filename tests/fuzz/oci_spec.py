@@ -15,8 +15,8 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from edged.embedded.errors import RequestRefusedError
-from edged.oci.spec import (
+from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.oci.spec import (
     ImageVolume,
     Machine,
     check_container,
@@ -27,9 +27,9 @@ from edged.oci.spec import (
     updated_resources,
 )
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.oci.spec.samples import FILES, ID, PATHS, UNIFIED, SampleImage
 from tests.fuzz.mutate import mutate
 from tests.fuzz.target import Target, must
+from tests.modules.runtimes.oci.spec.samples import FILES, ID, PATHS, UNIFIED, SampleImage
 from tests.support.directories import AT_END, new_directory, temporary_parent
 
 TEXTS: Final = (

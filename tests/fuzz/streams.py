@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from beehive.decoding import decode_json
 from beehive.http.spdy import MOST_UNSENT, SpdyConnection
-from edged.embedded.errors import BadRequestError
-from edged.oci.network.attachment import Attachment
-from edged.oci.network.capabilities import capability_arguments
-from edged.oci.network.configuration import VERSIONS, parse_configuration
-from edged.oci.network.results import addresses_of
-from edged.oci.spec.sysctls import check_sysctls
-from edged.oci.streaming.channels import ChannelData, SpdyChannels, StreamChannel
-from edged.oci.streaming.port_streams import MOST_CONNECTIONS, PortEvent, PortOpened, SpdyPorts
-from edged.oci.streaming.requests import StreamRequest
+from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.oci.network.attachment import Attachment
+from modules.runtimes.oci.network.capabilities import capability_arguments
+from modules.runtimes.oci.network.configuration import VERSIONS, parse_configuration
+from modules.runtimes.oci.network.results import addresses_of
+from modules.runtimes.oci.spec.sysctls import check_sysctls
+from modules.runtimes.oci.streaming.channels import ChannelData, SpdyChannels, StreamChannel
+from modules.runtimes.oci.streaming.port_streams import MOST_CONNECTIONS, PortEvent, PortOpened, SpdyPorts
+from modules.runtimes.oci.streaming.requests import StreamRequest
 from protos.cri.v1 import api_pb2 as cri
 from tests.fuzz.mutate import pieces
 from tests.fuzz.target import Target, must

@@ -16,8 +16,8 @@ from beehive.clock import RealClock
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment
 from modules.cloud.cloudhub.certificates.https import HttpsServer
-from modules.cloud.cloudhub.link import FrameReceived, LinkEvent, LinkOpened
-from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
+from modules.cloud.websocket.link import FrameReceived, LinkEvent, LinkOpened
+from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from tests.end_to_end.processes import PATIENCE
 from tests.fuzz.mutate import mutate
 from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, unrefused

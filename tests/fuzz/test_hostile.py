@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.authorization.access_control import AccessControl
-from modules.cloud.apiserver.authorization.node_restriction import refusal
+from modules.cloud.authorization.access_control import AccessControl
+from modules.cloud.authorization.node_restriction import refusal
 from modules.cloud.cloudhub import routing
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from tests.fuzz.campaign import attempt
@@ -36,7 +36,7 @@ def test_a_gate_with_a_hole_is_found(monkeypatch: pytest.MonkeyPatch, part: str)
         monkeypatch.setattr(AccessControl, "admission", _admits_all)
     else:
         monkeypatch.setattr(
-            "modules.cloud.apiserver.authorization.access_control.refusal",
+            "modules.cloud.authorization.access_control.refusal",
             lambda node, old, new, graph: "" if old is None else refusal(node, old, new, graph),
         )
     assert found()

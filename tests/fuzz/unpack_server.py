@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from beehive.files.removal import remove_tree
-from edged.oci.images.worker.errors import INVALID, LIMIT, ImageWorkError
-from edged.oci.images.worker.limits import MIB, UnpackLimits
-from edged.oci.images.worker.publication import Publication
-from edged.oci.images.worker.store_layout import StoreLayout
-from edged.oci.images.worker.unpack import LayerSource, Unpacked, unpack
+from modules.runtimes.oci.images.worker.errors import INVALID, LIMIT, ImageWorkError
+from modules.runtimes.oci.images.worker.limits import MIB, UnpackLimits
+from modules.runtimes.oci.images.worker.publication import Publication
+from modules.runtimes.oci.images.worker.store_layout import StoreLayout
+from modules.runtimes.oci.images.worker.unpack import LayerSource, Unpacked, unpack
 from tests.support.directories import memory_parent, short_directory
 
 LIMITS: Final = UnpackLimits(size=4 * MIB, entries=300, reserve=MIB)

@@ -12,9 +12,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from tests.edged.oci.images.tars import Made, device, directory, fifo, file, hardlink, symlink, tar, xattrs
 from tests.fuzz.mutate import LONGEST, mutate
 from tests.fuzz.target import Target, must
+from tests.modules.runtimes.oci.images.tars import Made, device, directory, fifo, file, hardlink, symlink, tar, xattrs
 from tests.support.directories import AT_END
 
 _REPOSITORY: Final = Path(__file__).parents[2]

@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from edged.server.request import Request
-from edged.server.responses import Reply, Response, Stream
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Response, Stream
 from tests.interop.traces import RECORDINGS
 
 FILE = RECORDINGS / "kubernetes-api" / "forms.jsonl"

@@ -7,11 +7,11 @@ from typing import Final, TypeVar
 
 from beehive.module import Module
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
-from modules.cloud.apiserver.authentication.authenticator import Authenticator
-from modules.cloud.apiserver.authentication.token_file import StaticTokens
-from modules.cloud.apiserver.authentication.users import ADMINISTRATORS, User
 from modules.cloud.apiserver.module import ApiServer
-from modules.cloud.apiserver.watch_history import WatchHistory
+from modules.cloud.authentication.authenticator import Authenticator
+from modules.cloud.authentication.token_file import StaticTokens
+from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.storage.watch_history import WatchHistory
 from modules.processes.cloudcore.control import Control
 from tests.interop.kubernetes_forms import RecordedExchange, Story, recorded_exchanges, shown
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub

@@ -17,23 +17,23 @@ from typing import Any, Final
 import pytest
 
 from beehive import Group, Hive, Module, ModuleName, ResourceType, Threads, handles
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
 from edgehub import EdgeHubSettings, install
 from edgehub.outbox.sqlite import open_outbox
 from metamanager.client import AsyncMetaClient
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import open_store
-from modules.cloud.apiserver.authorization.access_control import AccessControl
-from modules.cloud.apiserver.authorization.attributes import Attributes
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.authorization.access_control import AccessControl
+from modules.cloud.authorization.attributes import Attributes
 from modules.edge.metaserver.api import Api, ApiSettings
 from modules.edge.metaserver.resources import TOKENS
 from modules.edge.metaserver.watch_agent import WatchAgent
 from modules.edge.metaserver.watch_cache import WatchCache
 from modules.edge.metaserver.watch_cache_store import watch_cache_opener
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete
-from modules.processes.edgecore.version import KUBELET_VERSION
+from modules.processes.common.version import KUBELET_VERSION
 from tests.end_to_end.processes import wait_until
 from tests.interop.forms import form_of
 from tests.interop.test_traces_cloud import World

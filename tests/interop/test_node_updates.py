@@ -18,9 +18,9 @@ from edged.host import Host
 from edged.module import Edged
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
-from edged.testing import FakeRuntime
-from edged.testing.machine_info import FakeMachineInfo
 from metamanager.module import MetaManager, MetaSettings
+from modules.lab.doubles.container_runtime import FakeRuntime
+from modules.lab.doubles.container_runtime.machine_info import FakeMachineInfo
 from tests.edged.conftest import IMAGE, pod
 from tests.interop.traces import KUBEEDGE
 

@@ -23,18 +23,18 @@ from edged.host import Host
 from edged.module import Edged
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
-from edged.testing import FakeRuntime
-from edged.testing.machine_info import FakeMachineInfo
-from edgehub.testing import MemoryCloud
 from metamanager.module import MetaManager, MetaSettings
-from modules.cloud.apiserver.kinds import JsonObject, kind_named
+from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.client.calls import STRATEGIC, ApiResult
-from modules.cloud.cloudhub.connection import WebsocketLink
 from modules.cloud.cloudstream.module import CloudStream
 from modules.cloud.cloudstream.stream_service import StreamListener
 from modules.cloud.cloudstream.tunnels import Tunnels
+from modules.cloud.websocket.connection import WebsocketLink
 from modules.edge.edgestream.counters import StreamCounters
 from modules.edge.edgestream.module import EdgeStream
+from modules.lab.doubles.container_runtime import FakeRuntime
+from modules.lab.doubles.container_runtime.machine_info import FakeMachineInfo
+from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.edged.conftest import IMAGE
 from tests.modules.cloud.cloudstream.test_module import Server
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer

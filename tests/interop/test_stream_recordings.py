@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from beehive.simulation import Simulation
-from modules.cloud.cloudhub.connection import WebsocketLink
 from modules.cloud.cloudstream.stream import TunnelStream
 from modules.cloud.cloudstream.tunnels import Tunnels
+from modules.cloud.websocket.connection import WebsocketLink
 from modules.streams.connect import decode as request_in
 from modules.streams.frames import CONNECTS, Frame, FrameType, decode
 from tests.interop.traces import KUBEEDGE, lines_of

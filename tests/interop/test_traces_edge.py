@@ -17,9 +17,9 @@ from beehive import Hive, Message, RealClock, Threads, decode, encode
 from edged.module import Edged
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
-from edged.testing import FakeRuntime
 from edgehub import EdgeHubSettings, install
 from metamanager.module import MetaManager, MetaSettings
+from modules.lab.doubles.container_runtime import FakeRuntime
 from tests.edgehub.clouds import LibraryCloud
 from tests.interop.entries import Json, Step, entries, step_of
 

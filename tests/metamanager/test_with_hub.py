@@ -11,9 +11,9 @@ from beehive import Group, Message, ModuleName, Operation, ResourceType, decode
 from beehive.testing import Harness
 from edgehub.install import install
 from edgehub.settings import EdgeHubSettings
-from edgehub.testing import MemoryCloud
 from metamanager.client import MetaClient, NotConnectedError, RejectedError
 from metamanager.module import MetaManager, MetaSettings
+from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.metamanager.support import META, store_of, thing
 
 

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from modules.processes.edgecore.source_version import SourceCommit, checked_out
+from modules.processes.common.source_version import SourceCommit, checked_out
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CONSTRAINTS: Final = ("constraints.txt", "constraints-cloud.txt")

@@ -17,8 +17,8 @@ from typing import Final
 
 import pytest
 
-from modules.processes.edgecore.source_version import built_version, checked_out
-from modules.processes.edgecore.version import VERSION
+from modules.processes.common.source_version import built_version, checked_out
+from modules.processes.common.version import VERSION
 from tests.end_to_end.processes import PATIENCE, REPOSITORY
 from tests.packaging.release import CONSTRAINTS, build
 

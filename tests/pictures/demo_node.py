@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.processes.demo.examples import Example, read_examples
 from modules.processes.demo.goals import unmet
 from modules.processes.edgecore.config import load

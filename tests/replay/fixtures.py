@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from unittest import mock
 
-from modules.tools.replay.commands import write_run
-from modules.tools.replay.fixture import reduced, rerecorded
-from modules.tools.replay.recorded import Recorded
-from modules.tools.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
+from modules.lab.replay.commands import write_run
+from modules.lab.replay.fixture import reduced, rerecorded
+from modules.lab.replay.recorded import Recorded
+from modules.lab.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
 from tests.replay.live import pods_come_and_go, pods_of_each_kind
 from tests.replay.runs import record
 

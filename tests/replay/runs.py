@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Final
 
 from beehive import ModuleName
-from modules.tools.replay.recorded import Recorded, load
-from modules.tools.replay.run import MODULES
-from modules.tools.simulate.plan import Plan
-from modules.tools.simulate.run import run_plan
+from modules.lab.replay.recorded import Recorded, load
+from modules.lab.replay.run import MODULES
+from modules.lab.simulate.plan import Plan
+from modules.lab.simulate.run import run_plan
 
 WITHOUT_DEVICES: Final = tuple(name for name in MODULES if name != ModuleName.DEVICETWIN)
 """Modules of a node that has no devices."""

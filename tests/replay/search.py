@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from modules.tools.replay.outputs import NODE
-from modules.tools.replay.run import replay
-from modules.tools.simulate.draw import FaultProfile, draw_plan
-from modules.tools.simulate.run import scratch_directory
+from modules.lab.replay.outputs import NODE
+from modules.lab.replay.run import replay
+from modules.lab.simulate.draw import FaultProfile, draw_plan
+from modules.lab.simulate.run import scratch_directory
 from tests.replay.runs import record
 
 SECONDS = 90.0

@@ -8,9 +8,9 @@ import pytest
 from beehive.testing import Harness
 from beehive.trace import Change, Delivered, RecordedMessage, StoreCommit
 from metamanager.module import MetaSettings
-from modules.tools.replay.acted import acted_at
-from modules.tools.replay.batches import grouped
-from modules.tools.replay.store import RecordedStore
+from modules.lab.replay.acted import acted_at
+from modules.lab.replay.batches import grouped
+from modules.lab.replay.store import RecordedStore
 from tests.metamanager.support import META, from_cloud, thing
 
 WORKER = "edged/worker-0"

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from beehive.trace import LinkFrame
+from modules.lab.replay.capture import agent_runs, connections
+from modules.lab.replay.commands import replayed
+from modules.lab.replay.outputs import NODE, message_of
+from modules.lab.replay.recorded import captures, load
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.exit_codes import ExitCode
-from modules.tools.replay.capture import agent_runs, connections
-from modules.tools.replay.commands import replayed
-from modules.tools.replay.outputs import NODE, message_of
-from modules.tools.replay.recorded import captures, load
 from tests.interop.traces import KUBEEDGE_FILES, KUBEEDGE_MQTT, lines_of, recordings
 from tests.replay.captures import REGISTER, cloud_restart, two_lives, write
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from modules.lab.replay.commands import replayed
+from modules.lab.replay.recorded import captures, load
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.exit_codes import ExitCode
-from modules.tools.replay.commands import replayed
-from modules.tools.replay.recorded import captures, load
 from tests.interop.traces import RECORDINGS, recordings
 
 

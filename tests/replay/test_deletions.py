@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from beehive.trace import Direction, LinkFrame, Record
+from modules.lab.replay.compare import differences
+from modules.lab.replay.outputs import NODE, Output, RunOutputs, message_of
+from modules.lab.replay.recorded import Recorded, load
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.exit_codes import ExitCode
-from modules.tools.replay.compare import differences
-from modules.tools.replay.outputs import NODE, Output, RunOutputs, message_of
-from modules.tools.replay.recorded import Recorded, load
 from tests.replay.fixtures import DELETIONS, path_of
 from tests.replay.live import ROUNDS, pods_come_and_go
 from tests.replay.runs import WITHOUT_DEVICES

@@ -17,9 +17,9 @@ from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import ConnectionClosedError, CriError, UnavailableError, UnimplementedError
 from edged.cri.recording_events import ENDED, LISTENING, OPENED, StreamEnd
 from edged.pods.labels import POD_UID
-from modules.tools.replay.events import RecordedEvents
-from modules.tools.replay.lists import RecordedLists
-from modules.tools.replay.runtime import RecordedRuntime
+from modules.lab.replay.events import RecordedEvents
+from modules.lab.replay.lists import RecordedLists
+from modules.lab.replay.runtime import RecordedRuntime
 from protos.cri.v1 import api_pb2 as pb
 
 END = StreamEnd(UnavailableError.__name__, "GetContainerEvents", "UNAVAILABLE", "gone")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from modules.lab.replay.outputs import NODE
+from modules.lab.replay.recorded import load
+from modules.lab.replay.report import figures_text
+from modules.lab.replay.run import replay
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.exit_codes import ExitCode
-from modules.tools.replay.outputs import NODE
-from modules.tools.replay.recorded import load
-from modules.tools.replay.report import figures_text
-from modules.tools.replay.run import replay
 from tests.end_to_end.processes import REPOSITORY
 from tests.replay.fixtures import CHANGED, FIXTURES, path_of
 from tests.replay.runs import WITHOUT_DEVICES

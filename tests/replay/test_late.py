@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from beehive import Message, ModuleName
 from metamanager.local_query import LocalQuery
-from modules.tools.replay.outputs import NODE
-from modules.tools.replay.recorded import Recorded, load_runs
-from modules.tools.replay.run import MODULES, replay
-from modules.tools.simulate.plan import DeviceAction, DeviceStep, Fault, FaultKind, Plan, Shape, WorkloadStep
-from modules.tools.simulate.run import run_plan
+from modules.lab.replay.outputs import NODE
+from modules.lab.replay.recorded import Recorded, load_runs
+from modules.lab.replay.run import MODULES, replay
+from modules.lab.simulate.plan import DeviceAction, DeviceStep, Fault, FaultKind, Plan, Shape, WorkloadStep
+from modules.lab.simulate.run import run_plan
 
 PLAN: Final = Plan(
     seed=26,

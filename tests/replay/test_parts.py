@@ -11,15 +11,15 @@ from beehive.trace import CriCall, Delivered, RecordedMessage, TraceHeader
 from edged.cri.contract import SERVER_ACTOR as SERVER
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
+from modules.lab.replay.commands import pace_of
+from modules.lab.replay.compare import differences
+from modules.lab.replay.normalize import Ids, lines, normalize
+from modules.lab.replay.outputs import NODE, Output, RunOutputs, message_of
+from modules.lab.replay.recorded import Recorded
+from modules.lab.replay.runtime import RecordedRuntime, role
+from modules.lab.replay.sequences import RecordedAnswer, Sequences
+from modules.lab.replay.stub_module import DeliveryOrder
 from modules.processes.edgecore.cli import main
-from modules.tools.replay.commands import pace_of
-from modules.tools.replay.compare import differences
-from modules.tools.replay.normalize import Ids, lines, normalize
-from modules.tools.replay.outputs import NODE, Output, RunOutputs, message_of
-from modules.tools.replay.recorded import Recorded
-from modules.tools.replay.runtime import RecordedRuntime, role
-from modules.tools.replay.sequences import RecordedAnswer, Sequences
-from modules.tools.replay.stub_module import DeliveryOrder
 from protos.cri.v1 import api_pb2 as pb
 from protos.status import StatusCode
 

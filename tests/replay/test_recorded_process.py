@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from beehive.trace import StoreCommit
-from modules.tools.replay.fixture import reduced, rerecorded
-from modules.tools.replay.outputs import NODE
-from modules.tools.replay.recorded import Recorded, load
-from modules.tools.replay.run import replay
+from modules.lab.replay.fixture import reduced, rerecorded
+from modules.lab.replay.outputs import NODE
+from modules.lab.replay.recorded import Recorded, load
+from modules.lab.replay.run import replay
 from tests.replay.fixtures import PROCESS, path_of
 from tests.replay.live import A_SECOND, MILLISECONDS, pods_of_each_kind
 from tests.replay.runs import WITHOUT_DEVICES

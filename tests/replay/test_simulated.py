@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from modules.tools.replay.outputs import NODE
-from modules.tools.replay.recorded import Recorded
-from modules.tools.replay.run import replay
-from modules.tools.simulate.draw import FaultProfile, draw_plan
-from modules.tools.simulate.plan import Fault, FaultKind, Plan
+from modules.lab.replay.outputs import NODE
+from modules.lab.replay.recorded import Recorded
+from modules.lab.replay.run import replay
+from modules.lab.simulate.draw import FaultProfile, draw_plan
+from modules.lab.simulate.plan import Fault, FaultKind, Plan
 from tests.replay.runs import WITHOUT_DEVICES, record
 from tests.replay.search import replay_seed
 

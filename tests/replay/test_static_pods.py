@@ -11,8 +11,8 @@ from beehive.names import SHUTDOWN_RESOURCE
 from beehive.simulation import Simulation
 from beehive.trace import Delivered, Record, RecordedMessage
 from edged.static_pods.directory import StaticPodChanges
-from modules.tools.replay.outputs import RunOutputs
-from modules.tools.replay.static_pods import DirectoryState, directory_states, replay_directory
+from modules.lab.replay.outputs import RunOutputs
+from modules.lab.replay.static_pods import DirectoryState, directory_states, replay_directory
 
 EDGED = str(ModuleName.EDGED)
 

@@ -11,13 +11,13 @@ from beehive.trace import Change, Note, StoreCommit
 from beehive.trace.redact import Redactor
 from edged.node.machine import MachineInfo, MachineUsage
 from edged.node.recording import MACHINE_NOTES, RecordingMachineInfo
-from edged.testing.machine_info import PLENTY
 from metamanager.errors import StoreWriteError
 from metamanager.recording import REFUSED, RecordingStore
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
-from modules.tools.replay.machine_info import RecordedMachineInfo
-from modules.tools.replay.store import RecordedStore
+from modules.lab.doubles.container_runtime.machine_info import PLENTY
+from modules.lab.replay.machine_info import RecordedMachineInfo
+from modules.lab.replay.store import RecordedStore
 
 POD = Change("put", "default/pod/a", "pod", b'{"metadata":{"name":"a","uid":"u"}}')
 ROW = Row("default/pod/b", "pod", "{}")

@@ -11,8 +11,8 @@ from beehive.trace.format import SYNCED
 from beehive.trace_context import as_actor
 from edged.cri.contract import ContainerId
 from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
-from modules.tools.replay.pleg import RecordedInspections
-from modules.tools.replay.runtime import RecordedRuntime
+from modules.lab.replay.pleg import RecordedInspections
+from modules.lab.replay.runtime import RecordedRuntime
 from modules.tools.trace_tools.events import event_of
 from protos.cri.v1 import api_pb2 as pb
 

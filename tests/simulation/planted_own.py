@@ -18,11 +18,11 @@ from edgehub.outgoing import Outgoing
 from metamanager import pod_list
 from metamanager.client import CallError
 from metamanager.pod_list import ListedPod
-from modules.cloud.apiserver.kinds import ObjectKey
-from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.storage.object_sync import ObjectSync
 
 Plant = Callable[[], AbstractContextManager[None]]
 

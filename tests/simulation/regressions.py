@@ -5,8 +5,8 @@ Plans are kept instead of seeds, because a seed draws another plan whenever the 
 
 from pathlib import Path
 
-from modules.tools.simulate.plan import Plan
-from modules.tools.simulate.report import read_plan
+from modules.lab.simulate.plan import Plan
+from modules.lab.simulate.report import read_plan
 
 DIRECTORY = Path(__file__).parent / "regressions"
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from modules.tools.simulate.plan import Plan
-from modules.tools.simulate.report import read_plan
-from modules.tools.simulate.seeds import SeedSettings, run_seed, small_failure
-from modules.tools.simulate.world import Violation
+from modules.lab.simulate.plan import Plan
+from modules.lab.simulate.report import read_plan
+from modules.lab.simulate.seeds import SeedSettings, run_seed, small_failure
+from modules.lab.simulate.world import Violation
 from tests.simulation.planted import PLANTED, Plant
 from tests.simulation.planted_nodes import NODES
 from tests.simulation.planted_own import OWN

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from modules.tools.simulate.api_faults import API_FAULTS
-from modules.tools.simulate.draw import FaultProfile, draw_plan
-from modules.tools.simulate.draw_api import API
-from modules.tools.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
-from modules.tools.simulate.run import run_plan
+from modules.lab.simulate.api_faults import API_FAULTS
+from modules.lab.simulate.draw import FaultProfile, draw_plan
+from modules.lab.simulate.draw_api import API
+from modules.lab.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
+from modules.lab.simulate.run import run_plan
 
 _STEPS = tuple(WorkloadStep(float(at), f"pod-0-{at}", Shape.PLAIN) for at in range(2, 60, 6))
 

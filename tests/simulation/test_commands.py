@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from beehive.trace import read
+from modules.lab.simulate.draw import FaultProfile, draw_plan
+from modules.lab.simulate.report import read_plan, write_run
+from modules.lab.simulate.run import run_plan
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli, other_commands
-from modules.processes.edgecore.exit_codes import ExitCode
-from modules.tools.simulate.draw import FaultProfile, draw_plan
-from modules.tools.simulate.report import read_plan, write_run
-from modules.tools.simulate.run import run_plan
 from tests.simulation.planted import what_is_not_known_is_removed
 
 

@@ -14,10 +14,10 @@ from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.devicetwin.slots import Slots
 from modules.edge.devicetwin.uplink import Uplink
 from modules.edge.dmi import conversion
-from modules.tools.simulate import run
-from modules.tools.simulate.draw import FaultProfile, draw_plan
-from modules.tools.simulate.plan import DeviceAction, DeviceStep, Fault, FaultKind, Plan
-from modules.tools.simulate.run import run_plan
+from modules.lab.simulate import run
+from modules.lab.simulate.draw import FaultProfile, draw_plan
+from modules.lab.simulate.plan import DeviceAction, DeviceStep, Fault, FaultKind, Plan
+from modules.lab.simulate.run import run_plan
 
 Patch = pytest.MonkeyPatch
 

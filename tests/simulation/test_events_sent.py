@@ -6,10 +6,10 @@ from unittest import mock
 import pytest
 
 from metamanager.module import MetaSettings
-from modules.tools.simulate import node as simulated
-from modules.tools.simulate.draw import FaultProfile
-from modules.tools.simulate.run import run_plan
-from modules.tools.simulate.seeds import SeedSettings
+from modules.lab.simulate import node as simulated
+from modules.lab.simulate.draw import FaultProfile
+from modules.lab.simulate.run import run_plan
+from modules.lab.simulate.seeds import SeedSettings
 from tests.support.slow import one_in
 
 

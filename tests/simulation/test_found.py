@@ -6,7 +6,7 @@ A plan is kept and no seed, so that it stays good when plans are drawn otherwise
 
 import pytest
 
-from modules.tools.simulate.run import run_plan
+from modules.lab.simulate.run import run_plan
 from tests.simulation.search import BUGS, NEVER, NOT_FOUND, found_plans
 from tests.support.slow import one_in
 

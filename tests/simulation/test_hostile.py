@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.authorization.access_control import AccessControl
+from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.cloudhub import routing
-from modules.tools.simulate.draw import FaultProfile
-from modules.tools.simulate.seeds import SeedSettings, run_seed
+from modules.lab.simulate.draw import FaultProfile
+from modules.lab.simulate.seeds import SeedSettings, run_seed
 from tests.support.slow import one_in
 
 _EVERY = 0.5

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from modules.tools.simulate.seeds import SeedSettings, run_seed, small_failure
-from modules.tools.simulate.world import Violation
+from modules.lab.simulate.seeds import SeedSettings, run_seed, small_failure
+from modules.lab.simulate.world import Violation
 from tests.simulation import planted
 
 pytestmark = pytest.mark.slow

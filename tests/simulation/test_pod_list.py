@@ -7,8 +7,8 @@ import pytest
 
 from metamanager.pod_list import PodList
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
-from modules.tools.simulate.draw import FaultProfile
-from modules.tools.simulate.seeds import SeedSettings, run_seed
+from modules.lab.simulate.draw import FaultProfile
+from modules.lab.simulate.seeds import SeedSettings, run_seed
 
 _SETTINGS = SeedSettings(profile=FaultProfile.DISK)
 _SEEDS = 300

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from modules.tools.simulate.draw import FaultProfile, calm_plan, draw_plan
-from modules.tools.simulate.run import run_plan
+from modules.lab.simulate.draw import FaultProfile, calm_plan, draw_plan
+from modules.lab.simulate.run import run_plan
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,8 +30,8 @@ def test_a_run_is_a_function_of_its_plan() -> None:
 def test_a_run_is_the_same_in_every_process() -> None:
     """Whatever the process draws for the hashes of strings, on which the order of sets depends."""
     program = (
-        "from modules.tools.simulate.draw import draw_plan\n"
-        "from modules.tools.simulate.run import run_plan\n"
+        "from modules.lab.simulate.draw import draw_plan\n"
+        "from modules.lab.simulate.run import run_plan\n"
         "print(*run_plan(draw_plan(2, seconds=100)).log, sep='\\n')\n"
     )
     logs = {

@@ -4,10 +4,10 @@
 
 import pytest
 
-from modules.tools.simulate.draw import FaultProfile
-from modules.tools.simulate.plan import Plan
-from modules.tools.simulate.run import run_plan
-from modules.tools.simulate.seeds import SeedSettings, run_seed
+from modules.lab.simulate.draw import FaultProfile
+from modules.lab.simulate.plan import Plan
+from modules.lab.simulate.run import run_plan
+from modules.lab.simulate.seeds import SeedSettings, run_seed
 from tests.simulation.regressions import plans
 
 _BATCH = 2

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.tools.simulate.plan import Fault, FaultKind, Plan
-from modules.tools.simulate.shrink import shrink
+from modules.lab.simulate.plan import Fault, FaultKind, Plan
+from modules.lab.simulate.shrink import shrink
 
 
 def plan_of(times: list[int]) -> Plan:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from modules.tools.simulate.draw import FaultProfile, draw_plan
-from modules.tools.simulate.draw_state import STATE
-from modules.tools.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
-from modules.tools.simulate.run import run_plan
-from modules.tools.simulate.state_faults import DAMAGES
-from modules.tools.simulate.state_objects import DAMAGES as OBJECT_DAMAGES
+from modules.lab.simulate.draw import FaultProfile, draw_plan
+from modules.lab.simulate.draw_state import STATE
+from modules.lab.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
+from modules.lab.simulate.run import run_plan
+from modules.lab.simulate.state_faults import DAMAGES
+from modules.lab.simulate.state_objects import DAMAGES as OBJECT_DAMAGES
 
 _STEPS = (
     *(WorkloadStep(float(at), f"pod-0-{at}", Shape.PLAIN) for at in range(2, 60, 6)),

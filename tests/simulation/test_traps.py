@@ -1,7 +1,7 @@
 """Kills and reboots at named calls of the container runtime."""
 
-from modules.tools.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
-from modules.tools.simulate.run import run_plan
+from modules.lab.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
+from modules.lab.simulate.run import run_plan
 
 _STEPS = (WorkloadStep(2.0, "pod-0-1", Shape.CRASHES), WorkloadStep(2.0, "pod-0-2", Shape.PLAIN))
 

@@ -12,12 +12,12 @@ from edged.api import ObjectMeta, Pod, PodSpec, PodStatus
 from edged.pods import labels
 from edged.pods.model import PodUid
 from metamanager.rows import Row
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.tools.simulate.ended_watch import EndedWatch
-from modules.tools.simulate.fields import unlike
-from modules.tools.simulate.row_watch import RowWatch
-from modules.tools.simulate.status_watch import StatusWatch
-from modules.tools.simulate.world import World
+from modules.apimachinery.kinds import JsonObject
+from modules.lab.simulate.ended_watch import EndedWatch
+from modules.lab.simulate.fields import unlike
+from modules.lab.simulate.row_watch import RowWatch
+from modules.lab.simulate.status_watch import StatusWatch
+from modules.lab.simulate.world import World
 from protos.cri.v1 import api_pb2 as pb
 
 KEY = "default/pod/a"

@@ -9,10 +9,10 @@ import pytest
 from metamanager.rows import Cause, Row
 from metamanager.sqlite_store import SqliteStore
 from metamanager.unreferenced import UNUSED
-from modules.tools.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
-from modules.tools.simulate.row_watch import RowWatch
-from modules.tools.simulate.wire_watch import dropped_in, rows_in
-from modules.tools.simulate.world import Process, WallClock, World
+from modules.lab.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
+from modules.lab.simulate.row_watch import RowWatch
+from modules.lab.simulate.wire_watch import dropped_in, rows_in
+from modules.lab.simulate.world import Process, WallClock, World
 
 ROW = Row(key="default/pod/a", type="pod", value="{}", uid="u", resource_version=3)
 

@@ -15,13 +15,13 @@ from edged.settings import EdgedSettings
 from edgehub.counters import LinkCounters, Traffic
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaSettings
+from modules.lab.simulate import node as simulated
+from modules.lab.simulate.draw import calm_plan
+from modules.lab.simulate.run import Simulation
+from modules.lab.simulate.world import World
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.profiles import SAVER
 from modules.processes.edgecore.settings import edged_settings, edgehub_settings
-from modules.tools.simulate import node as simulated
-from modules.tools.simulate.draw import calm_plan
-from modules.tools.simulate.run import Simulation
-from modules.tools.simulate.world import World
 
 DAY: Final = 86400.0
 _SETTLED: Final = 900.0

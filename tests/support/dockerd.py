@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from beehive.clock import RealClock
-from edged.dockershim.client import DockerClient
-from edged.dockershim.errors import DockerUnreachableError
+from modules.runtimes.docker.client import DockerClient
+from modules.runtimes.docker.errors import DockerUnreachableError
 from tests.support.directories import new_directory
 from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive
 from tests.support.leftovers import kill_programs, kill_shims, remove_cgroups, unmount_under

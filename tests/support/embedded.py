@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from beehive.clock import RealClock
-from edged.embedded.engine import purge
-from edged.embedded.runtime import EmbeddedRuntime
+from modules.runtimes.process.engine import purge
+from modules.runtimes.process.runtime import EmbeddedRuntime
 from tests.support.directories import new_directory
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from beehive.testing import Harness
 from metamanager.application import Application, PatchInfo, Target, Verb, key_of
+from modules.apimachinery.kinds import KINDS, JsonObject, ObjectKey, kind_named, reporter_of
+from modules.apimachinery.kinds import key_of as key_of_object
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, kind_named, reporter_of
-from modules.cloud.apiserver.kinds import key_of as key_of_object
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
-from modules.cloud.cloudhub.link import FrameReceived, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.module import EdgeController
-from tests.modules.cloud.apiserver.authorization.world import ME, NEIGHBOUR, all_objects
+from modules.cloud.websocket.link import FrameReceived, LinkEvent, LinkOpened
+from tests.modules.cloud.authorization.world import ME, NEIGHBOUR, all_objects
 from tests.modules.cloud.edgecontroller.controller import add_api_server
 from tests.modules.cloud.objects import in_memory_states
 

@@ -6,17 +6,7 @@ from typing import Final
 
 import msgspec
 
-from modules.apimachinery.errors import ApiStatusError, no_such_path
-from modules.apimachinery.go_json import type_error
-from modules.cloud.apiserver.api_lists import list_objects, selected_objects
-from modules.cloud.apiserver.apply import with_server_fields_removed
-from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
-from modules.cloud.apiserver.conversion import without_null_members
-from modules.cloud.apiserver.created_subresources import bind_pod, evict_pod, request_token
-from modules.cloud.apiserver.custom_resources.calls import in_requested_version, subresources_of
-from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
-from modules.cloud.apiserver.documents import document
-from modules.cloud.apiserver.errors import (
+from modules.apimachinery.api_errors import (
     TOO_DEEP,
     ApiError,
     BadRequestError,
@@ -25,9 +15,11 @@ from modules.cloud.apiserver.errors import (
     MethodNotAllowedError,
     UnsupportedMediaTypeError,
 )
-from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
-from modules.cloud.apiserver.json_patch import apply_json_patch
-from modules.cloud.apiserver.kinds import (
+from modules.apimachinery.conversion import without_null_members
+from modules.apimachinery.errors import ApiStatusError, no_such_path
+from modules.apimachinery.go_json import type_error
+from modules.apimachinery.json_patch import apply_json_patch
+from modules.apimachinery.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
@@ -38,10 +30,18 @@ from modules.cloud.apiserver.kinds import (
     uid_of,
     version_of,
 )
-from modules.cloud.apiserver.merge_schema import schema_of
+from modules.apimachinery.merge_schema import schema_of
+from modules.apimachinery.strategic_merge import merge_json, merge_strategic
+from modules.apimachinery.structural_schema.values import unknown_fields
+from modules.cloud.apiextensions.calls import in_requested_version, subresources_of
+from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.cloud.apiserver.api_lists import list_objects, selected_objects
+from modules.cloud.apiserver.apply import with_server_fields_removed
+from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
+from modules.cloud.apiserver.created_subresources import bind_pod, evict_pod, request_token
+from modules.cloud.apiserver.documents import document
+from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
 from modules.cloud.apiserver.pod_scheduled import waits_because
-from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
-from modules.cloud.apiserver.structural_schema.values import unknown_fields
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
 from modules.cloud.apiserver.write_options import check_options, is_dry_run
 from modules.cloud.client.calls import APPLY, DOCUMENT, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult

@@ -6,15 +6,15 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from modules.apimachinery.api_errors import BadRequestError, InvalidError
 from modules.apimachinery.continue_tokens import read_continue, write_continue
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.go_json import number_error
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.selectors import Selector, parse_selector
+from modules.cloud.apiextensions.calls import resource_in
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.custom_resources.calls import resource_in
-from modules.cloud.apiserver.errors import BadRequestError, InvalidError
-from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
-from modules.cloud.apiserver.past_states import ForgottenError
+from modules.cloud.storage.past_states import ForgottenError
 
 PART_BYTES: Final = 8 * 1024 * 1024
 """Bytes of a part of a list after which no further object is added, however many the client allows."""

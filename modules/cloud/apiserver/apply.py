@@ -8,12 +8,12 @@ import base64
 import json
 from typing import Any
 
-from modules.cloud.apiserver.conversion import copied, without_null_members
-from modules.cloud.apiserver.kinds import LAST_APPLIED, JsonObject, kind_named
+from modules.apimachinery.conversion import copied, without_null_members
+from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, kind_named
+from modules.apimachinery.validation import validate_metadata, validate_object
 from modules.cloud.apiserver.namespaces import with_namespace_defaults
 from modules.cloud.apiserver.pod_defaults import with_pod_defaults
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
-from modules.cloud.apiserver.validation import validate_metadata, validate_object
 
 _SERVERS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation")
 

@@ -5,21 +5,16 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from modules.cloud.apiserver.apply import applied, from_manifest, with_defaults
-from modules.cloud.apiserver.conversion import validate_schema
-from modules.cloud.apiserver.custom_resource_controller import CustomResources
-from modules.cloud.apiserver.custom_resources.admission import CustomAdmission
-from modules.cloud.apiserver.custom_resources.objects import with_new_status
-from modules.cloud.apiserver.errors import BadRequestError, ConflictError
-from modules.cloud.apiserver.event_registry import EventRegistry
-from modules.cloud.apiserver.graceful_deletion import (
+from modules.apimachinery.api_errors import BadRequestError, ConflictError
+from modules.apimachinery.conversion import validate_schema
+from modules.apimachinery.graceful_deletion import (
     check_finalizers,
     finalizers_of,
     grace_for_deletion,
     is_deletion_over,
     with_deletion_begun,
 )
-from modules.cloud.apiserver.kinds import (
+from modules.apimachinery.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
@@ -28,17 +23,22 @@ from modules.cloud.apiserver.kinds import (
     kind_named,
     uid_of,
 )
-from modules.cloud.apiserver.lister import Revision
-from modules.cloud.apiserver.merge_schema import schema_of
+from modules.apimachinery.lister import Revision
+from modules.apimachinery.merge_schema import schema_of
+from modules.apimachinery.strategic_merge import merge_strategic
+from modules.apimachinery.validation import validate_metadata, validate_object
+from modules.cloud.apiextensions.admission import CustomAdmission
+from modules.cloud.apiextensions.objects import with_new_status
+from modules.cloud.apiserver.apply import applied, from_manifest, with_defaults
+from modules.cloud.apiserver.custom_resource_controller import CustomResources
+from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.namespaces import check_deletion
 from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
 from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
-from modules.cloud.apiserver.storage import Storage
-from modules.cloud.apiserver.strategic_merge import merge_strategic
-from modules.cloud.apiserver.validation import validate_metadata, validate_object
 from modules.cloud.apiserver.volume_binder import bind_volumes
+from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
     from beehive.clock import Clock

@@ -1,7 +1,7 @@
 """Whether the embedded API server knows all objects that there ever were."""
 
-from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.storage.database.database import Database
 
 
 class Completeness:

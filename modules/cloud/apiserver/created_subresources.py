@@ -1,10 +1,10 @@
 """The subresources that are created: a pod's binding to a node, its eviction, and a service account's token."""
 
+from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for, kind_named
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.errors import BadRequestError, ConflictError, InvalidError
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_for, kind_named
 from modules.cloud.apiserver.pod_scheduled import with_node
-from modules.cloud.apiserver.times import format_rfc3339
 
 _POD, _ACCOUNT = kind_named("Pod"), kind_named("ServiceAccount")
 _LEAST_SECONDS = 600

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from modules.apimachinery.kinds import JsonObject, key_of, kind_named
+from modules.apimachinery.structural_schema.causes import MOST, InvalidFieldsError
+from modules.apimachinery.times import format_rfc3339
+from modules.apimachinery.validation import validate_metadata
+from modules.cloud.apiextensions.admission import CustomAdmission
+from modules.cloud.apiextensions.definitions import prepared_definition, with_status
+from modules.cloud.apiextensions.kinds import is_established
+from modules.cloud.apiextensions.objects import prepared_object
 from modules.cloud.apiserver.apply import with_server_fields_removed
-from modules.cloud.apiserver.custom_resources.admission import CustomAdmission
-from modules.cloud.apiserver.custom_resources.definitions import prepared_definition, with_status
-from modules.cloud.apiserver.custom_resources.kinds import is_established
-from modules.cloud.apiserver.custom_resources.objects import prepared_object
-from modules.cloud.apiserver.kinds import JsonObject, key_of, kind_named
-from modules.cloud.apiserver.storage import Storage
-from modules.cloud.apiserver.structural_schema.causes import MOST, InvalidFieldsError
-from modules.cloud.apiserver.times import format_rfc3339
-from modules.cloud.apiserver.validation import validate_metadata
+from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
     from beehive.clock import Clock

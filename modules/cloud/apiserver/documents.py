@@ -4,11 +4,11 @@ from typing import Final
 
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import no_such_path
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.openapi import OpenApi
-from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
+from modules.apimachinery.served_resources import RESOURCES
+from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.apiserver.fields.openapi import openapi_schemas
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.apiserver.resources import RESOURCES
 
 _VERSION: Final = "v1.32.10-edgecore"
 

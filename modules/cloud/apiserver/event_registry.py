@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Final
 
-from modules.cloud.apiserver.kinds import JsonObject, key_of, kind_named, reporter_of
-from modules.cloud.apiserver.storage import Storage
+from modules.apimachinery.kinds import JsonObject, key_of, kind_named, reporter_of
+from modules.cloud.storage.object_storage import Storage
 
 _EVENT: Final = kind_named("Event")
 _KEPT: Final = 1000

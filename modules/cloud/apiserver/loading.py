@@ -3,8 +3,8 @@
 import logging
 from typing import Final
 
-from modules.cloud.apiserver.authorization.node_accounts import MIRROR, NodeAccounts
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, metadata_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, metadata_of
+from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts
 
 _log = logging.getLogger(__name__)
 

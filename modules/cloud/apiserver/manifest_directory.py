@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from beehive.errors import BeehiveError
+from modules.apimachinery.api_errors import ApiError, ConflictError, ForbiddenError, NotFoundError
+from modules.apimachinery.kinds import KINDS, JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.apply import from_manifest
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.errors import ApiError, ConflictError, ForbiddenError, NotFoundError
 from modules.cloud.apiserver.fields.validation import unknown_fields
-from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.manifests import Document, ManifestError, items_of, line_of_field, read_manifests, text_of
 
 _log = logging.getLogger(__name__)

@@ -8,32 +8,33 @@ from typing import Any, ClassVar, Final
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
-from modules.cloud.apiserver import api_calls, commands
-from modules.cloud.apiserver.authorization import access_reviews
-from modules.cloud.apiserver.authorization.access_control import AccessControl
-from modules.cloud.apiserver.authorization.attributes import of_call
-from modules.cloud.apiserver.authorization.graph import NodeGraph
+from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.failures import Failures
+from modules.apimachinery.kinds import JsonObject, kind_named
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
+from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.completeness import Completeness
-from modules.cloud.apiserver.database.database import Database, whole
-from modules.cloud.apiserver.database.errors import DatabaseError
-from modules.cloud.apiserver.database.listener import poll_for_changes
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
-from modules.cloud.apiserver.errors import ApiError
-from modules.cloud.apiserver.failures import Failures
-from modules.cloud.apiserver.kinds import JsonObject, kind_named
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.system_namespaces import make_system_namespaces
-from modules.cloud.apiserver.transactions import Transactions
-from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
+from modules.cloud.authorization import access_reviews
+from modules.cloud.authorization.access_control import AccessControl
+from modules.cloud.authorization.attributes import of_call
+from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.database.database import Database, whole
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.listener import poll_for_changes
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.transactions import Transactions
+from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
 
 _log = logging.getLogger(__name__)
 
@@ -60,8 +61,8 @@ class ApiServer(Module):
         subscriptions: of clients in the same process; told each change.
     """
 
-    name: ClassVar[str] = commands.MODULE
-    group: ClassVar[str] = commands.MODULE
+    name: ClassVar[str] = api_messages.MODULE
+    group: ClassVar[str] = api_messages.MODULE
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class ApiServer(Module):
         """Commits the changes of the batch, and sends the replies."""
         self._commit()
 
-    @handles(None, Verb.CALL, source=commands.SOURCE)
+    @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_call(self, message: Message) -> None:
         """Makes an API call: of an administrator without authorization, of a node with it."""
 
@@ -135,7 +136,7 @@ class ApiServer(Module):
         except api_calls.DryRunError as end:
             answer(end.result)
 
-    @handles(None, Verb.WATCH, source=commands.SOURCE)
+    @handles(None, Verb.WATCH, source=api_messages.SOURCE)
     def on_watch(self, message: Message) -> None:
         """Replies with the beginning of a watch, whose client gets all later changes."""
 
@@ -223,8 +224,8 @@ class ApiServer(Module):
         noted, self._noted = tuple(self._noted), []
         for changed in noted:
             self._subscriptions.publish(changed)
-        if noted and self.hive.members(commands.SOURCE):
-            self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
+        if noted and self.hive.members(api_messages.SOURCE):
+            self.broadcast(api_messages.SOURCE, self.message(api_messages.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
 
     def _monitor_nodes(self) -> None:
         """Mark nodes that have fallen silent, and remove deleted pods of nodes that do not exist. All cloudcores of a

@@ -6,8 +6,8 @@ themselves: pods in their grace periods.
 
 from typing import Final
 
-from modules.cloud.apiserver.errors import ForbiddenError
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.apimachinery.api_errors import ForbiddenError
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 
 SYSTEM: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 """Those that an API server makes itself."""

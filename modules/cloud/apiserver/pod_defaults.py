@@ -8,8 +8,8 @@ from typing import Any
 
 from edged.api import Pod
 from edged.pods.qos import qos_class
-from modules.cloud.apiserver.conversion import convert, copied
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.conversion import convert, copied
+from modules.apimachinery.kinds import JsonObject
 
 _SPEC = {
     "restartPolicy": "Always",

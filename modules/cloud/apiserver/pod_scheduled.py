@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from modules.cloud.apiserver.kinds import JsonObject, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, uid_of, version_of
 
 CONDITION: Final = "PodScheduled"
 _SCHEDULER: Final = "default-scheduler"

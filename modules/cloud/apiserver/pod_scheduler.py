@@ -3,13 +3,13 @@
 import logging
 from typing import TYPE_CHECKING, Final
 
-from modules.cloud.apiserver.errors import ApiError
+from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_of, kind_named, uid_of, version_of
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.event_registry import EventRegistry
-from modules.cloud.apiserver.kinds import JsonObject, is_being_deleted, key_of, kind_named, uid_of, version_of
 from modules.cloud.apiserver.pod_scheduled import as_waiting, failed_scheduling, waits_because, with_node
 from modules.cloud.apiserver.scheduler import Placer
-from modules.cloud.apiserver.storage import Storage
-from modules.cloud.apiserver.times import format_rfc3339
+from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
     from beehive.clock import Clock

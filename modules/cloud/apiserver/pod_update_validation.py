@@ -1,8 +1,8 @@
 """The allowed changes of a pod's spec (Kubernetes' ValidatePodUpdate)."""
 
-from modules.cloud.apiserver.conversion import copied
-from modules.cloud.apiserver.errors import InvalidError
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.api_errors import InvalidError
+from modules.apimachinery.conversion import copied
+from modules.apimachinery.kinds import JsonObject
 
 _FORBIDDEN = (
     "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"

@@ -18,10 +18,10 @@ from edged.admission.general_predicates import insufficient_beside, taken_host_p
 from edged.admission.tolerations import tolerates
 from edged.api import Node, Pod, QuantityError, Taint, parse_quantity
 from edged.pods.node_selector import pod_fits_node
-from modules.cloud.apiserver.conversion import convert
-from modules.cloud.apiserver.errors import BadRequestError
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.conversion import convert
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _HARD: Final = ("NoSchedule", "NoExecute")

@@ -7,8 +7,8 @@ import base64
 import json
 from typing import Any
 
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.apiserver.times import format_rfc3339
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.times import format_rfc3339
 
 _AUDIENCE = "https://kubernetes.default.svc"
 _DEFAULT_SECONDS = 3600

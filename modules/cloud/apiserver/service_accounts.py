@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from modules.apimachinery.kinds import is_being_deleted, key_for, kind_named
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import is_being_deleted, key_for, kind_named
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _NAMESPACE, _ACCOUNT = kind_named("Namespace"), kind_named("ServiceAccount")
 _DEFAULT: Final = "default"

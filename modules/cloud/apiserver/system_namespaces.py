@@ -1,7 +1,7 @@
 """The namespaces that an API server makes at its start (kube-apiserver's system namespaces controller)."""
 
+from modules.apimachinery.kinds import key_for, kind_named
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import key_for, kind_named
 from modules.cloud.apiserver.namespaces import SYSTEM
 
 _NAMESPACE = kind_named("Namespace")

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
+from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.go_json import type_error
-from modules.cloud.apiserver.errors import BadRequestError
 
 _SHOWN: Final = 30
 """Bytes of a body that a refusal shows."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from edged.api import QuantityError, whole_value
-from modules.cloud.apiserver.kinds import JsonObject, uid_of
+from modules.apimachinery.kinds import JsonObject, uid_of
 
 _BOUND = {"phase": "Bound"}
 

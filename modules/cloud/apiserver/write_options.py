@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.structural_schema.causes import Cause, InvalidFieldsError, forbidden, required, shown
 from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.apiserver.structural_schema.causes import Cause, InvalidFieldsError, forbidden, required, shown
 from modules.cloud.client.calls import APPLY, ApiCall
 
 _META: Final = "meta.k8s.io"

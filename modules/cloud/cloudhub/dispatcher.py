@@ -7,7 +7,7 @@ import pykka
 
 from beehive.errors import InboxFullError
 from beehive.names import Group
-from modules.cloud.cloudhub.link import LinkEvent
+from modules.cloud.websocket.link import LinkEvent
 
 if TYPE_CHECKING:
     from beehive.hive import Hive

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from beehive.inbox import COMMAND_CAPACITY
 from beehive.message import Message
 from beehive.module import Module
-from modules.cloud.cloudhub.link import Link
+from modules.cloud.websocket.link import Link
 
 _ROOM: Final = COMMAND_CAPACITY * 3 // 4
 """Depth of an inbox from which on it gets no messages of nodes: there is room left for those of other modules."""

@@ -18,7 +18,6 @@ from modules.cloud.cloudhub.connection_checks import ConnectionChecks
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.draining import Draining
-from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkOpened, close_now, end, replaced
 from modules.cloud.cloudhub.messages_without_room import MessagesWithoutRoom, Passing
 from modules.cloud.cloudhub.node_connection import Connection
 from modules.cloud.cloudhub.node_session import NodeSession, ObjectVersion, OfferResult, object_version_of
@@ -47,6 +46,7 @@ from modules.cloud.messages import (
     SessionTakenOver,
 )
 from modules.cloud.refusals import Refusals
+from modules.cloud.websocket.link import FrameReceived, Link, LinkClosed, LinkOpened, close_now, end, replaced
 
 _log = logging.getLogger(__name__)
 _TICK = 1.0

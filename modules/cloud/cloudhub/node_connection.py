@@ -3,9 +3,9 @@
 import msgspec
 
 from beehive.printable import clipped
-from modules.cloud.cloudhub.link import Link
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.messages import NodeConnection
+from modules.cloud.websocket.link import Link
 
 
 class Connection(msgspec.Struct):

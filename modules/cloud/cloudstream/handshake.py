@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from modules.cloud.cloudhub.handshake import Refusal
 from modules.cloud.identities.node_identity import is_node_name, node_in
+from modules.cloud.websocket.handshake import Refusal
 from modules.streams import credit
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Protocol
 
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
+from beehive.http.http_server import HttpServer
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
-from edged.server.http import HttpServer
 from modules.cloud.cloudstream.node_ports import NodePorts
 from modules.cloud.cloudstream.stream_service import StreamListener
 from modules.cloud.cloudstream.tunnels import Tunnels

@@ -11,8 +11,8 @@ from beehive.errors import BeehiveError
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import STRATEGIC, ApiCall, ApiResult
 from modules.cloud.cloudstream.tunnels import Tunnels
 
@@ -100,7 +100,7 @@ class NodePorts:
             verb="patch", api_version="v1", plural="nodes", name=node, subresource="status", patch_type=STRATEGIC,
             body=body,
         )  # fmt: skip
-        request = self._module.message(commands.RESOURCE, Verb.CALL, call)
+        request = self._module.message(api_messages.RESOURCE, Verb.CALL, call)
         self._module.request(
             ModuleName.EDGECONTROLLER, request, _REPLY_SECONDS, lambda answer: self._answered(node, state, answer)
         )

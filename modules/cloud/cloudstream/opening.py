@@ -10,8 +10,8 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from beehive.clock import Clock
-from edged.server.request import Request
-from edged.server.responses import Peer, Reply, Stream, Takeover
+from beehive.http.request import Request
+from beehive.http.responses import Peer, Reply, Stream, Takeover
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.cloudstream.errors import TooManyStreamsError, TunnelError
 from modules.cloud.cloudstream.gathering import Gathering

@@ -12,16 +12,16 @@ from typing import Final
 
 from beehive.clock import Clock
 from beehive.hive import Hive
+from beehive.http.errors import HttpStatusError
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
+from beehive.http.request import Request
+from beehive.http.responses import Reply, text
 from beehive.names import ModuleName
-from edged.server.errors import RequestError
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
-from edged.server.request import Request
-from edged.server.responses import Reply, text
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.apiserver.authentication.users import user_of_certificate
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.pod_streams import STATISTICS, Calls, NodeServer
+from modules.cloud.authentication.users import user_of_certificate
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudstream.tunnels import Tunnels
 
@@ -54,13 +54,13 @@ class StreamService:
         self._names = names
 
     def admit(self, request: Request) -> None:
-        """Check the client's name. Raise RequestError for another than the API server."""
+        """Check the client's name. Raise HttpStatusError for another than the API server."""
         user = user_of_certificate(request.certificate)
         if user is None or user.name not in self._names:
             name = user.name[:253] if user is not None else "nobody"
             _log.warning("a request for %s is refused: the certificate is that of %s", request.path[:253], name)
             hint = f"it is {name}; --stream-client-name names another"
-            raise RequestError(403, "the client certificate is not that of the API server", hint=hint)
+            raise HttpStatusError(403, "the client certificate is not that of the API server", hint=hint)
 
     def serve(self, request: Request) -> Reply:
         """Return the reply; an error is text, from which the API server makes its own error."""
@@ -151,7 +151,7 @@ class StreamListener:
         return f"https://{host}:{self.port}"
 
     def start(self, hive: Hive, clock: Clock) -> HttpServer:
-        """Start to serve. Raise ServerError when the address cannot be listened on."""
+        """Start to serve. Raise ListenError when the address cannot be listened on."""
         listening = listen_tcp(self._address, self.port, "--stream-listen")
         caller = ModuleCaller(hive, clock, ModuleName.EDGECONTROLLER)
         service = StreamService(caller, self._nodes, self._tunnels, self._names)

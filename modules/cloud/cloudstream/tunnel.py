@@ -6,10 +6,10 @@ import threading
 from typing import Final
 
 from beehive.clock import Clock
-from modules.cloud.cloudhub.connection import WebsocketLink
 from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
 from modules.cloud.cloudstream.queue_memory import QueueMemory
 from modules.cloud.cloudstream.stream import TunnelStream
+from modules.cloud.websocket.connection import WebsocketLink
 from modules.streams import frames
 from modules.streams.connect import StreamRequest, encode
 from modules.streams.frames import Frame, FrameType

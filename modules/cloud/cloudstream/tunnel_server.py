@@ -3,10 +3,10 @@
 import logging
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from modules.cloud.cloudhub.connection import WebsocketConnection
-from modules.cloud.cloudhub.link import LinkClosed, LinkEvent
-from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
 from modules.cloud.cloudstream.handshake import address_of, has_credit, node_of, refuse_tunnel
+from modules.cloud.websocket.connection import WebsocketConnection
+from modules.cloud.websocket.link import LinkClosed, LinkEvent
+from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from modules.streams.frames import MAX_FRAME
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from websockets.http11 import Request
 
     from beehive.clock import Clock
-    from modules.cloud.cloudhub.handshake import Refusal
     from modules.cloud.cloudstream.tunnels import Tunnels
     from modules.cloud.identities.known import KnownIdentities
+    from modules.cloud.websocket.handshake import Refusal
 
 _log = logging.getLogger(__name__)
 

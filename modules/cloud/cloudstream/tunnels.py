@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Final
 
 from beehive.clock import Clock
-from modules.cloud.cloudhub.connection import WebsocketLink
-from modules.cloud.cloudhub.link import Link
 from modules.cloud.cloudstream.errors import NoTunnelError
 from modules.cloud.cloudstream.queue_memory import QueueMemory
 from modules.cloud.cloudstream.stream import TunnelStream
 from modules.cloud.cloudstream.tunnel import Tunnel
+from modules.cloud.websocket.connection import WebsocketLink
+from modules.cloud.websocket.link import Link
 from modules.streams.connect import StreamRequest
 from modules.streams.frames import FrameError, FrameType
 

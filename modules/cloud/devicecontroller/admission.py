@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from modules.apimachinery.device_properties import desired_fault, rules_fault
-from modules.cloud.apiserver.custom_resources.admission import CustomAdmission, Find
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_of
-from modules.cloud.apiserver.structural_schema.causes import Cause, duplicate, invalid
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.structural_schema.causes import Cause, duplicate, invalid
+from modules.cloud.apiextensions.admission import CustomAdmission, Find
 from modules.cloud.devicecontroller.records import DeviceRecord, ModelRecord, device_record, model_record
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
 

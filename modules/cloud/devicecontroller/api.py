@@ -8,9 +8,9 @@ from beehive.errors import BeehiveError
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.devices import API_VERSION, DEVICE_STATUS
 
@@ -42,7 +42,7 @@ def ask(module: Module, call: ApiCall, answered: Callable[[ApiResult], None]) ->
         else:
             answered(ApiResult(refusal={"code": HTTPStatus.GATEWAY_TIMEOUT, "message": str(answer)}))
 
-    request = module.message(commands.RESOURCE, Verb.CALL, call)
+    request = module.message(api_messages.RESOURCE, Verb.CALL, call)
     module.request(ModuleName.EDGECONTROLLER, request, TIMEOUT, take)
 
 

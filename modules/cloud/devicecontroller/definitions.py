@@ -8,7 +8,7 @@ clusters.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 
 _STRING: Final = {"type": "string"}

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from typing import NamedTuple
 
-from modules.cloud.apiserver.kinds import ObjectKey
-from modules.cloud.apiserver.storage import EventType
-from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.devicecontroller.records import DeviceRecord, ModelRecord, device_record, model_record
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
+from modules.cloud.storage.object_storage import EventType
+from modules.cloud.storage.watch_history import ObjectChanged
 
 
 class DeviceChange(NamedTuple):

@@ -9,7 +9,7 @@ connection that has ended, so its answer is lost. Pure.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.devicecontroller.reports import Report, ReportedValue, is_older, milliseconds
 
 Times = dict[str, dict[str, int]]

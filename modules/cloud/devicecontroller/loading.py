@@ -5,10 +5,10 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from beehive.module import Module
-from modules.cloud.apiserver.kinds import ObjectKey, key_of
-from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.apimachinery.kinds import ObjectKey, key_of
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
 from modules.cloud.kind_watch import KindWatch
+from modules.cloud.storage.watch_history import ObjectChanged
 
 _log = logging.getLogger(__name__)
 

@@ -9,11 +9,9 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Side
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_of
-from modules.cloud.apiserver.storage import EventType
-from modules.cloud.apiserver.times import format_rfc3339
-from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.times import format_rfc3339
+from modules.cloud.api_messages import Verb
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller import wire
 from modules.cloud.devicecontroller.devices_by_key import DeviceChange, DevicesByKey, device_key
@@ -27,6 +25,8 @@ from modules.cloud.devicecontroller.validity import conditions_of
 from modules.cloud.devices import API_VERSION, DEVICE_MODEL
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, ConnectEvent
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.object_storage import EventType
+from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges
 
 _LOOK = 30.0
 """Seconds between two looks for cloudcores that have come or gone; they are known without asking."""

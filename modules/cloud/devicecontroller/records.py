@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from modules.apimachinery.device_properties import ModelProperty
-from modules.cloud.apiserver.kinds import JsonObject, uid_of
+from modules.apimachinery.kinds import JsonObject, uid_of
 from modules.cloud.device_forms import converted_device, converted_model
 
 _RULES: Final = ("name", "type", "accessMode", "minimum", "maximum", "unit")

@@ -6,8 +6,8 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.message import Message
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.apiserver.limits import REQUEST_BYTES, VALUES, is_too_large
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.limits import REQUEST_BYTES, VALUES, is_too_large
 
 VALUE_CHARACTERS: Final = 64 * 1024
 """Most characters of one value."""

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from beehive.module import Module
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.client.calls import ApiResult
 from modules.cloud.devicecontroller.api import ask, code_of, status_call
 from modules.cloud.devicecontroller.devices_by_key import device_key

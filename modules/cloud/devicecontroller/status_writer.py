@@ -12,7 +12,7 @@ import msgspec
 from beehive.clock import Timer
 from beehive.message import Message
 from beehive.module import Module
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 from modules.cloud.client.calls import ApiResult
 from modules.cloud.devicecontroller.api import ask, code_of, status_call
 from modules.cloud.devicecontroller.later_values import Times, later_values

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, version_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
 from modules.cloud.devicecontroller.records import DeviceRecord
 from modules.cloud.devicecontroller.reports import Report, ReportedValue, is_older
 from modules.cloud.devicecontroller.validity import TYPES, DeviceCondition

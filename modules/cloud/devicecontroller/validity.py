@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from modules.apimachinery.device_properties import desired_fault
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.devicecontroller.records import DeviceRecord, ModelRecord
 
 VALID: Final = "Valid"

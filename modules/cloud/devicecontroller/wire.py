@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Any
 
 from beehive.names import OK
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.devicecontroller.later_values import Times
 from modules.cloud.devicecontroller.records import DeviceRecord
 

@@ -16,10 +16,10 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
 from metamanager.application import Application, PatchInfo, Progress, StatusError, Verb, target_of
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb as Command
-from modules.cloud.apiserver.errors import TooLargeError
-from modules.cloud.apiserver.limits import is_too_large
+from modules.apimachinery.api_errors import TooLargeError
+from modules.apimachinery.limits import is_too_large
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb as Command
 from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, UNWATCH, ApiCall, ApiResult
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 
@@ -72,7 +72,7 @@ class DynamicController(Module):
         self._call(node, call, lambda answer: self._answer(message, node, _done(app, answer)))
 
     def _call(self, node: str, call: ApiCall, then: Callable[[Message | BeehiveError], None]) -> None:
-        request = self.message(commands.RESOURCE, Command.CALL, msgspec.structs.replace(call, node=node))
+        request = self.message(api_messages.RESOURCE, Command.CALL, msgspec.structs.replace(call, node=node))
         self.request(ModuleName.EDGECONTROLLER, request, SECONDS, then)
 
     def _take_watches(self, message: Message, node: str) -> None:

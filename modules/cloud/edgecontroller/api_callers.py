@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from modules.cloud.apiserver.authorization import access_reviews
-from modules.cloud.apiserver.authorization.access_control import AccessControl
-from modules.cloud.apiserver.authorization.attributes import of_call
-from modules.cloud.apiserver.authorization.graph import NodeGraph
+from modules.cloud.authorization import access_reviews
+from modules.cloud.authorization.access_control import AccessControl
+from modules.cloud.authorization.attributes import of_call
+from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.client.calls import DOCUMENT, UNWATCH, WATCH, ApiCall, ApiResult
 from modules.cloud.edgecontroller.cluster_api import ClusterApi
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from modules.cloud.apiserver.errors import RefusedError
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_of, kind_named
+from modules.apimachinery.api_errors import RefusedError
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.cloud.client.calls import MERGE, STRATEGIC, ApiCall
 from modules.cloud.edgecontroller.upstream_requests import Steps
 

@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from modules.cloud.apiserver.authorization import access_reviews
-from modules.cloud.apiserver.authorization.attributes import user_of
-from modules.cloud.apiserver.authorization.rules import RULES
+from modules.cloud.authorization import access_reviews
+from modules.cloud.authorization.attributes import user_of
+from modules.cloud.authorization.rules import RULES
 from modules.cloud.client.calls import WATCH, ApiCall
 from modules.cloud.client.transport import ApiRequest
 

@@ -2,9 +2,9 @@
 
 from beehive.module import Module
 from beehive.names import Group
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
+from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges
 
 
 def tell_of_changes(module: Module, noted: tuple[ObjectChanged, ...]) -> None:
@@ -12,5 +12,5 @@ def tell_of_changes(module: Module, noted: tuple[ObjectChanged, ...]) -> None:
     overflow its inbox when a large manifest is applied.
     """
     if noted and module.hive.members(Group.DEVICECONTROLLER):
-        changed = module.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(noted))
+        changed = module.message(api_messages.RESOURCE, Verb.CHANGED, ObjectChanges(noted))
         module.broadcast(Group.DEVICECONTROLLER, changed)

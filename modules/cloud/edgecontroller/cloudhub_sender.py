@@ -8,13 +8,13 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
-from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.devices import is_sent_to_nodes
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_watches import is_sent_by_watch
 from modules.cloud.edgecontroller.responses import UpstreamResponse
 from modules.cloud.messages import SessionTakenOver
+from modules.cloud.storage.transactions import Transactions
 
 _SENT_AS_STORED = frozenset({"Pod", "ConfigMap", "Secret"})
 """Kinds of most of the objects that nodes get. Other kinds may be sent in another form than the stored one, such as

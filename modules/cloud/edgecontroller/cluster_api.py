@@ -8,13 +8,10 @@ from typing import Final
 import msgspec
 
 from beehive.module import Module
-from modules.cloud.apiserver.authorization.access_control import AccessControl
-from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
-from modules.cloud.apiserver.errors import ApiError, MethodNotAllowedError, UnknownKindError
-from modules.cloud.apiserver.kinds import JsonObject, Kind, key_for, key_of, uid_of
-from modules.cloud.apiserver.storage import ObjectEvent
-from modules.cloud.apiserver.transactions import Transactions
-from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
+from modules.apimachinery.api_errors import ApiError, MethodNotAllowedError, UnknownKindError
+from modules.apimachinery.kinds import JsonObject, Kind, key_for, key_of, uid_of
+from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.client.call_requests import CallError, failure, request_of, result_of
 from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, WATCH, ApiCall, ApiResult
 from modules.cloud.client.kube_client import CallEnd, KubeClient
@@ -39,6 +36,9 @@ from modules.cloud.edgecontroller.procedure import Answered
 from modules.cloud.edgecontroller.reflectors import MIRRORED, Reflectors
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.messages import ConnectEvent
+from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.transactions import Transactions
+from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
 
 _LANES: Final = {
     "leases": RequestLane.LEASE,

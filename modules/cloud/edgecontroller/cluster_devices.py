@@ -3,14 +3,14 @@
 from http import HTTPStatus
 from typing import Final
 
-from modules.cloud.apiserver.errors import MethodNotAllowedError
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
-from modules.cloud.apiserver.transactions import Transactions
-from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
+from modules.apimachinery.api_errors import MethodNotAllowedError
 from modules.cloud.client.call_requests import failure
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.reflectors import Reflectors
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.transactions import Transactions
+from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
 
 _KINDS: Final = {kind.key_name: kind for kind in (DEVICE_MODEL, DEVICE)}
 

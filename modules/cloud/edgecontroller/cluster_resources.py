@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modules.cloud.apiserver.kinds import Kind
+from modules.apimachinery.kinds import Kind
 from modules.cloud.client.call_requests import CallError, collection_path, result_of
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, RequestLane

@@ -6,14 +6,14 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from modules.cloud.apiserver.kinds import JsonObject, version_of
-from modules.cloud.apiserver.object_sync import Epoch, Holder, NodeState, ObjectSync
+from modules.apimachinery.kinds import JsonObject, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
 from modules.cloud.edgecontroller.node_state_objects import API_VERSION, PLURAL
 from modules.cloud.edgecontroller.procedure import Answered
+from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.tools.printing.fields import text_at
 
 _log = logging.getLogger(__name__)

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
-from modules.cloud.apiserver.errors import ApiError, ForbiddenError
-from modules.cloud.apiserver.kinds import Kind
-from modules.cloud.apiserver.transactions import Transactions
+from modules.apimachinery.api_errors import ApiError, ForbiddenError
+from modules.apimachinery.kinds import Kind
 from modules.cloud.client.call_requests import failure
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller.cluster_resources import ClusterResources
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.procedure import Answered
 from modules.cloud.edgecontroller.reflectors import Reflectors
+from modules.cloud.storage.transactions import Transactions
 
 _REVIEWS: Final = "authorization.k8s.io/v1", "selfsubjectaccessreviews"
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.device_forms import converted_device
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
 

@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from beehive.names import Operation
-from modules.cloud.apiserver.authorization.node_authorizer import node_of
-from modules.cloud.apiserver.kinds import (
+from modules.apimachinery.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
@@ -14,10 +13,9 @@ from modules.cloud.apiserver.kinds import (
     uid_of,
     version_of,
 )
-from modules.cloud.apiserver.lister import Lister, Revision
-from modules.cloud.apiserver.object_sync import ObjectSync
-from modules.cloud.apiserver.pod_references import references_of
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.apimachinery.lister import Lister, Revision
+from modules.apimachinery.pod_references import references_of
+from modules.cloud.authorization.node_authorizer import node_of
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.devices import DEVICE, is_sent_to_nodes
 from modules.cloud.edgecontroller.device_objects import DeviceObjects
@@ -34,6 +32,8 @@ from modules.cloud.edgecontroller.node_watches import NodeWatch, NodeWatches, is
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
 from modules.cloud.edgecontroller.sent_versions import SentVersions
 from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.object_sync import ObjectSync
 
 _HELD = {
     kind_named(kind).singular: kind_named(kind)

@@ -6,7 +6,7 @@ import msgspec
 
 from beehive.names import Operation
 from beehive.resource import Resource
-from modules.cloud.apiserver.kinds import (
+from modules.apimachinery.kinds import (
     JsonObject,
     ObjectKey,
     is_being_deleted,
@@ -14,8 +14,8 @@ from modules.cloud.apiserver.kinds import (
     version_of,
     wire_namespace,
 )
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH, is_other
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _OPERATIONS = {
     EventType.ADDED: Operation.INSERT,

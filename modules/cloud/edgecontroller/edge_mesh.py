@@ -8,12 +8,12 @@ import msgspec
 from beehive.message import Message
 from beehive.names import ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_of, kind_named, metadata_of, uid_of, version_of
-from modules.cloud.apiserver.lister import Lister
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named, metadata_of, uid_of, version_of
+from modules.apimachinery.lister import Lister
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
 from modules.cloud.edgecontroller.location_cache import LocationCache
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 MOST_PODS: Final = 100
 """Pods in the list of a Service's pods (KubeEdge's limit)."""

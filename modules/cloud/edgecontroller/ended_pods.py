@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from modules.cloud.apiserver.kinds import JsonObject, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.reflector.request_state import is_lower
 

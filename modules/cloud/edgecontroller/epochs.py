@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.object_sync import Epoch
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.object_sync import Epoch
 
 _DIGITS = 19
 """Digits of the least number that a 64-bit column does not hold."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from beehive.clock import Timer
 from beehive.module import Module
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.reflector.effects import ObservedObject
 from modules.cloud.devices import DEVICE
 from modules.cloud.edgecontroller.device_placements import placement_of

@@ -4,12 +4,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from modules.cloud.apiserver.authorization.node_authorizer import node_of
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named, metadata_of
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, metadata_of
+from modules.cloud.authorization.node_authorizer import node_of
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.mirror import Mirror
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _EDGE: Final = "node-role.kubernetes.io/edge"
 """The label of edge nodes (KubeEdge's)."""

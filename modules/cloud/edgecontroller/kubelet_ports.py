@@ -2,10 +2,10 @@
 
 from beehive.module import Module
 from beehive.names import Group
-from modules.cloud.apiserver.kinds import JsonObject, kind_named
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
-from modules.cloud.apiserver.transactions import Transactions
+from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.messages import KUBELET_PORTS, KUBELET_PORTS_RESOURCE
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.transactions import Transactions
 
 _NODE = kind_named("Node").name
 

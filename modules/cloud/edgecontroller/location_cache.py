@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
-from modules.cloud.apiserver.pod_references import references_of
-from modules.cloud.apiserver.reference_index import ReferenceIndex
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.pod_references import references_of
+from modules.apimachinery.reference_index import ReferenceIndex
 
 
 class LocationCache:

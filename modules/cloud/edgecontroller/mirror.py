@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 from beehive.decoding import json_decoder
-from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
-from modules.cloud.apiserver.lister import Revision
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
+from modules.apimachinery.lister import Revision
 from modules.cloud.client.reflector.effects import ObservedObject
 from modules.cloud.edgecontroller.partial_objects import HAVE_PARTS, partial_object
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _DECODED: Final = 64
 """Objects that are kept decoded: a request looks at its object several times."""

@@ -7,8 +7,8 @@ from beehive.errors import BeehiveError
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName, Operation
-from modules.cloud.apiserver.database.database import Database
 from modules.cloud.messages import NODES, NODES_RESOURCE, ConnectEvent, NodeConnection
+from modules.cloud.storage.database.database import Database
 
 _SECONDS: Final = 10.0
 """Timeout of cloudhub's response."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive.module import Module
-from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.reflector.effects import ObservedObject
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController

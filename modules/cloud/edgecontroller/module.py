@@ -12,21 +12,14 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
 from beehive.slot import State
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.authorization.access_control import AccessControl
-from modules.cloud.apiserver.authorization.graph import NodeGraph
-from modules.cloud.apiserver.authorization.node_authorizer import may_read
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.database.errors import DatabaseError
-from modules.cloud.apiserver.database.listener import poll_for_changes
-from modules.cloud.apiserver.errors import ApiError
-from modules.cloud.apiserver.failures import Failures
-from modules.cloud.apiserver.kinds import kind_named
-from modules.cloud.apiserver.object_sync import Holder
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
-from modules.cloud.apiserver.transactions import Transactions
-from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
+from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.failures import Failures
+from modules.apimachinery.kinds import kind_named
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
+from modules.cloud.authorization.access_control import AccessControl
+from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.node_authorizer import may_read
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
@@ -59,6 +52,13 @@ from modules.cloud.messages import (
     ConnectEvent,
 )
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.listener import poll_for_changes
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.object_sync import Holder
+from modules.cloud.storage.transactions import Transactions
+from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _RESEND_PERIOD = 10.0
 """Seconds between two checks for unacknowledged objects (KubeEdge's sync controller: 5)."""
@@ -242,7 +242,7 @@ class EdgeController(Module):
     @handles(None, Verb.CALL, source=ModuleName.ROUTER)
     @handles(None, Verb.CALL, source=ModuleName.CLOUDSTREAM)
     @handles(None, Verb.CALL, source=IDENTITIES)
-    @handles(None, Verb.CALL, source=commands.SOURCE)
+    @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
         """Makes an API call of a module of the cloud: of an administrator without authorization, of a node that calls
         over TCP with it.
@@ -250,7 +250,7 @@ class EdgeController(Module):
         self._call(message, of_node=False)
 
     @handles(None, Verb.WATCH, source=ModuleName.DEVICECONTROLLER)
-    @handles(None, Verb.WATCH, source=commands.SOURCE)
+    @handles(None, Verb.WATCH, source=api_messages.SOURCE)
     def on_watch(self, message: Message) -> None:
         """Replies with the beginning of a watch of another module, which gets all later changes."""
 
@@ -265,7 +265,7 @@ class EdgeController(Module):
         self._handle(message, begin, refuse)
 
     @handles(None, CLOUDCORES, source=ModuleName.ROUTER)
-    @handles(None, CLOUDCORES, source=commands.SOURCE)
+    @handles(None, CLOUDCORES, source=api_messages.SOURCE)
     def on_cloudcores(self, message: Message) -> None:
         """Replies with the cloudcores that are alive, and the nodes that each has; only one node, if that is named."""
 
@@ -277,7 +277,7 @@ class EdgeController(Module):
         if not self._api.holders(message.content_as(str), answer):
             answer(self._database.claims())
 
-    @handles(None, RELEASE_LEASE, source=commands.SOURCE)
+    @handles(None, RELEASE_LEASE, source=api_messages.SOURCE)
     def on_release_lease(self, message: Message) -> None:
         """Gives up the Lease, as cloudcore is stopping, and replies when it is gone."""
         self._duties.release(lambda: self._transactions.after_commit(lambda: self.reply(message)))

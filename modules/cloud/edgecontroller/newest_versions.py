@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from typing import Final
 
-from modules.cloud.apiserver.object_sync import ObjectSync
 from modules.cloud.client.reflector.request_state import is_lower
+from modules.cloud.storage.object_sync import ObjectSync
 
 _MOST: Final = 10_000
 """Objects that are remembered; a watch is behind by few."""

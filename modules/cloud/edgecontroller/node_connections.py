@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.kinds import ObjectKey, kind_named, uid_of
-from modules.cloud.apiserver.object_store import ObjectStore
-from modules.cloud.apiserver.object_sync import Holder, NodeState, ObjectSync
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.apimachinery.kinds import ObjectKey, kind_named, uid_of
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.epochs import Epochs
 from modules.cloud.edgecontroller.object_sync_import import Imported
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.messages import Acknowledged, ConnectEvent
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.object_store import ObjectStore
+from modules.cloud.storage.object_sync import Holder, NodeState, ObjectSync
 
 _NODE, _POD = kind_named("Node").key_name, kind_named("Pod").key_name
 

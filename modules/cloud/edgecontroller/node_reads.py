@@ -1,8 +1,8 @@
 """Objects that a node has read from a cluster's API server, to which cloudcore's rights count and not the node's."""
 
-from modules.cloud.apiserver.authorization.attributes import user_of
-from modules.cloud.apiserver.errors import ForbiddenError
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.api_errors import ForbiddenError
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.authorization.attributes import user_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 
 _OWNER_FIELDS = {"pods": "nodeName", "volumeattachments": "nodeName", "certificatesigningrequests": "username"}

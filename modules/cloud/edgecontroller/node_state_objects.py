@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 
 from beehive.decoding import convert, decode_json
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
-from modules.cloud.apiserver.object_sync import Holder, NodeState, ObjectSync
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud.edgecontroller.object_syncs import is_storable
+from modules.cloud.storage.object_sync import Holder, NodeState, ObjectSync
 
 API_VERSION: Final = "edgecore.io/v1alpha1"
 PLURAL: Final = "nodestates"

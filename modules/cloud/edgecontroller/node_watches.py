@@ -4,12 +4,12 @@ from typing import Final
 
 import msgspec
 
+from modules.apimachinery.api_errors import BadRequestError, TooManyRequestsError
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.selectors import Selector, parse_selector
-from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
-from modules.cloud.apiserver.errors import BadRequestError, TooManyRequestsError
-from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey
-from modules.cloud.apiserver.resources import resource_of
+from modules.apimachinery.served_resources import resource_of
+from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.client.calls import MOST_WATCHES, ApiCall
 from modules.cloud.devices import KEY_NAMES as DEVICES
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modules.cloud.apiserver.errors import (
+from modules.apimachinery.api_errors import (
     TOO_DEEP,
     ApiError,
     BadRequestError,
@@ -14,10 +14,10 @@ from modules.cloud.apiserver.errors import (
     InvalidError,
     MethodNotAllowedError,
 )
-from modules.cloud.apiserver.json_patch import apply_json_patch
-from modules.cloud.apiserver.kinds import JsonObject, Kind, uid_of
-from modules.cloud.apiserver.merge_schema import schema_of
-from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
+from modules.apimachinery.json_patch import apply_json_patch
+from modules.apimachinery.kinds import JsonObject, Kind, uid_of
+from modules.apimachinery.merge_schema import schema_of
+from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
 _log = logging.getLogger(__name__)

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_for, kind_named
-from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for, kind_named
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
 from modules.cloud.edgecontroller.object_syncs import is_storable
 from modules.cloud.edgecontroller.procedure import Answered
+from modules.cloud.storage.object_sync import ObjectSync
 
 _log = logging.getLogger(__name__)
 

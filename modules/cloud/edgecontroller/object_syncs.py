@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from modules.cloud.apiserver.kinds import ObjectKey
-from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.storage.object_sync import ObjectSync
 
 _LONGEST = 253
 _DIGITS = 19

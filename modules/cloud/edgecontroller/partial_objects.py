@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.apiserver.pod_references import other_references_of, references_of
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pod_references import other_references_of, references_of
 
 _METADATA: Final = ("name", "namespace", "uid", "resourceVersion")
 _POD_METADATA: Final = (*_METADATA, "labels", "deletionTimestamp")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
 
-from modules.cloud.apiserver.errors import RefusedError
+from modules.apimachinery.api_errors import RefusedError
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller.upstream_requests import Steps
 

@@ -6,9 +6,7 @@ from functools import partial
 from typing import Final
 
 from beehive.module import Module
-from modules.cloud.apiserver.database.errors import DatabaseError
-from modules.cloud.apiserver.kinds import Kind, ObjectKey, kind_named
-from modules.cloud.apiserver.transactions import Transactions
+from modules.apimachinery.kinds import Kind, ObjectKey, kind_named
 from modules.cloud.client.call_requests import collection_path
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, ObservedObject, Refused, Synced
@@ -20,6 +18,8 @@ from modules.cloud.edgecontroller.held_devices import HeldDevices
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH, is_other
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.transactions import Transactions
 
 _log = logging.getLogger(__name__)
 

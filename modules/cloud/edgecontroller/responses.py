@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from beehive.names import OK
-from modules.cloud.apiserver.errors import ApiError
-from modules.cloud.apiserver.kinds import JsonObject, version_of
+from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.kinds import JsonObject, version_of
 
 _NO_NODE_INFO = dict.fromkeys(
     (

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from modules.cloud.apiserver.lister import Revision
+from modules.apimachinery.lister import Revision
 from modules.cloud.edgecontroller.object_syncs import number_of
 
 _DELETION: Final = -1

@@ -7,8 +7,8 @@ Edges of 2019 report this way (podstatus, nodestatus); later ones send patches, 
 import json
 from copy import deepcopy
 
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.apiserver.times import format_rfc3339, parse_rfc3339
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 
 _TRANSITIONS_KEPT = ("Ready", "Initialized")
 _GPU_RESOURCE = "nvidia.com/gpu"

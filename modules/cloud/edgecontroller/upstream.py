@@ -8,8 +8,8 @@ from beehive.handlers import handles
 from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from beehive.resource import Side, type_of
-from modules.cloud.apiserver.errors import ApiError
-from modules.cloud.apiserver.kinds import kind_named
+from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.kinds import kind_named
 from modules.cloud.edgecontroller import upstream_nodes, upstream_objects, upstream_pods
 from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, status_error
 from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamResult

@@ -3,8 +3,8 @@
 from typing import Final
 
 from beehive.names import Operation, ResourceType
-from modules.cloud.apiserver.authorization.attributes import Attributes
-from modules.cloud.apiserver.kinds import kind_named
+from modules.apimachinery.kinds import kind_named
+from modules.cloud.authorization.attributes import Attributes
 from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
 
 _VERBS: Final[dict[str, str]] = {

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from beehive.clock import Clock
 from beehive.message import Message
 from beehive.resource import Resource, Side, type_of
-from modules.cloud.apiserver.authorization.access_control import AccessControl
-from modules.cloud.apiserver.errors import ApiError
+from modules.apimachinery.api_errors import ApiError
+from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.cluster_api import ClusterApi

@@ -6,9 +6,9 @@ import msgspec
 
 from beehive.names import OK, ResourceType
 from edged.api import Node, NodeStatus
-from modules.cloud.apiserver.conversion import convert
-from modules.cloud.apiserver.errors import ApiError, NotFoundError, RefusedError
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named, version_of
+from modules.apimachinery.api_errors import ApiError, NotFoundError, RefusedError
+from modules.apimachinery.conversion import convert
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, version_of
 from modules.cloud.edgecontroller import api_requests
 from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, object_response, typed_response
 from modules.cloud.edgecontroller.status_merge import merged_node

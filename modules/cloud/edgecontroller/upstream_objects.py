@@ -9,9 +9,7 @@ import msgspec
 
 from beehive.names import Operation
 from edged.api import TokenRequest
-from modules.cloud.apiserver.authorization.attributes import user_of
-from modules.cloud.apiserver.conversion import convert
-from modules.cloud.apiserver.errors import (
+from modules.apimachinery.api_errors import (
     ApiError,
     BadRequestError,
     ForbiddenError,
@@ -19,9 +17,11 @@ from modules.cloud.apiserver.errors import (
     RefusedError,
     TooLargeError,
 )
-from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_named
-from modules.cloud.apiserver.merge_schema import schema_of
-from modules.cloud.apiserver.strategic_merge import merge_strategic
+from modules.apimachinery.conversion import convert
+from modules.apimachinery.kinds import JsonObject, Kind, kind_named
+from modules.apimachinery.merge_schema import schema_of
+from modules.apimachinery.strategic_merge import merge_strategic
+from modules.cloud.authorization.attributes import user_of
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.edgecontroller import api_requests
 from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, object_response, typed_response

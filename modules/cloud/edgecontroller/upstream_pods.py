@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from edged.api import DeleteOptions, PodStatus
-from modules.cloud.apiserver.conversion import convert
-from modules.cloud.apiserver.errors import ApiError, RefusedError
-from modules.cloud.apiserver.graceful_deletion import is_deletion_complete
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named, uid_of
+from modules.apimachinery.api_errors import ApiError, RefusedError
+from modules.apimachinery.conversion import convert
+from modules.apimachinery.graceful_deletion import is_deletion_complete
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of
 from modules.cloud.edgecontroller import api_requests
 from modules.cloud.edgecontroller.downstream_messages import deletion_of_unknown
 from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, status_error, typed_response

@@ -8,10 +8,10 @@ import msgspec
 from beehive.errors import ContentError
 from beehive.message import Message
 from beehive.resource import NULL_NAMESPACE, Resource, Side
-from modules.cloud.apiserver.conversion import validate_schema, without_null_members
-from modules.cloud.apiserver.errors import BadRequestError, TooLargeError
-from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for
-from modules.cloud.apiserver.limits import is_too_large
+from modules.apimachinery.api_errors import BadRequestError, TooLargeError
+from modules.apimachinery.conversion import validate_schema, without_null_members
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for
+from modules.apimachinery.limits import is_too_large
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
 from modules.cloud.edgecontroller.responses import UpstreamResponse

@@ -9,8 +9,8 @@ from beehive.errors import BeehiveError
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.identities.records import Key, Record, call, object_name, object_of, record_in
@@ -123,7 +123,7 @@ class IdentityStore:
         def answered(answer: Message | BeehiveError) -> None:
             done(answer.content_as(ApiResult) if isinstance(answer, Message) else _unanswered(answer))
 
-        request = self._module.message(commands.RESOURCE, Verb.CALL, api_call)
+        request = self._module.message(api_messages.RESOURCE, Verb.CALL, api_call)
         self._module.request(ModuleName.EDGECONTROLLER, request, _SECONDS, answered)
 
     def _failure(self, result: ApiResult) -> str:

@@ -5,12 +5,12 @@ checked their callers, may call, too.
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from edged.server.browser_guard import is_sent_by_page
-from edged.server.request import Request
+from beehive.http.browser_guard import is_sent_by_page
+from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.access.loopback_service import is_local
-from modules.cloud.apiserver.authentication.authenticator import Authenticator
-from modules.cloud.apiserver.authentication.users import user_of_certificate
+from modules.cloud.authentication.authenticator import Authenticator
+from modules.cloud.authentication.users import user_of_certificate
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import CLOUDCORES_ORGANIZATION
 

@@ -10,15 +10,15 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.module import Module
 from beehive.runtime import Runtime
-from modules.cloud.apiserver.kinds import JsonObject, Kind
-from modules.cloud.apiserver.storage import EventType
-from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.apimachinery.kinds import JsonObject, Kind
 from modules.cloud.client.call_requests import collection_path
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.reflector.effects import Added, Deleted, Modified, ObservedObject, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.transport import KubeTransport
 from modules.cloud.rules import RULE, RULE_ENDPOINT
+from modules.cloud.storage.object_storage import EventType
+from modules.cloud.storage.watch_history import ObjectChanged
 
 _log = logging.getLogger(__name__)
 

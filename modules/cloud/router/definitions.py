@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.apimachinery.kinds import JsonObject, Kind
 from modules.cloud.rules import RULE, RULE_ENDPOINT
 
 _STRING: Final = {"type": "string"}

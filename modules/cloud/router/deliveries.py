@@ -6,7 +6,7 @@ from beehive.http.call import CallFailedError, HttpCall
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.router.outgoing import Outcome, OutgoingCalls
 from modules.cloud.router.records import RuleRoute, TargetUrl
 from modules.cloud.router.routing_table import RoutingTable

@@ -6,17 +6,16 @@ from typing import Any, ClassVar, Final
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.http.forwarding import ForwardedRequest, ForwardedResponse, from_wire, to_wire
+from beehive.http.http_server import HttpServer
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, Source
 from beehive.resource import Side
 from beehive.thread_requests import ThreadRequests
-from edged.server.http import HttpServer
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.kinds import ObjectKey
-from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.apimachinery.kinds import ObjectKey
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.messages import (
     CLOUDCORES,
@@ -39,6 +38,7 @@ from modules.cloud.router.status_writer import RuleStatusWriter
 from modules.cloud.router.subscriptions import NodeSubscriptions
 from modules.cloud.router.topics import is_topic
 from modules.cloud.router.waiting_calls import MOST_OF_RULE, WaitingCalls
+from modules.cloud.storage.watch_history import ObjectChanged
 
 REST_SECONDS: Final = 60.0
 """For a node's answer to a caller (KubeEdge)."""
@@ -183,7 +183,7 @@ class CloudRouter(Module):
 
     def _call_api(self, call: ApiCall) -> ApiResult:
         """Returns the API server's answer, on the thread of a connection. Raises ApiStatusError without one."""
-        request = self.message(commands.RESOURCE, Verb.CALL, call)
+        request = self.message(api_messages.RESOURCE, Verb.CALL, call)
         try:
             answer = self._requests.ask(ModuleName.EDGECONTROLLER, request, _SECONDS)
         except BeehiveError as error:

@@ -9,7 +9,7 @@ from beehive.bounded_calls import BoundedCalls
 from beehive.clock import Clock
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, perform
 from beehive.module import Module
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.apimachinery.kinds import ObjectKey
 
 CALL_SECONDS: Final = 30.0
 """For a server's whole response."""

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_of, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of
 from modules.cloud.router.paths import PathPattern, read_pattern
 from modules.cloud.router.topics import is_topic, is_topic_filter
 from modules.cloud.rules import RULE_ENDPOINT

@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from beehive.clock import Clock
+from beehive.http.errors import HttpStatusError
 from beehive.http.forwarding import Fields, passed_on
-from edged.server.errors import RequestError
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
-from edged.server.request import Request
-from edged.server.responses import Response, text
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
+from beehive.http.request import Request
+from beehive.http.responses import Response, text
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.router.callers import CallApi, Callers, is_cloudcore
@@ -82,16 +82,16 @@ class RestService:
         self._api = api
 
     def admit(self, request: Request) -> None:
-        """Check who calls, before the body is read. Raise RequestError if he may not."""
+        """Check who calls, before the body is read. Raise HttpStatusError if he may not."""
         why = self._identities.refusal(request.certificate) if self._identities is not None else ""
         if why:
-            raise RequestError(HTTPStatus.SERVICE_UNAVAILABLE if why == NOT_YET else HTTPStatus.UNAUTHORIZED, why)
+            raise HttpStatusError(HTTPStatus.SERVICE_UNAVAILABLE if why == NOT_YET else HTTPStatus.UNAUTHORIZED, why)
         if is_cloudcore(request):
             return
         try:
             self._callers.check(request, self._api)
         except ApiStatusError as error:
-            raise RequestError(error.code, error.message) from error
+            raise HttpStatusError(error.code, error.message) from error
 
     def serve(self, request: Request) -> Response:
         """Return the response."""
@@ -156,7 +156,7 @@ class RestListener:
         return f"{'https' if self._context else 'http'}://{host}:{self.port}"
 
     def start(self, ask: Callable[[RestCall], RestAnswer], api: CallApi, clock: Clock) -> HttpServer:
-        """Start to serve. Raise ServerError when the address cannot be listened on."""
+        """Start to serve. Raise ListenError when the address cannot be listened on."""
         listening = listen_tcp(self._address, self.port, "--router-listen")
         service = RestService(self.callers, ask, api, self._identities)
         server = HttpServer(

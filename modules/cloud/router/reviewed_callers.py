@@ -7,9 +7,9 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from beehive.clock import Clock
-from edged.server.request import Request
+from beehive.http.request import Request
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.router.callers import CallApi
 from modules.cloud.rules import RULE

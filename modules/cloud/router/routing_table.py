@@ -4,9 +4,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
-from modules.cloud.apiserver.kinds import ObjectKey, key_of
-from modules.cloud.apiserver.storage import EventType
-from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.apimachinery.kinds import ObjectKey, key_of
 from modules.cloud.router.paths import CallerPath
 from modules.cloud.router.records import (
     EndpointRecord,
@@ -20,6 +18,8 @@ from modules.cloud.router.records import (
 )
 from modules.cloud.router.topics import has_wildcard, selects
 from modules.cloud.rules import RULE_ENDPOINT
+from modules.cloud.storage.object_storage import EventType
+from modules.cloud.storage.watch_history import ObjectChanged
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -12,10 +12,10 @@ from beehive.errors import BeehiveError
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of
-from modules.cloud.apiserver.times import format_rfc3339
+from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
+from modules.apimachinery.times import format_rfc3339
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.router.records import RuleFault, RuleRecord
 from modules.cloud.rules import RULE, RULES_API_VERSION
@@ -157,7 +157,7 @@ class RuleStatusWriter:
             else:
                 answered(ApiResult(refusal={"code": HTTPStatus.GATEWAY_TIMEOUT, "message": str(answer)}))
 
-        request = self._module.message(commands.RESOURCE, Verb.CALL, call)
+        request = self._module.message(api_messages.RESOURCE, Verb.CALL, call)
         self._module.request(ModuleName.EDGECONTROLLER, request, TIMEOUT, take)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from beehive.clock import Timer
 from beehive.module import Module
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.router.rest_service import RestAnswer, told
 
 MOST_OF_RULE = 32

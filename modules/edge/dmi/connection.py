@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from google.protobuf.message import Message
 
 from beehive import Actor
+from beehive.http.listening import short_name
 from edged.plugins.errors import PluginCallError
 from edged.plugins.socket import PluginSocket
-from edged.server.listening import short_name
 from protos.dmi.v1beta1 import MAPPER
 
 CALL_SECONDS: Final = 10.0

@@ -7,7 +7,7 @@ from typing import Any, Final
 import grpc
 import pykka
 
-from edged.socket_activation import PrivateSocket
+from beehive.socket_activation import PrivateSocket
 from modules.edge.dmi.errors import MapperCallRefused
 from protos.dmi.v1beta1 import MANAGER
 from protos.dmi.v1beta1 import api_pb2 as dmi

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beehive.clock import Clock
 from beehive.files.advice import advice
-from edged.server.listening import short_name
-from edged.socket_activation import ActivatedServer
+from beehive.http.listening import short_name
+from beehive.socket_activation import ActivatedServer
 
 if TYPE_CHECKING:
     import pykka

@@ -13,8 +13,8 @@ import grpc
 
 from beehive.backoff import Backoff
 from beehive.clock import Clock, RealClock
-from edged.server.errors import ServerError
-from edged.server.http import HttpServer
+from beehive.http.http_server import HttpServer
+from beehive.ports import ListenError
 from modules.edge.mapper.devices import Drivers, MappedDevices
 from modules.edge.mapper.driver import DriverSpec
 from modules.edge.mapper.rest import start_rest
@@ -120,7 +120,7 @@ class Mapper:
         if self._http_port is not None:
             try:
                 self._rest = start_rest(self._http_port, self._devices, self._clock)
-            except ServerError as error:
+            except ListenError as error:
                 _log.error("no method of a device can be called: %s", error)
 
     def _close_rest(self) -> None:

@@ -10,11 +10,11 @@ from typing import Any, Final
 import msgspec
 
 from beehive.clock import Clock
-from edged.server.browser_guard import is_sent_by_page
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
-from edged.server.request import Request
-from edged.server.responses import Response, json, text
+from beehive.http.browser_guard import is_sent_by_page
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
+from beehive.http.request import Request
+from beehive.http.responses import Response, json, text
 from modules.edge.mapper.devices import MappedDevices
 from modules.edge.mapper.method_calls import MethodRefused
 

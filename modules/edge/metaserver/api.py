@@ -7,10 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from beehive import Clock, Group, Hive, Message, ModuleName, ResourceType, State
-from edged.server.browser_guard import is_from_page
-from edged.server.errors import RequestError
-from edged.server.request import Request
-from edged.server.responses import Handler, Reply, Response, json, text
+from beehive.http.browser_guard import is_from_page
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Handler, Reply, Response, json, text
 from metamanager.application import Target, Verb
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found
@@ -89,7 +89,7 @@ class Api:
             return self._reply(request)
         except ApiStatusError as error:
             return error.response()
-        except RequestError as error:
+        except HttpStatusError as error:
             return ApiStatusError(error.status, str(error)).response()
 
     def _reply(self, request: Request) -> Reply:

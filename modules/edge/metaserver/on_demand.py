@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from beehive import Clock, Timer
-from edged.server.request import Request
-from edged.server.responses import Reply
-from edged.server.router import HttpService
+from beehive.http.request import Request
+from beehive.http.responses import Reply
+from beehive.http.router import HttpService
 from edged.server.snapshots import Snapshots
 from modules.apimachinery.errors import ApiStatusError
 from modules.edge.metaserver.committed_objects import CommittedObjects

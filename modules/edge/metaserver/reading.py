@@ -8,7 +8,7 @@ import msgspec
 
 from beehive import Clock
 from beehive.decoding import decode_json
-from edged.server.responses import Response, json
+from beehive.http.responses import Response, json
 from metamanager.application import Target
 from modules.apimachinery.errors import ApiStatusError, not_found
 from modules.apimachinery.object_encoder import ObjectEncoder

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive import Clock
-from edged.server.responses import Peer, Stream
+from beehive.http.responses import Peer, Stream
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.options import ReadOptions

@@ -6,8 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from beehive.decoding import decode_json
-from edged.server.request import Request
-from edged.server.responses import Response
+from beehive.http.request import Request
+from beehive.http.responses import Response
 from metamanager.application import PatchInfo, Target, Verb
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF

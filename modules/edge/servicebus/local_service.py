@@ -6,8 +6,8 @@ from typing import Final, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
-from edged.server.request import Request
-from edged.server.responses import Response
+from beehive.http.request import Request
+from beehive.http.responses import Response
 
 MAX_BODY: Final = 5_000_000
 """Largest request of an application in bytes (KubeEdge's limit)."""

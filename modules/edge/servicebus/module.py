@@ -14,13 +14,13 @@ from beehive import Group, Message, Module, ModuleName, Operation, ResourceType,
 from beehive.bounded_calls import BoundedCalls
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
+from beehive.http.browser_guard import BrowserGuard
 from beehive.http.call import CallFailedError, HttpCall, perform
 from beehive.http.forwarding import ForwardedResponse
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
+from beehive.ports import ListenError
 from beehive.thread_requests import ThreadRequests
-from edged.server.browser_guard import BrowserGuard
-from edged.server.errors import ServerError
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
 from metamanager.client import AsyncMetaClient, CallError, NotFoundError
 from modules.edge.servicebus.application_calls import (
     APPLICATION_SECONDS,
@@ -237,7 +237,7 @@ class ServiceBus(Module):
         try:
             context = _context(settings)
             listening = listen_tcp(settings.address, port, "modules.serviceBus.port")
-        except (ServerError, OSError) as error:
+        except (ListenError, OSError) as error:
             _log.error("applications cannot call the cloud; the next try is in %g s: %s", _AGAIN_AFTER, error)
             self.after(_AGAIN_AFTER, self._apply)
             return

@@ -6,9 +6,9 @@ from typing import Any, Final
 import msgspec
 
 from beehive import Group, Hive, Message, ModuleName, Operation, ResourceType, Source
-from edged.server.errors import RequestError
-from edged.server.request import Request
-from edged.server.responses import Response, text
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Response, text
 from metamanager.client import CallError, MetaClient
 from modules.edge.testmanager.objects import (
     KINDS,
@@ -42,15 +42,15 @@ class ObjectApi:
         self._meta = MetaClient(hive, seconds=SECONDS)
 
     def serve(self, request: Request) -> Response:
-        """Return the response. Raises RequestError."""
+        """Return the response. Raises HttpStatusError."""
         if not is_allowed(self._token, request.header("authorization")):
             hint = "the header is: Authorization: Bearer TOKEN, with the token of modules.dbTest.tokenFile"
-            raise RequestError(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong", hint=hint)
+            raise HttpStatusError(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong", hint=hint)
         path = request.parts[0] if len(request.parts) == 1 else ""
         if path == DEVICES:
             return self._devices(request)
         if path not in KINDS:
-            raise RequestError(HTTPStatus.NOT_FOUND, "nothing is served here", hint=f"there is {_PATHS}")
+            raise HttpStatusError(HTTPStatus.NOT_FOUND, "nothing is served here", hint=f"there is {_PATHS}")
         kind = KINDS[path]
         if request.method == "GET" and kind == ResourceType.POD:
             return self._list(kind)
@@ -71,7 +71,7 @@ class ObjectApi:
         identity, obj = read_object(kind, body)
         stored = self._stored(identity)
         if operation is not Operation.INSERT and stored is None:
-            raise RequestError(HTTPStatus.NOT_FOUND, f"the node has no {identity.resource}", hint="POST creates it")
+            raise HttpStatusError(HTTPStatus.NOT_FOUND, f"the node has no {identity.resource}", hint="POST creates it")
         uid = identity.uid or (stored.uid if stored is not None else self._hive.clock.new_id())
         obj["metadata"]["uid"] = uid
         version = str(obj["metadata"].get("resourceVersion") or "")
@@ -86,12 +86,12 @@ class ObjectApi:
         if operation is Operation.DELETE:
             if mine:
                 hint = "it has another uid or a newer version"
-                raise RequestError(HTTPStatus.CONFLICT, f"the node keeps {identity.resource}", hint=hint)
+                raise HttpStatusError(HTTPStatus.CONFLICT, f"the node keeps {identity.resource}", hint=hint)
             return text(HTTPStatus.ACCEPTED, "")
         wanted = str(obj["metadata"].get("resourceVersion") or "")
         if stored is None or not mine or stored.resource_version != wanted:
             hint = "a greater metadata.resourceVersion is wanted, or none in all of its states; the log may say more"
-            raise RequestError(
+            raise HttpStatusError(
                 HTTPStatus.CONFLICT, f"the node does not take this state of {identity.resource}", hint=hint
             )
         status = HTTPStatus.CREATED if operation is Operation.INSERT else HTTPStatus.OK
@@ -107,7 +107,7 @@ class ObjectApi:
             return self._meta.list_all(kind)
         except CallError as error:
             hint = f"metamanager does not answer: {error}"
-            raise RequestError(HTTPStatus.SERVICE_UNAVAILABLE, "the store cannot be read", hint=hint) from error
+            raise HttpStatusError(HTTPStatus.SERVICE_UNAVAILABLE, "the store cannot be read", hint=hint) from error
 
     def _send(
         self, module: ModuleName, resource: str, operation: Operation, content: Any, source: str, version: str = ""
@@ -119,5 +119,7 @@ class ObjectApi:
 
 def _operation(request: Request) -> Operation:
     if request.method not in OPERATIONS:
-        raise RequestError(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not served", hint=", ".join(OPERATIONS))
+        raise HttpStatusError(
+            HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not served", hint=", ".join(OPERATIONS)
+        )
     return OPERATIONS[request.method]

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from beehive import Message, Module, ModuleName, handles
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
 from modules.edge.testmanager.api import ObjectApi
 from modules.edge.testmanager.token import read_token
 

@@ -6,7 +6,7 @@ import msgspec
 
 from beehive import Operation, ResourceType
 from beehive.decoding import decode_json
-from edged.server.errors import RequestError
+from beehive.http.errors import HttpStatusError
 
 KINDS: Final = {
     "pods": ResourceType.POD,
@@ -67,42 +67,44 @@ def read_object(kind: str, body: bytes) -> tuple[NamedObject, dict[str, Any]]:
     """Return the object in a body, with `default` as its namespace if it has none.
 
     Raises:
-        RequestError: 400 for a body that is not an object with a name.
+        HttpStatusError: 400 for a body that is not an object with a name.
     """
     value = _json(body)
     metadata = value.get("metadata")
     if not isinstance(metadata, dict):
-        raise RequestError(400, "the object has no metadata", hint='{"metadata":{"name":"web"},"spec":{…}} is wanted')
+        raise HttpStatusError(
+            400, "the object has no metadata", hint='{"metadata":{"name":"web"},"spec":{…}} is wanted'
+        )
     namespace = metadata.get("namespace") or "default"
     name, uid = metadata.get("name"), metadata.get("uid") or ""
     for key, text in (("name", name), ("namespace", namespace)):
         if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_NAME or not _is_name(text):
             hint = "lower case letters, digits, - and ., at most 253"
-            raise RequestError(400, f"metadata.{key} is no name", hint=hint)
+            raise HttpStatusError(400, f"metadata.{key} is no name", hint=hint)
     if not isinstance(uid, str) or len(uid) > _LONGEST_NAME or not uid.isprintable():
-        raise RequestError(400, "metadata.uid is no text", hint="leave it out: an object without one gets one")
+        raise HttpStatusError(400, "metadata.uid is no text", hint="leave it out: an object without one gets one")
     assert isinstance(name, str)  # noqa: S101 - checked above
     return NamedObject(kind, str(namespace), name, uid), {**value, "metadata": {**metadata, "namespace": namespace}}
 
 
 def check_membership(body: bytes) -> None:
-    """Check KubeEdge's message about devices. Raises RequestError with 400 for any other body."""
+    """Check KubeEdge's message about devices. Raises HttpStatusError with 400 for any other body."""
     value = _json(body)
     lists = [value.get(key) for key in ("added_devices", "removed_devices")]
     if not any(isinstance(one, list) for one in lists) or not all(
         one is None or isinstance(one, list) for one in lists
     ):
         hint = '{"added_devices":[{"id":"default/thermo","name":"thermo"}]} or "removed_devices"'
-        raise RequestError(400, "the body names no devices", hint=hint)
+        raise HttpStatusError(400, "the body names no devices", hint=hint)
 
 
 def _json(body: bytes) -> dict[str, Any]:
     try:
         value = decode_json(body, Any)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise RequestError(400, "the body is no JSON object", hint=str(error)[:200]) from error
+        raise HttpStatusError(400, "the body is no JSON object", hint=str(error)[:200]) from error
     if not isinstance(value, dict):
-        raise RequestError(400, "the body is no JSON object")
+        raise HttpStatusError(400, "the body is no JSON object")
     return value
 
 

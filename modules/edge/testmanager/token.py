@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.advice import advice
-from edged.server.errors import ServerError
+from beehive.ports import ListenError
 
 SHORTEST: Final = 16
 LONGEST: Final = 4096
@@ -21,7 +21,7 @@ def read_token(path: Path) -> bytes:
     """Return the token in a file; a file that does not exist is made with a random one, readable by its owner.
 
     Raises:
-        ServerError: the file cannot be read or made, others may read it, or it holds no token.
+        ListenError: the file cannot be read or made, others may read it, or it holds no token.
     """
     try:
         _make(path)
@@ -32,16 +32,16 @@ def read_token(path: Path) -> bytes:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise ServerError(
+        raise ListenError(
             "cannot read the token of testmanager", str(path), f"{advice(error)}; see tokenFile"
         ) from error
     if not stat.S_ISREG(mode):
-        raise ServerError("the token of testmanager is no file", str(path), "see tokenFile")
+        raise ListenError("the token of testmanager is no file", str(path), "see tokenFile")
     if stat.S_IMODE(mode) & 0o077:
-        raise ServerError("others may read the token of testmanager", str(path), f"chmod 600 {path}")
+        raise ListenError("others may read the token of testmanager", str(path), f"chmod 600 {path}")
     if not SHORTEST <= len(text) <= LONGEST:
         hint = f"{SHORTEST} to {LONGEST} bytes are wanted; without the file, the next start makes one"
-        raise ServerError("the file holds no token", str(path), hint)
+        raise ListenError("the file holds no token", str(path), hint)
     return text
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from edged.server.errors import ServerError
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
-from modules.cloud.apiserver.limits import REQUEST_BYTES
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
+from beehive.ports import ListenError
+from modules.apimachinery.limits import REQUEST_BYTES
 from modules.processes.cloudcore.errors import ControlError
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from beehive import Clock
-    from edged.server.router import HttpService
-    from modules.cloud.apiserver.authentication.authenticator import Authenticator
+    from beehive.http.router import HttpService
+    from modules.cloud.authentication.authenticator import Authenticator
     from modules.cloud.identities.known import KnownIdentities
 
 _log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class ApiListener:
         """
         try:
             listening = listen_tcp(self._address, self._port, self._option)
-        except ServerError as error:
+        except ListenError as error:
             raise ControlError(
                 "cannot serve the Kubernetes API on", f"{self._address}:{self._port}", error.hint
             ) from error

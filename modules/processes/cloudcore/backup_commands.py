@@ -55,9 +55,9 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
 
 
 def _backup(chosen: argparse.Namespace) -> None:
-    from modules.processes.edgecore.backup.archive import Part, copy_database, write_archive  # noqa: PLC0415
+    from modules.processes.common.backup.archive import Part, copy_database, write_archive  # noqa: PLC0415
+    from modules.processes.common.backup.errors import BackupError  # noqa: PLC0415
     from modules.processes.edgecore.backup.commands import files_of, head_of, scratch_for_a_backup  # noqa: PLC0415
-    from modules.processes.edgecore.backup.errors import BackupError  # noqa: PLC0415
     from modules.tools.printing.terminal import print_error, print_lines  # noqa: PLC0415
 
     paths = paths_of(chosen)
@@ -80,15 +80,15 @@ def _restore(chosen: argparse.Namespace) -> None:
     from beehive.clock import RealClock  # noqa: PLC0415
     from modules.processes.cloudcore.renewed_versions import renew_versions  # noqa: PLC0415
     from modules.processes.cloudcore.starting import running  # noqa: PLC0415
-    from modules.processes.edgecore.backup.archive import check_database, read_archive  # noqa: PLC0415
-    from modules.processes.edgecore.backup.commands import files_of, scratch_beside, suffix  # noqa: PLC0415
-    from modules.processes.edgecore.backup.errors import BackupError  # noqa: PLC0415
-    from modules.processes.edgecore.backup.replacement import (  # noqa: PLC0415
+    from modules.processes.common.backup.archive import check_database, read_archive  # noqa: PLC0415
+    from modules.processes.common.backup.errors import BackupError  # noqa: PLC0415
+    from modules.processes.common.backup.replacement import (  # noqa: PLC0415
         Replacement,
         check_places,
         replace_all,
         replacing_database,
     )
+    from modules.processes.edgecore.backup.commands import files_of, scratch_beside, suffix  # noqa: PLC0415
     from modules.tools.printing.terminal import print_lines  # noqa: PLC0415
 
     paths = paths_of(chosen)
@@ -115,7 +115,7 @@ def _restore(chosen: argparse.Namespace) -> None:
 
 def _database_file(paths: CloudPaths) -> Path:
     from metamanager.store import sqlite_path  # noqa: PLC0415
-    from modules.processes.edgecore.backup.errors import BackupError  # noqa: PLC0415
+    from modules.processes.common.backup.errors import BackupError  # noqa: PLC0415
 
     file = sqlite_path(paths.database)
     if file is None:

@@ -23,8 +23,9 @@ from modules.processes.cloudcore import (
 )
 from modules.processes.cloudcore import commands as own_commands
 from modules.processes.cloudcore.paths import add_socket_options, settle
-from modules.processes.edgecore import completion, local, version_command
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common import completion, version_command
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.edgecore import local
 from modules.tools.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
 from modules.tools.kubectl.parser import VerbParser
 from modules.tools.printing.terminal import print_error

@@ -8,7 +8,7 @@ import msgspec
 
 from modules.cloud.edgecontroller import node_state_objects
 from modules.processes.cloudcore.cluster_rights import OPTIONAL
-from modules.processes.edgecore.doctor.check_result import CheckResult, failed, ok, unknown, warning
+from modules.processes.common.doctor.check_result import CheckResult, failed, ok, unknown, warning
 from modules.tools.printing.ages import human_duration
 
 if TYPE_CHECKING:

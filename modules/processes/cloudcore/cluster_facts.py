@@ -23,11 +23,11 @@ from modules.cloud.client.transport import ApiRequest, ApiResponse, KubeTranspor
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.processes.cloudcore.cluster_checks import ClusterFacts
 from modules.processes.cloudcore.cluster_rights import OPTIONAL, Right, needed
-from modules.processes.edgecore.version import VERSION
+from modules.processes.common.version import VERSION
 from modules.tools.printing.fields import text_at
 
 if TYPE_CHECKING:
-    from modules.cloud.apiserver.kinds import Kind
+    from modules.apimachinery.kinds import Kind
     from modules.cloud.client.kubeconfig.model import Selected
 
 _SECONDS: Final = 15.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from modules.cloud.apiserver.authorization.node_authorizer import LEASES as NODE_LEASES
+from modules.cloud.authorization.node_authorizer import LEASES as NODE_LEASES
 from modules.cloud.coordination import leases
 from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.identities import records

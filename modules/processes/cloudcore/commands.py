@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from modules.processes.cloudcore.paths import add_socket_options
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.tools.printing.terminal import print_lines
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from modules.cloud.apiserver.database import IN_MEMORY
 from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.storage.database import IN_MEMORY
 
 CLIENT_NAMES: Final = ("kube-apiserver-kubelet-client", "kube-apiserver", "system:kube-apiserver")
 """Names in the certificates with which API servers call kubelets: kubeadm's, and those of other distributions."""

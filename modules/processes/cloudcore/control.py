@@ -8,34 +8,34 @@ from typing import Any, ClassVar
 from beehive import State
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_unix, short_name
+from beehive.http.router import HttpService
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName, Operation
-from edged.server.errors import ServerError
-from edged.server.http import HttpServer
-from edged.server.listening import listen_unix, short_name
-from edged.server.router import HttpService
+from beehive.ports import ListenError
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.apiserver import commands
+from modules.apimachinery.limits import REQUEST_BYTES
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.access.loopback_service import LoopbackService
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
-from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer
 from modules.cloud.apiserver.endpoints.service import ApiCaller, ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
-from modules.cloud.apiserver.limits import REQUEST_BYTES
-from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.messages import CLOUDCORES, CLOUDCORES_RESOURCE, NODES, NODES_RESOURCE, Cloudcores, NodeConnection
+from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
 from modules.processes.cloudcore.control_service import ControlService, NodesResponseBody, RefusedConnection
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.identity_service import IdentityService
 from modules.processes.cloudcore.metrics import exposition
-from modules.processes.edgecore.version import KUBELET_VERSION
+from modules.processes.common.version import KUBELET_VERSION
 
 _IDENTITIES = "identities"
 _REPLY_SECONDS = 30.0
@@ -58,15 +58,15 @@ class Control(Module):
         identities: says which nodes were refused.
     """
 
-    name: ClassVar[str] = commands.SOURCE
-    group: ClassVar[str] = commands.SOURCE
+    name: ClassVar[str] = api_messages.SOURCE
+    group: ClassVar[str] = api_messages.SOURCE
 
     def __init__(
         self,
         path: Path,
         counters: Counters,
         listeners: Sequence[ApiListener] = (),
-        api_server: str = commands.MODULE,
+        api_server: str = api_messages.MODULE,
         nodes: NodeServer | None = None,
         identities: KnownIdentities | None = None,
     ) -> None:
@@ -106,7 +106,7 @@ class Control(Module):
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 
-    @handles(None, Verb.CHANGED, source=commands.MODULE)
+    @handles(None, Verb.CHANGED, source=api_messages.MODULE)
     def on_changes(self, message: Message) -> None:
         """Passes changes of objects to the watches."""
         for changed in message.content_as(ObjectChanges).changes:
@@ -207,7 +207,7 @@ def listening_socket(path: Path) -> socket.socket:
     check_socket(path)
     try:
         return listen_unix(path, "--socket")
-    except ServerError as error:
+    except ListenError as error:
         raise ControlError("cannot listen on the control socket", str(path), error.hint) from error
 
 

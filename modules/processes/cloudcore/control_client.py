@@ -16,9 +16,9 @@ from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
-from edged.server.listening import short_name
-from modules.cloud.apiserver.errors import UnknownKindError
-from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, kind_named
+from beehive.http.listening import short_name
+from modules.apimachinery.api_errors import UnknownKindError
+from modules.apimachinery.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.cloud.apiserver.manifests import items_of
 from modules.cloud.client.calls import APPLY
 from modules.cloud.identities.messages import Identities

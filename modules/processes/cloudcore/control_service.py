@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from edged.server.request import Request
-from edged.server.responses import Reply, Response, json
-from edged.server.router import HttpService
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Response, json
+from beehive.http.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.messages import Cloudcores, NodeConnection
 from modules.processes.cloudcore.identity_service import IdentityService

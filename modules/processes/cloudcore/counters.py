@@ -1,12 +1,12 @@
 """What the modules of cloudcore count, for metrics."""
 
 from beehive.clock import Clock
-from modules.cloud.apiserver.database.meter import TransactionMeter
 from modules.cloud.client.counters import ApiCounters
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.database.meter import TransactionMeter
 
 
 class Counters:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from modules.cloud.messages import Cloudcores
-from modules.processes.edgecore.doctor.check_result import CheckResult, failed, ok, warning
+from modules.processes.common.doctor.check_result import CheckResult, failed, ok, warning
 from modules.tools.printing.ages import human_duration
 from modules.tools.printing.columns import node_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from modules.cloud.apiserver.kinds import JsonObject
+    from modules.apimachinery.kinds import JsonObject
     from modules.cloud.messages import NodeConnection
 
 _DAY: Final = 24 * 3600.0

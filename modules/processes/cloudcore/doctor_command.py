@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from modules.cloud.apiserver.database import IN_MEMORY
 from modules.cloud.coordination import lease_settings
+from modules.cloud.storage.database import IN_MEMORY
 from modules.processes.cloudcore.paths import add_socket_options
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     import argparse
@@ -41,8 +41,8 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Print a line for each check; exit status UNWELL if one has failed."""
     from modules.processes.cloudcore.doctor_checks import check_cloud  # noqa: PLC0415 - the command line is quick
-    from modules.processes.edgecore.doctor.check_result import Level  # noqa: PLC0415
-    from modules.processes.edgecore.doctor.report import print_results  # noqa: PLC0415
+    from modules.processes.common.doctor.check_result import Level  # noqa: PLC0415
+    from modules.processes.common.doctor.report import print_results  # noqa: PLC0415
 
     results = check_cloud(gathered(chosen.socket, chosen.database or IN_MEMORY, chosen.tls_dir))
     if chosen.kubeconfig or chosen.in_cluster:
@@ -112,7 +112,7 @@ def _database_server(database: str) -> DatabaseServer | None:
         return None
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
-    from modules.cloud.apiserver.database.engine import make_engine, shown, url_of  # noqa: PLC0415
+    from modules.cloud.storage.database.engine import make_engine, shown, url_of  # noqa: PLC0415
     from modules.processes.cloudcore.doctor_checks import DatabaseServer  # noqa: PLC0415
 
     url = url_of(database)

@@ -2,21 +2,21 @@
 
 from beehive.clock import Clock
 from beehive.hive import Hive
-from modules.cloud.apiserver import commands
+from modules.cloud import api_messages
 from modules.cloud.apiserver.access.in_process import InProcessAccess
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.database.turns import Turns
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.devicecontroller.admission import ADMISSIONS
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.router.definitions import definitions as rule_definitions
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.turns import Turns
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.counters import Counters
-from modules.processes.edgecore.version import KUBELET_VERSION
+from modules.processes.common.version import KUBELET_VERSION
 
 
 class EmbeddedApiServer:
@@ -38,7 +38,7 @@ class EmbeddedApiServer:
     def __init__(
         self, hive: Hive, config: CloudCoreConfig, name: str, clock: Clock, counters: Counters, turn: Turns
     ) -> None:
-        meter = counters.meter(commands.MODULE, clock)
+        meter = counters.meter(api_messages.MODULE, clock)
         self.database = Database(config.database_url, name, turn=turn, meter=meter)
         """Has the objects."""
         first = int(clock.now()) if self.database.is_new else 1

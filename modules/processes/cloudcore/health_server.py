@@ -4,15 +4,15 @@ from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 from beehive import State
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
+from beehive.http.request import Request
+from beehive.http.responses import Response, text
+from beehive.http.router import HttpRoute, Router
 from beehive.module import Module
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
-from edged.server.request import Request
-from edged.server.responses import Response, text
-from edged.server.router import Route, Router
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.metrics import exposition
-from modules.processes.edgecore.service_manager import dead_modules
+from modules.processes.common.service_manager import dead_modules
 
 OPTION: Final = "--metrics-bind-address"
 """The option that chooses the address, with kube-controller-manager's and controller-runtime's name."""
@@ -67,9 +67,9 @@ class HealthServer(Module):
         live = ("/livez", "/healthz")
         return Router(
             [
-                *(Route(path, lambda _request: verdict(dead_modules(self.hive))) for path in live),
-                Route("/readyz", lambda _request: verdict(self._unready())),
-                Route("/metrics", self._metrics),
+                *(HttpRoute(path, lambda _request: verdict(dead_modules(self.hive))) for path in live),
+                HttpRoute("/readyz", lambda _request: verdict(self._unready())),
+                HttpRoute("/metrics", self._metrics),
             ]
         )
 

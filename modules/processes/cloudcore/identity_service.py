@@ -6,9 +6,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.http.request import Request
+from beehive.http.responses import Response, json
 from beehive.message import Message
-from edged.server.request import Request
-from edged.server.responses import Response, json
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.identities import messages
 from modules.cloud.identities.messages import Identities, Revocation, TokenSettings

@@ -10,13 +10,13 @@ from beehive.exposition import (
 )
 from beehive.hive import Hive
 from beehive.metrics import HiveCollector
-from modules.cloud.apiserver.database.meter import TransactionMeter
 from modules.cloud.client.counters import NO_RESPONSE, ApiCounters
 from modules.cloud.client.lane_calls import RequestLane
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.database.meter import TransactionMeter
 from modules.processes.cloudcore.counters import Counters
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
 from modules.processes.cloudcore.paths import add_socket_options
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.tools.printing.ages import human_duration
 from modules.tools.printing.columns import node_ready
 from modules.tools.printing.fields import text_at
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from modules.cloud.apiserver.kinds import JsonObject
+    from modules.apimachinery.kinds import JsonObject
     from modules.cloud.messages import NodeConnection
     from modules.processes.cloudcore.control_service import RefusedConnection
 

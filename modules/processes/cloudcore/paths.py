@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from beehive.errors import BeehiveError
-from modules.processes.edgecore.state_directory import state_directory
+from modules.processes.common.state_directory import state_directory
 
 if TYPE_CHECKING:
     import argparse

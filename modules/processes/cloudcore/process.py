@@ -18,17 +18,14 @@ from beehive.message import Message
 from beehive.names import ModuleName
 from beehive.runtime import Threads
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.authentication.authenticator import Authenticator
-from modules.cloud.apiserver.authentication.token_file import StaticTokens, read_tokens
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.database.turns import Turns
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.manifest_directory import check_directory
+from modules.cloud.authentication.authenticator import Authenticator
+from modules.cloud.authentication.token_file import StaticTokens, read_tokens
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
-from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
 from modules.cloud.cloudstream.module import CloudStream
 from modules.cloud.cloudstream.opening import NodeStreams
 from modules.cloud.cloudstream.tunnels import Tunnels
@@ -43,6 +40,9 @@ from modules.cloud.messages import CLOUDCORES_RESOURCE, DRAIN, DRAIN_RESOURCE, R
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.module import REST_SECONDS, CloudRouter
 from modules.cloud.router.rest_service import RestListener
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.turns import Turns
+from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from modules.processes.cloudcore.api_listeners import ApiListener, InsecureListener, SecureListener
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.control import Control, check_socket
@@ -51,11 +51,11 @@ from modules.processes.cloudcore.embedded_api_server import EmbeddedApiServer
 from modules.processes.cloudcore.health_server import HealthServer
 from modules.processes.cloudcore.router_parts import other_cloudcores, rest_listener
 from modules.processes.cloudcore.stream_parts import stream_listener, tunnel_server
-from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.service_manager import ServiceManager, Watch, dead_modules
-from modules.processes.edgecore.shutdown import Shutdown
-from modules.processes.edgecore.start_collector import leave_out_what_exists
-from modules.processes.edgecore.version import VERSION
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.service_manager import ServiceManager, Watch, dead_modules
+from modules.processes.common.shutdown import Shutdown
+from modules.processes.common.start_collector import leave_out_what_exists
+from modules.processes.common.version import VERSION
 
 if TYPE_CHECKING:
     import ssl
@@ -187,7 +187,7 @@ class CloudCore:
         self._streams: StreamListener | None = None
         nodes = self._add_streams()
         self._listeners = self._api_listeners()
-        api_server = commands.MODULE if selected is None else ModuleName.EDGECONTROLLER
+        api_server = api_messages.MODULE if selected is None else ModuleName.EDGECONTROLLER
         self.hive.add(Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities)
         self._metrics: list[tuple[str, int]] = []
         if config.metrics_address:
@@ -272,14 +272,16 @@ class CloudCore:
     def _wait_for_objects(self) -> None:
         """Wait for the answer to a request, which edgecontroller gives when it has listed the objects."""
         call = ApiCall(verb="get", api_version="v1", plural="nodes", name="none")
-        request = self._message(commands.RESOURCE, Verb.CALL, call)
+        request = self._message(api_messages.RESOURCE, Verb.CALL, call)
         try:
             self.hive.request(ModuleName.EDGECONTROLLER, request, _LIST_SECONDS).get()
         except BeehiveError as error:
             _log.warning("the objects are not listed yet: %s", error)
 
     def _message(self, resource: str, operation: str, content: object = None) -> Message:
-        return Message.new(self._clock, source=commands.SOURCE, resource=resource, operation=operation, content=content)
+        return Message.new(
+            self._clock, source=api_messages.SOURCE, resource=resource, operation=operation, content=content
+        )
 
     def stop(self) -> None:
         """Stops all modules.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from modules.processes.edgecore.backup.errors import BackupError
+from modules.processes.common.backup.errors import BackupError
 
 if TYPE_CHECKING:
     from pathlib import Path

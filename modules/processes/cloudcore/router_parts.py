@@ -13,7 +13,7 @@ from modules.cloud.router.reviewed_callers import ReviewedCallers
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
-    from modules.cloud.apiserver.authentication.authenticator import Authenticator
+    from modules.cloud.authentication.authenticator import Authenticator
     from modules.cloud.cloudhub.certificates.authority import Authority
     from modules.cloud.coordination.known_cloudcores import KnownCloudcores
     from modules.cloud.identities.known import KnownIdentities

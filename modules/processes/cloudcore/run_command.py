@@ -12,7 +12,7 @@ from beehive.decoding import convert
 from modules.processes.cloudcore import stream_options
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.tools.printing.terminal import print_error
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from beehive.errors import BeehiveError
 from beehive.files.advice import advice
-from edged.server.listening import short_name
+from beehive.http.listening import short_name
 
 if TYPE_CHECKING:
     import argparse

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
 from modules.processes.cloudcore.paths import add_socket_options
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.tools.printing.tables import aligned
 from modules.tools.printing.terminal import print_error, print_lines
 

@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from modules.processes.cloudcore.paths import DATABASE, SOCKET, CloudPaths, add_socket_options, paths_of
-from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.systemd_unit import Unit, account_of, add_user_option, program, text_of
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.systemd_unit import Unit, account_of, add_user_option, program, text_of
 
 if TYPE_CHECKING:
     import argparse

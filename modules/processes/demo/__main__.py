@@ -7,12 +7,12 @@ from pathlib import Path
 
 from beehive.clock import RealClock
 from beehive.errors import BeehiveError
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.demo.cluster import DemoCluster
 from modules.processes.demo.demo import Demo
 from modules.processes.demo.events import Events
 from modules.processes.demo.examples import images_of, read_examples
 from modules.processes.demo.screen import screen_for
-from modules.processes.edgecore.exit_codes import ExitCode
 
 _REPOSITORY = Path(__file__).parents[3]
 

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.demo.events import Deadline, Events
-from modules.processes.edgecore.exit_codes import ExitCode
 
 _STOP_SECONDS = 10.0
 

@@ -16,9 +16,8 @@ from beehive.clock import RealClock
 from beehive.errors import BeehiveError
 from beehive.files.removal import remove_tree
 from edged.cgroups.opening import machine_hierarchies
-from edged.embedded.errors import EmbeddedRuntimeError
 from edged.volumes import KernelMounts, VolumeError, points_below
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
 from modules.processes.demo import orphans
 from modules.processes.demo.busybox import write_archive
@@ -30,6 +29,7 @@ from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.embedded_runtime import purge_embedded_runtime
 from modules.processes.edgecore.uninstall.files import pod_uids
 from modules.processes.edgecore.uninstall.pods import remove_cgroups
+from modules.runtimes.cri_server.errors import EmbeddedRuntimeError
 
 _START_SECONDS: Final = 60.0
 _LOG_LINES: Final = 15

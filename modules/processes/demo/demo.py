@@ -5,14 +5,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.demo.cluster import DemoCluster, DemoError
 from modules.processes.demo.events import Ended, Events, PodChanged
 from modules.processes.demo.examples import Example, Expectation, PodName
 from modules.processes.demo.goals import unmet
 from modules.processes.demo.rows import Row, row_of
 from modules.processes.demo.screen import Screen
-from modules.processes.edgecore.exit_codes import ExitCode
 
 _REDRAW_SECONDS = 1.0
 """Ages are shown in seconds."""

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from beehive.clock import Clock
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from beehive.errors import BeehiveError
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.manifests import items_of, read_manifests
 
 EXPECT_ANNOTATION = "edgecore.io/expect"

@@ -9,10 +9,10 @@ import os
 import signal
 from contextlib import suppress
 
-from edged.embedded.shim import kernel
-from edged.embedded.shim.procfs import all_processes, descendants
-from edged.embedded.shim.protocol import Pid
 from modules.processes.demo.events import Deadline, Events
+from modules.runtimes.shim import kernel
+from modules.runtimes.shim.procfs import all_processes, descendants
+from modules.runtimes.shim.protocol import Pid
 
 _TERMINATE_SECONDS = 3.0
 _KILL_SECONDS = 5.0

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.processes.demo.examples import Expectation, PodName
 from modules.processes.demo.goals import last_message, phase_of, unmet
 from modules.tools.printing.ages import age_of

@@ -2,7 +2,7 @@
 
 import sys
 
-from modules.processes.edgecore.start_collector import collect_rarely
+from modules.processes.common.start_collector import collect_rarely
 from protos.postponed import postpone
 
 __all__ = ["main"]

@@ -13,12 +13,12 @@ from urllib.parse import quote
 import msgspec
 
 from beehive.decoding import decode_json
-from modules.processes.edgecore.completion import SECONDS
+from modules.processes.common.completion import SECONDS
 
 if TYPE_CHECKING:
     import argparse
 
-    from modules.processes.edgecore.completion import Completer
+    from modules.processes.common.completion import Completer
 
 KINDS: Final = {
     "pods": ("pod", "po"),
@@ -71,7 +71,7 @@ class _Connection(HTTPConnection):
 
     def connect(self) -> None:
         """Connect to the socket."""
-        from edged.server.listening import short_name  # noqa: PLC0415 - only when there is a socket
+        from beehive.http.listening import short_name  # noqa: PLC0415 - only when there is a socket
 
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(SECONDS)

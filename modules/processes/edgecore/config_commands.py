@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config.errors import ConfigError
 from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.config.model import EdgeCoreConfig
 from modules.processes.edgecore.config.profiles import PROFILES
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, render
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import located
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from beehive import BeehiveError, Hive, Message, ModuleName, Operation
-from edged.server.errors import RequestError
-from edged.server.request import Request
-from edged.server.responses import Peer, Response, Stream, text
-from edged.server.router import Route
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Peer, Response, Stream, text
+from beehive.http.router import HttpRoute
 from modules.edge.devicetwin import topics
 from modules.edge.devicetwin.feed import DeviceFeed, Listener, TwinChange
 from modules.edge.devicetwin.owner import OwnerAnswer
@@ -35,9 +35,9 @@ class DeviceRoutes:
         self._feed = feed
 
     @property
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[HttpRoute]:
         """The routes of this handler."""
-        return [Route(DEVICES_PATH, self.watch), Route(DEVICES_PATH, self.set, ("PATCH",))]
+        return [HttpRoute(DEVICES_PATH, self.watch), HttpRoute(DEVICES_PATH, self.set, ("PATCH",))]
 
     def set(self, request: Request) -> Response:
         """Set the desired values in the body: an object of properties and values, null to give one back."""
@@ -52,7 +52,7 @@ class DeviceRoutes:
         try:
             answer = self._hive.request(ModuleName.DEVICETWIN, message, SECONDS).get().content_as(OwnerAnswer)
         except BeehiveError as error:
-            raise RequestError(503, "devicetwin does not answer", hint=str(error)) from error
+            raise HttpStatusError(503, "devicetwin does not answer", hint=str(error)) from error
         if answer.code:
             return text(answer.code, f"{answer.reason}\n")
         return Response(200, "application/json", msgspec.json.encode(answer))
@@ -69,7 +69,7 @@ class DeviceRoutes:
 
     def _running(self) -> DeviceFeed:
         if self._feed is None:
-            raise RequestError(503, "this node has no devices", hint="modules.deviceTwin.enable is false")
+            raise HttpStatusError(503, "this node has no devices", hint="modules.deviceTwin.enable is false")
         return self._feed
 
 
@@ -85,5 +85,5 @@ def _lines(listener: Listener, peer: Peer) -> Generator[bytes, None, None]:
 def _device(request: Request) -> str:
     device = request.first("device")
     if not topics.is_device_id(device):
-        raise RequestError(400, "no device", hint="?device=NAMESPACE/NAME names one")
+        raise HttpStatusError(400, "no device", hint="?device=NAMESPACE/NAME names one")
     return device

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from beehive import Hive
 from beehive.exposition import CollectorRegistry
+from beehive.http.listening import short_name
 from edged.node.machine import default_addresses
-from edged.server.listening import short_name
 from edgehub.settings import EdgeHubSettings
 from edgehub.tls import client_context
 from edgehub.websocket import WebsocketLink

@@ -5,10 +5,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from beehive import Hive
-from edged.server.browser_guard import BrowserGuard
-from edged.server.http import MAX_CONNECTIONS, MAX_STREAMS, HttpServer
-from edged.server.listening import listen_tcp, listen_unix
-from edged.server.router import Route, Router
+from beehive.http.browser_guard import BrowserGuard
+from beehive.http.http_server import MAX_CONNECTIONS, MAX_STREAMS, HttpServer
+from beehive.http.listening import listen_tcp, listen_unix
+from beehive.http.router import HttpRoute, Router
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
@@ -26,7 +26,7 @@ def serve(
     snapshots: Snapshots,
     metrics: Callable[[], bytes],
     stack: ExitStack,
-    owners: Iterable[Route] = (),
+    owners: Iterable[HttpRoute] = (),
 ) -> None:
     """Serve until the stack ends; `owners` are further routes of the owner's socket.
 

@@ -11,11 +11,11 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, of_kind, other_kinds
 
 if TYPE_CHECKING:
-    from edged.dockershim.engine import DockerSettings
-    from edged.embedded.cri_server import CriServer
-    from edged.embedded.local_calls import LocalCall
-    from edged.oci.engine import OciSettings
-    from edged.oci.network import PodNetwork
+    from modules.runtimes.cri_server.local_calls import LocalCall
+    from modules.runtimes.cri_server.runtime_server import CriServer
+    from modules.runtimes.docker.engine import DockerSettings
+    from modules.runtimes.oci.engine import OciSettings
+    from modules.runtimes.oci.network import PodNetwork
 
 _REGISTRIES: Final = Path("/etc/containerd/certs.d")
 """The directory in which containerd's users describe mirrors and certificates of registries."""
@@ -23,7 +23,7 @@ _REGISTRIES: Final = Path("/etc/containerd/certs.d")
 
 def start_embedded_runtime(config: EdgeCoreConfig, clock: Clock, stack: ExitStack) -> "dict[str, LocalCall]":
     """Start the runtime, which the stack stops; return its calls for this process. Raises EdgedError."""
-    from edged.embedded.errors import EmbeddedRuntimeError  # noqa: PLC0415
+    from modules.runtimes.cri_server.errors import EmbeddedRuntimeError  # noqa: PLC0415
 
     try:
         embedded = embedded_runtime(config, clock)
@@ -42,21 +42,21 @@ def embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> "CriServer":
     """
     root, socket = config.embedded_runtime_root, config.embedded_runtime_socket
     if config.uses_docker_runtime:
-        from edged.dockershim.runtime import DockerRuntime  # noqa: PLC0415
+        from modules.runtimes.docker.runtime import DockerRuntime  # noqa: PLC0415
 
         return DockerRuntime(root, socket, clock, docker_settings(config, clock))
     if config.uses_oci_runtime:
-        from edged.oci.runtime import OciRuntime  # noqa: PLC0415
+        from modules.runtimes.oci.runtime import OciRuntime  # noqa: PLC0415
 
         return OciRuntime(root, socket, clock, oci_settings(config, clock))
-    from edged.embedded.runtime import EmbeddedRuntime  # noqa: PLC0415
+    from modules.runtimes.process.runtime import EmbeddedRuntime  # noqa: PLC0415
 
     return EmbeddedRuntime(root, socket, clock)
 
 
 def purge_kind(config: EdgeCoreConfig, kind: RuntimeKind, clock: Clock) -> None:
     """End and remove everything that one kind has made, and nothing of another; it must not run. Raises EdgedError."""
-    from edged.embedded.errors import EmbeddedRuntimeError  # noqa: PLC0415
+    from modules.runtimes.cri_server.errors import EmbeddedRuntimeError  # noqa: PLC0415
 
     try:
         purge_embedded_runtime(of_kind(config, kind), clock)
@@ -68,25 +68,25 @@ def purge_embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> None:
     """Kill and remove everything that the runtime has made; it must not run. Raises EmbeddedRuntimeError."""
     root = config.embedded_runtime_root
     if config.uses_oci_runtime:
-        from edged.oci.engine import purge as purge_oci  # noqa: PLC0415
+        from modules.runtimes.oci.engine import purge as purge_oci  # noqa: PLC0415
 
         purge_oci(root, clock, oci_settings(config, clock))
         _remove_default_network(config, clock)
         return
     if config.uses_docker_runtime:
-        from edged.dockershim.engine import purge as purge_docker  # noqa: PLC0415
+        from modules.runtimes.docker.engine import purge as purge_docker  # noqa: PLC0415
 
         purge_docker(root, clock, docker_settings(config, clock))
         _remove_default_network(config, clock)
         return
-    from edged.embedded.engine import purge  # noqa: PLC0415
+    from modules.runtimes.process.engine import purge  # noqa: PLC0415
 
     purge(root, clock)
 
 
 def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
     """Remove the pod network of edgecore's own and its firewall rules, unless pods of another kind may need them."""
-    from edged.oci.network import DefaultNetwork, LoopbackFirewall  # noqa: PLC0415
+    from modules.runtimes.oci.network import DefaultNetwork, LoopbackFirewall  # noqa: PLC0415
 
     if all(each.kind is RuntimeKind.PROCESSES for each in other_kinds(config)):
         DefaultNetwork(clock).remove()
@@ -95,8 +95,8 @@ def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
 
 def oci_settings(config: EdgeCoreConfig, clock: Clock) -> "OciSettings":
     """Return the settings of the OCI runtime. Raises EmbeddedRuntimeError."""
-    from edged.oci.engine import OciSettings  # noqa: PLC0415
-    from edged.oci.programs import find_programs  # noqa: PLC0415
+    from modules.runtimes.oci.engine import OciSettings  # noqa: PLC0415
+    from modules.runtimes.oci.programs import find_programs  # noqa: PLC0415
 
     edged = config.modules.edged
     driver = edged.tailored_kubelet_config.cgroup_driver
@@ -112,8 +112,8 @@ def oci_settings(config: EdgeCoreConfig, clock: Clock) -> "OciSettings":
 
 def docker_settings(config: EdgeCoreConfig, clock: Clock) -> "DockerSettings":
     """Return the settings of Docker Engine as runtime. Docker keeps as much of a log as edged rotates at, twice."""
-    from edged.dockershim.engine import DockerSettings  # noqa: PLC0415
-    from edged.dockershim.specs import LogLimits  # noqa: PLC0415
+    from modules.runtimes.docker.engine import DockerSettings  # noqa: PLC0415
+    from modules.runtimes.docker.specs import LogLimits  # noqa: PLC0415
 
     edged = config.modules.edged
     limits = LogLimits(edged.tailored_kubelet_config.container_log_max_size, 2)
@@ -121,7 +121,7 @@ def docker_settings(config: EdgeCoreConfig, clock: Clock) -> "DockerSettings":
 
 
 def _network(config: EdgeCoreConfig, clock: Clock) -> "PodNetwork":
-    from edged.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork  # noqa: PLC0415
+    from modules.runtimes.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork  # noqa: PLC0415
 
     edged = config.modules.edged
     ranges = edged.tailored_kubelet_config.pod_cidr

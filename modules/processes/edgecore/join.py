@@ -22,12 +22,12 @@ from beehive import RealClock
 from beehive.files.durable import replace_file
 from edgehub.certificates.errors import CertificateError
 from edgehub.certificates.times import format_time
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
 from modules.processes.edgecore.config.edgehub import EdgeHub
 from modules.processes.edgecore.config.names import HTTPS_URL, NODE_NAME, WEBSOCKET_SERVER
 from modules.processes.edgecore.config.value_kinds import SecretText, UnfitError
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import FILE_NAME, KUBEEDGE_FILE, located
 from modules.processes.edgecore.settings import certificate_settings
 from modules.tools.printing.terminal import print_error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from beehive.slot import State
 from edged.server.healthz import stuck_sync_loop
-from modules.processes.edgecore.service_manager import dead_modules
+from modules.processes.common.service_manager import dead_modules
 
 if TYPE_CHECKING:
     from beehive import Hive

@@ -16,8 +16,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from modules.processes.common.state_directory import state_directory
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, LoadResult, Problem, load
-from modules.processes.edgecore.state_directory import state_directory
 
 if TYPE_CHECKING:
     import argparse

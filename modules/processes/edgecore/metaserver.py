@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from typing import Final
 
 from beehive import Hive, ResourceType
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
 from edged.server.container_logs import ContainerLogs
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
 from edged.server.pod_lookup import find_pod, only_container
 from edged.server.snapshots import Snapshots
 from metamanager.store import Store
@@ -17,8 +17,8 @@ from modules.edge.metaserver.resources import TOKENS
 from modules.edge.metaserver.watch_agent import WatchAgent
 from modules.edge.metaserver.watch_cache import WatchCache
 from modules.edge.metaserver.watch_cache_store import watch_cache_opener
+from modules.processes.common.version import KUBELET_VERSION
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.version import KUBELET_VERSION
 
 MAX_BODY: Final = 3 * 1024 * 1024
 """Largest object in a write request, in bytes (an API server's limit)."""

@@ -6,9 +6,9 @@ from argparse import BooleanOptionalAction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from modules.processes.common import completion, version_command
 from modules.processes.edgecore import (
     backup,
-    completion,
     device_commands,
     doctor,
     local,
@@ -17,7 +17,6 @@ from modules.processes.edgecore import (
     trace_commands,
     uninstall,
     unit_command,
-    version_command,
 )
 from modules.processes.edgecore.location import add_location
 from modules.processes.edgecore.trace_commands import replaying
@@ -33,7 +32,7 @@ CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 """Module of the commands of `edgecore config`."""
 
 FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "api", "state", "all")
-"""Values of `modules.tools.simulate.draw.FaultProfile`, repeated here to save its import."""
+"""Values of `modules.lab.simulate.draw.FaultProfile`, repeated here to save its import."""
 
 
 def add(parser: VerbParser, commands: argparse._SubParsersAction[Any], words: Sequence[str] | None) -> None:
@@ -118,7 +117,7 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("simulate"), metavar="DIR", help="for plans, logs and traces of failures"
     )
-    parser.set_defaults(command="modules.tools.simulate.commands:simulate")
+    parser.set_defaults(command="modules.lab.simulate.commands:simulate")
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:

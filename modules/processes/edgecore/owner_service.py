@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from modules.processes.edgecore.version import KUBELET_VERSION
+from modules.processes.common.version import KUBELET_VERSION
 
 if TYPE_CHECKING:
     from beehive import Hive
-    from edged.server.request import Request
-    from edged.server.responses import Reply
-    from edged.server.router import HttpService
+    from beehive.http.request import Request
+    from beehive.http.responses import Reply
+    from beehive.http.router import HttpService
     from edged.server.snapshots import Snapshots
     from modules.edge.metaserver.on_demand import ApiOnDemand
     from modules.processes.edgecore.config import EdgeCoreConfig

@@ -46,18 +46,21 @@ from metamanager.store import Store
 from modules.edge.devicetwin.feed import DeviceFeed
 from modules.edge.devicetwin.module import DeviceTwin
 from modules.edge.taskmanager.module import TaskManager
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.service_manager import ServiceManager, Watch
+from modules.processes.common.shutdown import Shutdown
+from modules.processes.common.start_collector import collect_as_usual
+from modules.processes.common.version import KUBELET_VERSION
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.damaged import DamagedCollector
 from modules.processes.edgecore.device_routes import DeviceRoutes
 from modules.processes.edgecore.edged_server import serve
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import say, set_up
 from modules.processes.edgecore.loopback import LoopbackWatch
 from modules.processes.edgecore.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.runtime_kinds import other_kinds
-from modules.processes.edgecore.service_manager import ServiceManager, Watch
 from modules.processes.edgecore.settings import (
     certificate_settings,
     edged_settings,
@@ -65,11 +68,8 @@ from modules.processes.edgecore.settings import (
     meta_settings,
     twin_settings,
 )
-from modules.processes.edgecore.shutdown import Shutdown
-from modules.processes.edgecore.start_collector import collect_as_usual
 from modules.processes.edgecore.top.state_handler import AgentStateHandler
 from modules.processes.edgecore.tracing import Tracing
-from modules.processes.edgecore.version import KUBELET_VERSION
 
 if TYPE_CHECKING:
     from modules.processes.edgecore.cli import LogFormat, LogLevel, Recording

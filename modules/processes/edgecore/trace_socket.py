@@ -16,9 +16,9 @@ import msgspec
 from beehive import Actor
 from beehive.accepting import accept_connection
 from beehive.decoding import decode_json
+from beehive.http.listening import listen_unix, short_name
+from beehive.ports import ListenError
 from beehive.trace.errors import TraceError
-from edged.server.errors import ServerError
-from edged.server.listening import listen_unix, short_name
 
 SOCKET: Final = "trace.sock"
 """Name of the socket in the root directory."""
@@ -68,7 +68,7 @@ def listen(path: Path) -> socket.socket:
     """
     try:
         return listen_unix(path)
-    except ServerError as error:
+    except ListenError as error:
         raise TraceError("cannot make the socket for traces", str(path), error.hint) from error
 
 

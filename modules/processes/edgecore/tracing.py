@@ -28,6 +28,7 @@ from edgehub.outbox.recording import recording as recorded_outbox
 from edgehub.recording import RecordingLinks
 from metamanager.recording import RecordingStore
 from metamanager.store import open_store
+from modules.processes.common.version import VERSION
 from modules.processes.edgecore.config.section import Section, keys_of
 from modules.processes.edgecore.trace_socket import (
     SOCKET,
@@ -36,7 +37,6 @@ from modules.processes.edgecore.trace_socket import (
     close_trace_socket,
     listen,
 )
-from modules.processes.edgecore.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable

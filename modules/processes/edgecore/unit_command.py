@@ -6,11 +6,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.systemd_unit import Unit, account_of, add_user_option, program, text_of
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig
 from modules.processes.edgecore.config.dangers import is_unisolated_root
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
-from modules.processes.edgecore.systemd_unit import Unit, account_of, add_user_option, program, text_of
 
 if TYPE_CHECKING:
     import argparse

@@ -13,8 +13,8 @@ from typing import Final
 
 from beehive import BeehiveError
 from beehive.trace import Record, TraceReader, read
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.printing.terminal import print_error, print_json, print_lines
 from modules.tools.trace_tools.columns import TraceFacts, pack
 from modules.tools.trace_tools.device_diagnosis import device_lines

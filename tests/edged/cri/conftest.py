@@ -13,7 +13,7 @@ from protos.cri.v1 import api_pb2 as pb
 from tests.cri_contract.images import ContractImages
 from tests.cri_contract.kinds import KINDS
 from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest
-from tests.edged.oci.node import control_groups
+from tests.modules.runtimes.oci.node import control_groups
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.embedded import EmbeddedProcess
 from tests.support.images import BUSYBOX_IMAGE

@@ -22,7 +22,7 @@ from edged.cri import (
 )
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import ConnectionClosedError
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.conftest import RUNTIMES
 from tests.edged.cri.event_listener import EventListener

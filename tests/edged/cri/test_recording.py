@@ -17,7 +17,7 @@ from edged.cri import ContainerId, ContainerRuntime, CriError, SandboxId, Stream
 from edged.cri.errors import UnavailableError
 from edged.cri.recording import CriEntry, RecordingRuntime, recording
 from edged.cri.recording_events import ENDED, LISTENING, OPENED, StreamEntry
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 from protos.status import StatusCode
 

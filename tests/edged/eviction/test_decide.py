@@ -17,7 +17,7 @@ from edged.eviction_api.thresholds import (
     sentence,
 )
 from edged.node.machine import FileSystem
-from edged.testing.machine_info import PLENTY
+from modules.lab.doubles.container_runtime.machine_info import PLENTY
 
 MIB = 1 << 20
 HARD = "memory.available"

@@ -14,8 +14,8 @@ from edged.eviction_api.thresholds import EvictionSettings, parse_thresholds
 from edged.eviction_api.usage import ContainerUsage, DiskConsumption, PodUsage
 from edged.node.machine import FileSystem, MachineError
 from edged.settings.gc import GcSettings, ImagePolicy
-from edged.testing.machine_info import PLENTY
 from edged.volumes import PodVolumes, VolumeError
+from modules.lab.doubles.container_runtime.machine_info import PLENTY
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import IMAGE, Bench, pod
 

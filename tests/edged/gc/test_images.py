@@ -14,8 +14,8 @@ from edged.gc.collector import ImageCollector, collect_images, sandbox_images
 from edged.gc.images import ImageRecord, bytes_to_free, names_in_use, too_old, unused, updated_records
 from edged.node.machine import FileSystem
 from edged.settings.gc import ImagePolicy
-from edged.testing import FakeRuntime
-from edged.testing.machine_info import PLENTY, FakeMachineInfo
+from modules.lab.doubles.container_runtime import FakeRuntime
+from modules.lab.doubles.container_runtime.machine_info import PLENTY, FakeMachineInfo
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_container, a_pod
 

@@ -11,8 +11,8 @@ import pytest
 
 from edged.cri.errors import UnavailableError
 from edged.images.limits import PullLimits
-from edged.testing import FakeRuntime
-from edged.testing.core import call
+from modules.lab.doubles.container_runtime import FakeRuntime
+from modules.lab.doubles.container_runtime.core import call
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod
 

@@ -11,7 +11,7 @@ from edged.images.largest import largest_images
 from edged.images.limits import PullLimits
 from edged.images.puller import FRESH_SECONDS, MOST_SLOW, TURN_SECONDS, ImagePuller, PullRequest, PullResult
 from edged.pods.model import PodUid
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 
 A, B, C = PodUid("a"), PodUid("b"), PodUid("c")

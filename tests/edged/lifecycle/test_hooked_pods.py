@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from edged.cri.contract import ExecResult
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from tests.edged.conftest import Bench, pod
 
 IP = "10.0.0.2"

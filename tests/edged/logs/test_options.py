@@ -5,7 +5,7 @@ import pytest
 from edged.api import Nanoseconds
 from edged.api.times import SECOND, parse_time
 from edged.logs.options import LogOptionError, LogOptions, log_options
-from tests.edged.server.requests import parse
+from tests.beehive.http.requests import parse
 
 NOW = parse_time("2026-11-20T06:00:00Z")
 

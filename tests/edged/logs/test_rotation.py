@@ -18,7 +18,7 @@ from edged.logs.reader import LogReader
 from edged.logs.rotation import LogRotation, free_name, pack, running_logs
 from edged.pods.paths import PodPaths
 from edged.settings.gc import LogPolicy
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from tests.edged.pods.builders import REF, a_pod
 
 LINE = b"2026-11-20T05:42:16.000000001Z stdout F line %d\n"

@@ -14,7 +14,7 @@ from edged.node.machine import MachineError, MachineInfo, default_addresses, rea
 from edged.node.status import NodeReport
 from edged.node.watch import NodeWatch
 from edged.settings import EdgedSettings
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 
 AWAY = UnavailableError("Status", "", grpc.StatusCode.UNAVAILABLE, "gone")

@@ -11,7 +11,7 @@ from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
 from edged.pods import labels
 from edged.pods.model import PodRef, PodUid
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 
 IMAGE = "busybox"

@@ -17,8 +17,8 @@ from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
 from edged.pod_workers.image_manager import ImageManager, ImageRequest
 from edged.pods.backoff import BackOffs
 from edged.pods.model import PodUid
-from edged.testing import FakeRuntime
 from metamanager.client import NotConnectedError
+from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 
 UID, OTHER = PodUid("u"), PodUid("v")

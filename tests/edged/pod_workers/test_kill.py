@@ -14,7 +14,7 @@ from edged.cri.errors import CriError, UnavailableError
 from edged.pod_workers.kill_containers import kill_containers, kill_pod, remove_pod, run_concurrently
 from edged.pods.facts import pod_facts
 from edged.pods.model import ContainerFacts, ContainerId, PodFacts, PodRef, PodUid, RunState, SandboxFacts, SandboxId
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 
 IMAGE = "busybox"

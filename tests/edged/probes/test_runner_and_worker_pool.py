@@ -14,9 +14,9 @@ from edged.pods.model import PodUid
 from edged.probes.model import ProbeOutcome, ProbeResult
 from edged.probes.runner import ContainerProbeRunner, ProbeAttempt
 from edged.probes.targets import ExecTarget, GrpcTarget, HttpTarget, TcpTarget
-from edged.probes.testing import NetworkDouble
 from edged.probes.worker_pool import MAX_WORKERS, MAX_WORKERS_PER_POD, CompletedProbe, ProbeWorker, ProbeWorkerPool
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
+from modules.lab.doubles.probes import NetworkDouble
 
 S, F, U = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.UNKNOWN
 HOST = "10.0.0.9"

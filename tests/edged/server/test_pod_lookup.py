@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from beehive.http.errors import HttpStatusError
 from edged.api import Pod, from_value
-from edged.server.errors import RequestError
 from edged.server.pod_lookup import container_of_log, find_pod, find_status, only_container, running_container, runs
 
 RUNNING = {"running": {"startedAt": "2026-11-20T05:00:00Z"}}
@@ -33,13 +33,13 @@ def test_a_pod_is_found_by_its_name_the_newest_of_two() -> None:
 
 @pytest.mark.parametrize(("namespace", "name", "uid"), [("ns", "r", ""), ("other", "p", ""), ("ns", "p", "other")])
 def test_a_pod_that_is_not_here(namespace: str, name: str, uid: str) -> None:
-    with pytest.raises(RequestError, match=f"{namespace}/{name}") as refusal:
+    with pytest.raises(HttpStatusError, match=f"{namespace}/{name}") as refusal:
         find_pod([pod()], namespace, name, uid)
     assert refusal.value.status == 404
 
 
 def test_a_container_that_the_pod_has_not_is_answered_with_those_that_it_has() -> None:
-    with pytest.raises(RequestError, match="it has init, app") as refusal:
+    with pytest.raises(HttpStatusError, match="it has init, app") as refusal:
         find_status(pod(), "other")
     assert refusal.value.status == 404
 
@@ -60,7 +60,7 @@ def test_whose_log_is_meant(status: dict[str, Any], present: str | None, previou
     one = pod(status)
     for wanted, before in ((present, False), (previous, True)):
         if wanted is None:
-            with pytest.raises(RequestError) as refusal:
+            with pytest.raises(HttpStatusError) as refusal:
                 container_of_log(one, "app", previous=before)
             assert refusal.value.status == 400
         else:
@@ -68,13 +68,13 @@ def test_whose_log_is_meant(status: dict[str, Any], present: str | None, previou
 
 
 def test_the_error_names_the_reason_why_a_container_waits() -> None:
-    with pytest.raises(RequestError, match="CrashLoopBackOff: back-off 10s"):
+    with pytest.raises(HttpStatusError, match="CrashLoopBackOff: back-off 10s"):
         container_of_log(pod({"state": WAITING}), "app")
 
 
 @pytest.mark.parametrize("status", [{}, {"state": WAITING}, {"state": ended(1), "containerID": "containerd://c1"}])
 def test_a_command_needs_a_container_that_runs(status: dict[str, Any]) -> None:
-    with pytest.raises(RequestError) as refusal:
+    with pytest.raises(HttpStatusError) as refusal:
         running_container(pod(status), "app")
     assert refusal.value.status == 400
 
@@ -85,7 +85,7 @@ def test_the_container_that_runs() -> None:
 
 
 def test_of_several_containers_one_has_to_be_named() -> None:
-    with pytest.raises(RequestError, match="app, other"):
+    with pytest.raises(HttpStatusError, match="app, other"):
         only_container(pod(containers=("app", "other")))
 
 

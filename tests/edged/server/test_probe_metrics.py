@@ -2,12 +2,12 @@
 
 import pytest
 
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
 from edged.api import ObjectMeta, Pod
 from edged.pods.model import PodUid
 from edged.probes.model import ProbeKind, ProbeOutcome
-from edged.server.errors import RequestError
 from edged.server.probe_metrics import ProbeMetrics
-from edged.server.request import Request
 from edged.server.snapshots import Snapshots
 from tests.edged.conftest import Bench, pod
 
@@ -33,7 +33,7 @@ def test_outcomes_have_a_kubelets_labels() -> None:
 
 
 def test_without_edged_there_are_none() -> None:
-    with pytest.raises(RequestError, match="no statistics"):
+    with pytest.raises(HttpStatusError, match="no statistics"):
         ProbeMetrics(Snapshots())(REQUEST)
 
 

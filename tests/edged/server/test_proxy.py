@@ -10,7 +10,7 @@ from beehive import RealClock
 from beehive.clock import Clock
 from edged.server import proxy
 from edged.server.proxy import forwarded_head, relay
-from tests.edged.server.requests import parse
+from tests.beehive.http.requests import parse
 
 SECONDS = 60
 

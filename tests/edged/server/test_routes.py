@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from beehive import ModuleName
+from beehive.http.errors import HttpStatusError
+from beehive.http.responses import Reply, Response, Stream
+from beehive.http.router import HttpRoute, Router
 from beehive.simulation import Simulation
 from beehive.slot import Readiness, State
 from edged.api import Pod, from_value
 from edged.cri.contract import ContainerId, ExecResult, SandboxId
 from edged.cri.errors import NotFoundError, UnavailableError
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
-from edged.server.errors import RequestError
-from edged.server.responses import Reply, Response, Stream
-from edged.server.router import Route, Router
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
-from tests.edged.server.requests import parse
+from tests.beehive.http.requests import parse
 
 LABELS = {POD_NAME: "p", POD_NAMESPACE: "ns", POD_UID: "u"}
 
@@ -85,7 +85,7 @@ class Node:
         head = "\r\n".join([f"{method} {target} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""])
         try:
             return Router(self._routes(**settings)).serve(parse(head.encode()))
-        except RequestError as refusal:
+        except HttpStatusError as refusal:
             return Response(refusal.status, "", str(refusal).encode())
 
     def answer(self, target: str, *headers: str, method: str = "GET", **settings: Any) -> tuple[int, str]:
@@ -94,7 +94,7 @@ class Node:
         assert isinstance(reply, Response)
         return reply.status, reply.body.decode()
 
-    def _routes(self, *, debugging: bool = True, redirect: bool = True) -> list[Route]:
+    def _routes(self, *, debugging: bool = True, redirect: bool = True) -> list[HttpRoute]:
         clock = self.simulation.clock
         reading = reading_routes(
             self.snapshots, self.modules, clock,  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from edged.settings.cgroups import CgroupSettings
 from edged.stats.cgroup_usage import CgroupUsage
 from edged.stats.model import PodStats
 from edged.stats.provider import DISK_PERIOD, FRESH, StatsProvider
-from edged.testing import FakeRuntime
+from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 
 LABELS = {POD_NAME: "p", POD_NAMESPACE: "ns", POD_UID: "u"}

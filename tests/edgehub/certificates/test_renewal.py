@@ -18,7 +18,7 @@ from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.renewal import LONGEST_WAIT
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import Limits
-from edgehub.testing import MemoryCloud
+from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, key_pem, name
 from tests.edgehub.links import settings
 from tests.edgehub.messages import message

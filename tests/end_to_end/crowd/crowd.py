@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.mirror import Predicate
 from tests.end_to_end.pods import container, phase, pod, status_of

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
 from tests.end_to_end.machine import NODE
 from tests.end_to_end.pods import config_map, container, is_ready, state_of

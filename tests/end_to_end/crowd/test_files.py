@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
 from tests.end_to_end.crowd.test_environment import secret
 from tests.end_to_end.pods import config_map, container, is_ready, mount, state_of

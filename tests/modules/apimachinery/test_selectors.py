@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.selectors import parse_selector
-from modules.cloud.apiserver.resources import RESOURCES
+from modules.apimachinery.served_resources import RESOURCES
 from tests.modules.edge.metaserver.objects import obj, resource
 
 LABELLED = obj("web", labels={"app": "web", "tier": "front", "size": "7", "example.com/x": ""})

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from modules.cloud.apiserver.database import IN_MEMORY
-from modules.cloud.apiserver.database.database import Database
+from modules.cloud.storage.database import IN_MEMORY
+from modules.cloud.storage.database.database import Database
 
 
 def pod(name: str = "web", /, **spec: Any) -> dict[str, Any]:

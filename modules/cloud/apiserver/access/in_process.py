@@ -4,14 +4,14 @@ from typing import Final
 
 from beehive.clock import Clock
 from beehive.hive import Hive
+from beehive.http.request import Request
 from beehive.runtime import Runtime
-from edged.server.request import Request
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
-from modules.cloud.apiserver.authentication.users import ADMINISTRATORS, User
 from modules.cloud.apiserver.endpoints.in_process import InProcessTransport
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.authentication.users import ADMINISTRATORS, User
 
 _CLOUDCORE: Final = User("system:cloudcore", groups=(ADMINISTRATORS,))
 

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from edged.server.browser_guard import is_sent_by_page
-from edged.server.request import Request
-from edged.server.responses import Reply
-from edged.server.router import HttpService
+from beehive.http.browser_guard import is_sent_by_page
+from beehive.http.request import Request
+from beehive.http.responses import Reply
+from beehive.http.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
 
 _HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")

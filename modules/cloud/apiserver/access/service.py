@@ -9,21 +9,21 @@ from typing import Final, Protocol
 
 import msgspec
 
-from edged.server.errors import RequestError
-from edged.server.request import Request
-from edged.server.responses import Reply, Response
-from edged.server.router import HttpService
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Response
+from beehive.http.router import HttpService
+from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.paths import parse_target
-from modules.cloud.apiserver.authentication.users import User
-from modules.cloud.apiserver.authorization import access_reviews
-from modules.cloud.apiserver.authorization.rules import RULES
-from modules.cloud.apiserver.authorization.user_reviews import PATHS, review
 from modules.cloud.apiserver.endpoints.requests import call_of_request
 from modules.cloud.apiserver.endpoints.service import ApiCaller
-from modules.cloud.apiserver.errors import ApiError
-from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
+from modules.cloud.authentication.users import User
+from modules.cloud.authorization import access_reviews
+from modules.cloud.authorization.rules import RULES
+from modules.cloud.authorization.user_reviews import PATHS, review
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _OPEN: Final = (("healthz",), ("livez",), ("readyz",), ("version",))
 _READS: Final = ("GET", "HEAD")
@@ -90,7 +90,7 @@ class AccessService:
             return error.response()
         except ApiError as error:
             return ApiStatusError(int(error.status()["code"]), error.message).response()
-        except RequestError as error:
+        except HttpStatusError as error:
             return ApiStatusError(error.status, str(error)).response()
 
     def _reply(self, request: Request) -> Reply:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from modules.apimachinery.errors import CloudRefusalError
+from modules.apimachinery.kinds import uid_of, version_of
 from modules.apimachinery.resources import Resource
-from modules.cloud.apiserver.custom_resources.kinds import readable_kinds_of
-from modules.cloud.apiserver.kinds import uid_of, version_of
+from modules.cloud.apiextensions.kinds import readable_kinds_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 
 

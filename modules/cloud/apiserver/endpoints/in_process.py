@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from beehive.actor import Actor
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request, request_from
+from beehive.http.responses import Reply, Response, Stream
+from beehive.http.router import HttpService
 from beehive.http.server import RequestHead
 from beehive.runtime import RunningActor, Runtime
-from edged.server.errors import RequestError
-from edged.server.request import Request, request_from
-from edged.server.responses import Reply, Response, Stream
-from edged.server.router import HttpService
 from modules.cloud.apiserver.endpoints.streaming import Streaming
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.in_process import InProcessExchange
@@ -126,7 +126,7 @@ class Serving:
             reply = self._service.serve(request)
         except ValueError as error:
             exchange.fail(KubeProtocolError("the request cannot be sent", _SERVER, str(error)))
-        except RequestError as error:
+        except HttpStatusError as error:
             self._whole(Response(error.status, _TEXT, f"{error}\n".encode()))
         except Exception:  # noqa: BLE001 - the client must hear of it
             _log.exception("%s %s failed", exchange.request.method, exchange.request.path.partition("?")[0])
@@ -156,7 +156,7 @@ def request_of(request: ApiRequest) -> Request:
     """Return a request as a server reads it.
 
     Raises:
-        RequestError: its path cannot be read.
+        HttpStatusError: its path cannot be read.
         ValueError: it has no form in HTTP.
     """
     lines = (request.method, request.path, *(text for header in request.headers for text in header))

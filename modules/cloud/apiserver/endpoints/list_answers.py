@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from edged.server.responses import Reply, Stream, json
-from modules.cloud.apiserver.kinds import JsonObject
+from beehive.http.responses import Reply, Stream, json
+from modules.apimachinery.kinds import JsonObject
 
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes after which a piece is sent; an object in it may have more."""

@@ -8,10 +8,10 @@ from beehive.errors import BeehiveError
 from beehive.hive import Hive
 from beehive.message import Message
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _REPLY_SECONDS: Final = 30.0
 
@@ -25,7 +25,7 @@ class ModuleCaller:
         module: its name.
     """
 
-    def __init__(self, hive: Hive, clock: Clock, module: str = commands.MODULE) -> None:
+    def __init__(self, hive: Hive, clock: Clock, module: str = api_messages.MODULE) -> None:
         self._hive = hive
         self._clock = clock
         self._module = module
@@ -65,7 +65,7 @@ class ModuleCaller:
         return reply
 
     def _message(self, verb: Verb, content: ApiCall | WatchQuery) -> Message:
-        source, resource = commands.SOURCE, commands.RESOURCE
+        source, resource = api_messages.SOURCE, api_messages.RESOURCE
         return Message.new(self._clock, source=source, resource=resource, operation=verb, content=content)
 
 

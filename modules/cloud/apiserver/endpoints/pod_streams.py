@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
+from beehive.http.request import Request
+from beehive.http.responses import Reply, text
 from edged.api import Nanoseconds
 from edged.logs.options import LogOptionError, log_options
-from edged.server.request import Request
-from edged.server.responses import Reply, text
 from metamanager.application import Target
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import ApiCall, ApiResult
 
 LOG: Final = "log"

@@ -5,22 +5,22 @@ from typing import Any, Final
 import msgspec
 
 from beehive.decoding import decode_json
-from edged.server.request import Request
+from beehive.http.request import Request
 from edged.yaml_reader import YamlError
 from metamanager.application import Target
-from modules.apimachinery.errors import ApiStatusError
-from modules.apimachinery.go_json import number_error, syntax_error
-from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
-from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
-from modules.apimachinery.resources import Resource
-from modules.cloud.apiserver.errors import (
+from modules.apimachinery.api_errors import (
     BadRequestError,
     MethodNotAllowedError,
     TooLargeError,
     UnsupportedMediaTypeError,
 )
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.go_json import number_error, syntax_error
+from modules.apimachinery.limits import is_too_large
+from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
+from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
+from modules.apimachinery.resources import Resource
 from modules.cloud.apiserver.fields.validation import duplicate_fields
-from modules.cloud.apiserver.limits import is_too_large
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 from modules.cloud.apiserver.unreadable_bodies import unrecognized
 from modules.cloud.apiserver.write_options import check_manager

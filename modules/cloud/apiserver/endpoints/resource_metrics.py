@@ -8,15 +8,15 @@ from typing import Any, Final
 import msgspec
 
 from beehive.clock import Clock
-from edged.server.request import Request
-from edged.server.responses import Response, json
+from beehive.http.request import Request
+from beehive.http.responses import Response, json
 from metamanager.application import Target
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.resources import Resource
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.endpoints.node_usage import MetricsPoint, NodeUsage, UsageReader
 from modules.cloud.apiserver.endpoints.pod_streams import Calls, NodeServer
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.apiserver.times import format_rfc3339
 from modules.cloud.client.calls import ApiCall
 
 GROUP: Final = "metrics.k8s.io"

@@ -7,13 +7,15 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from beehive.clock import Clock
-from edged.server.errors import RequestError
-from edged.server.request import Request
-from edged.server.responses import Reply, Response, Stream, json, text
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Response, Stream, json, text
 from metamanager.application import Target
 from modules.apimachinery.aggregated_discovery import aggregated, aggregated_version, content_type
+from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.discovery import Discovery
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.openapi import OpenApi
 from modules.apimachinery.openapi_v2 import PATH as OPENAPI_V2
@@ -21,9 +23,8 @@ from modules.apimachinery.openapi_v2 import PROTOBUF, PROTOBUF_TYPE, swagger, sw
 from modules.apimachinery.options import Form, ReadOptions, form_of, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import Resource
+from modules.apimachinery.served_resources import RESOURCES
 from modules.apimachinery.watch_errors import failed_watch
-from modules.cloud.apiserver.authentication.users import ADMINISTRATORS, User
-from modules.cloud.apiserver.authorization.user_reviews import PATHS, review
 from modules.cloud.apiserver.endpoints.custom_resources import CustomResourceList
 from modules.cloud.apiserver.endpoints.list_answers import list_answer
 from modules.cloud.apiserver.endpoints.not_served import check_subresource, not_served
@@ -35,12 +36,11 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.apiserver.endpoints.watching import ObjectWatch
 from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wants_yaml
-from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.fields.openapi import openapi_schemas
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.apiserver.resources import RESOURCES
-from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
+from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.authorization.user_reviews import PATHS, review
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _READS: Final = ("GET", "HEAD")
@@ -107,7 +107,7 @@ class ApiService:
             return error.response()
         except ApiError as error:
             return _refusal(error.status())
-        except RequestError as error:
+        except HttpStatusError as error:
             return ApiStatusError(error.status, str(error)).response()
 
     def _reply(self, request: Request) -> Reply:

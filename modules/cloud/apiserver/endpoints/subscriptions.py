@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.cloud.storage.watch_history import ObjectChanged
 
 WAITING: Final = 4096
 """Changes that may wait for one watch; a slower one is ended."""

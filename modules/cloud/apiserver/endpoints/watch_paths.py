@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from edged.server.request import Request
+from beehive.http.request import Request
 
 _WATCH: Final = "watch"
 _PREFIXES: Final = {"api": 2, "apis": 3}

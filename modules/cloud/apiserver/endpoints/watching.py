@@ -6,15 +6,15 @@ from typing import Any, Final
 import msgspec
 
 from beehive.clock import Clock
-from edged.server.responses import Peer
+from beehive.http.responses import Peer
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.options import ReadOptions
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector
-from modules.cloud.apiserver.custom_resources.objects import in_version
+from modules.cloud.apiextensions.objects import in_version
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription
-from modules.cloud.apiserver.kinds import JsonObject
-from modules.cloud.apiserver.watch_history import ObjectChanged, WatchStart
+from modules.cloud.storage.watch_history import ObjectChanged, WatchStart
 
 BOOKMARK_SECONDS: Final = 60.0
 """Seconds between bookmarks without events (an API server: about a minute)."""

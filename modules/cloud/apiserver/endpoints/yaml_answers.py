@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from edged.server.request import Request
-from edged.server.responses import Reply, Stream, Takeover
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Stream, Takeover
 from modules.apimachinery.errors import ApiStatusError
 
 MOST_BYTES: Final = 4 * 1024 * 1024

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from modules.cloud.apiserver.kinds import KINDS
+from modules.apimachinery.kinds import KINDS
 
 TARGET = Path(__file__).with_name("fields.json")
 VERSION = "32.0.1"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from modules.apimachinery.resources import Resource
-from modules.cloud.apiserver.custom_resources.openapi import custom_schemas
+from modules.cloud.apiextensions.openapi import custom_schemas
 from modules.cloud.apiserver.fields.schemas import schemas_of
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from beehive.decoding import decode_json
-from modules.cloud.apiserver.errors import BadRequestError
-from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.kinds import JsonObject, Kind
 
 STRICT: Final = "Strict"
 WARN: Final = "Warn"

@@ -21,8 +21,8 @@ from beehive.http.server import RequestHead, ServerExchange, body_length
 from beehive.peer_certificate import peer_certificate
 from beehive.ports import told_why
 from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
-from modules.cloud.cloudhub.graceful_close import close_gracefully
 from modules.cloud.identities.peer import read_peer
+from modules.cloud.websocket.graceful_close import close_gracefully
 
 _log = logging.getLogger(__name__)
 _MAX_BODY = 1024 * 1024

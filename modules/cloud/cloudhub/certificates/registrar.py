@@ -12,8 +12,8 @@ from beehive.module import Module
 from beehive.names import ModuleName, Operation
 from beehive.resource import Side
 from beehive.thread_requests import ThreadRequests
-from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Verb
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
@@ -145,8 +145,8 @@ class Registrar(Module):
         """Returns whether edgecontroller has a Node of this name; blocks the connection's thread."""
         request = Message.new(
             self.clock,
-            source=commands.SOURCE,
-            resource=commands.RESOURCE,
+            source=api_messages.SOURCE,
+            resource=api_messages.RESOURCE,
             operation=Verb.CALL,
             content=ApiCall(verb="get", api_version="v1", plural="nodes", name=name),
         )

@@ -16,23 +16,23 @@ from beehive import RealClock
 from beehive.errors import BeehiveError
 from beehive.files.advice import advice
 from edged.errors import EdgedError
-from modules.processes.edgecore.backup import node
-from modules.processes.edgecore.backup.archive import (
+from modules.processes.common.backup.archive import (
     FORMAT,
     BackupManifest,
     check_database,
     read_archive,
     write_archive,
 )
-from modules.processes.edgecore.backup.errors import BackupError
+from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.backup.replacement import check_places, replace_all
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.version import VERSION
+from modules.processes.edgecore.backup import node
 from modules.processes.edgecore.backup.node import NodeFiles
-from modules.processes.edgecore.backup.replacement import check_places, replace_all
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, load
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.join import written
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, take_root_directory
-from modules.processes.edgecore.version import VERSION
 from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from metamanager.store import sqlite_path
-from modules.processes.edgecore.backup.archive import LARGEST_FILE, Part, copy_database
-from modules.processes.edgecore.backup.errors import BackupError
-from modules.processes.edgecore.backup.replacement import Replacement, replacing_database
+from modules.processes.common.backup.archive import LARGEST_FILE, Part, copy_database
+from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.backup.replacement import Replacement, replacing_database
 from modules.processes.edgecore.config import EdgeCoreConfig
 
 CONFIGURATION: Final = "config/edgecore.yaml"

@@ -16,8 +16,8 @@ from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, perform
 from modules.apimachinery.device_properties import desired_fault
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.device_commands.mappers import MappedParts, parts_of
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.node import report_errors
 from modules.processes.edgecore.store_commands.database import opened

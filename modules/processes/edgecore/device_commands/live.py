@@ -10,9 +10,9 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from modules.edge.devicetwin.feed import TwinChange
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.device_commands.commands import devices_of
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.node import node_of, remark, report_errors, url
 from modules.processes.edgecore.socket_path import DEVICES_PATH

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from edged.oci.programs import INSTALL as OCI_PROGRAMS
 from edgehub.certificates.times import format_duration
 from modules.edge.eventbus.internal_broker import INSTALL
-from modules.processes.edgecore.doctor.check_result import CheckResult, failed, ok, unknown, warning
+from modules.processes.common.doctor.check_result import CheckResult, failed, ok, unknown, warning
 from modules.processes.edgecore.doctor.facts import (
     BrokerNeeds,
     Configured,
@@ -25,6 +24,7 @@ from modules.processes.edgecore.doctor.facts import (
 from modules.processes.edgecore.doctor.link_checks import check_cloud, check_identity
 from modules.processes.edgecore.doctor.pod_network_checks import check_pod_network
 from modules.processes.edgecore.doctor.runtime_kinds import check_other_kinds
+from modules.runtimes.oci.programs import INSTALL as OCI_PROGRAMS
 
 T = TypeVar("T")
 

@@ -5,12 +5,12 @@ import os
 import shlex
 
 from beehive import RealClock
+from modules.processes.common.doctor.check_result import Level, failed
+from modules.processes.common.doctor.report import print_results
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError
-from modules.processes.edgecore.doctor.check_result import Level, failed
 from modules.processes.edgecore.doctor.checks import check_all
 from modules.processes.edgecore.doctor.gathering import facts
-from modules.processes.edgecore.doctor.report import print_results
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import node_location
 
 

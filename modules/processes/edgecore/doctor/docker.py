@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from beehive.clock import Clock
-from edged.dockershim.answers import Info
-from edged.dockershim.client import DockerClient
-from edged.embedded.errors import RequestRefusedError
 from modules.processes.edgecore.doctor.facts import DockerNeeds
+from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.docker.answers import Info
+from modules.runtimes.docker.client import DockerClient
 
 
 def needs(socket: Path, clock: Clock) -> DockerNeeds:

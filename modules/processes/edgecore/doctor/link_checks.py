@@ -8,7 +8,7 @@ from typing import Final
 
 from edgehub.certificates.rules import CLOCK_TOLERANCE, common_name
 from edgehub.certificates.times import format_duration, format_time
-from modules.processes.edgecore.doctor.check_result import CheckResult, Level, failed, ok, warning
+from modules.processes.common.doctor.check_result import CheckResult, Level, failed, ok, warning
 from modules.processes.edgecore.doctor.facts import CloudReach, Identity, Reach
 
 SOON: Final = 7 * 24 * 3600.0

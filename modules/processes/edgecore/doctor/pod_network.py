@@ -14,7 +14,7 @@ from modules.processes.edgecore.doctor.facts import PodNetworkNeeds
 from modules.processes.edgecore.doctor.oci import SEARCHED
 
 if TYPE_CHECKING:
-    from edged.oci.network.configuration import NetworkConfiguration
+    from modules.runtimes.oci.network.configuration import NetworkConfiguration
 
 PLUGINS: Final = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
 
@@ -37,9 +37,9 @@ def needs(config: EdgeCoreConfig, plugins: Sequence[Path] = PLUGINS, searched: s
         plugins: directories of CNI plug-ins.
         searched: directories of programs, separated by colons.
     """
-    from edged.oci.network.bridge import addresses_of_bridge  # noqa: PLC0415 - other nodes have none
-    from edged.oci.network.configuration import find_plugin, programs_of  # noqa: PLC0415
-    from edged.oci.network.errors import NetworkConfigurationError  # noqa: PLC0415
+    from modules.runtimes.oci.network.bridge import addresses_of_bridge  # noqa: PLC0415 - other nodes have none
+    from modules.runtimes.oci.network.configuration import find_plugin, programs_of  # noqa: PLC0415
+    from modules.runtimes.oci.network.errors import NetworkConfigurationError  # noqa: PLC0415
 
     missing = () if shutil.which("iptables", path=searched) else ("iptables",)
     try:
@@ -62,8 +62,8 @@ def needs(config: EdgeCoreConfig, plugins: Sequence[Path] = PLUGINS, searched: s
 
 def _network(config: EdgeCoreConfig) -> "tuple[str, NetworkConfiguration]":
     """Return the path of the file, empty for edgecore's own network, and the network."""
-    from edged.oci.network.configuration import find_configuration, read_configuration  # noqa: PLC0415
-    from edged.oci.network.default_network import default_configuration  # noqa: PLC0415
+    from modules.runtimes.oci.network.configuration import find_configuration, read_configuration  # noqa: PLC0415
+    from modules.runtimes.oci.network.default_network import default_configuration  # noqa: PLC0415
 
     path = find_configuration(config.modules.edged.cni_conf_dir)
     ranges = config.modules.edged.tailored_kubelet_config.pod_cidr
@@ -86,8 +86,8 @@ def _is_off(switch: str) -> bool:
 
 
 def _drops(program: str, bridge: str) -> bool:
-    from edged.oci.network.errors import PodNetworkError  # noqa: PLC0415
-    from edged.oci.network.firewall import read_rules  # noqa: PLC0415
+    from modules.runtimes.oci.network.errors import PodNetworkError  # noqa: PLC0415
+    from modules.runtimes.oci.network.firewall import read_rules  # noqa: PLC0415
 
     with suppress(PodNetworkError):  # not root
         return read_rules(program).drops_forwarded(bridge)

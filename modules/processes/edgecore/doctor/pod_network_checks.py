@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from modules.processes.edgecore.doctor.check_result import CheckResult, failed, ok, warning
+from modules.processes.common.doctor.check_result import CheckResult, failed, ok, warning
 from modules.processes.edgecore.doctor.facts import PodNetworkNeeds
 
 _NAME: Final = "pod network"

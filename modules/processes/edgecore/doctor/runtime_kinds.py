@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from modules.processes.edgecore.doctor.check_result import CheckResult, ok, warning
+from modules.processes.common.doctor.check_result import CheckResult, ok, warning
 from modules.processes.edgecore.runtime_kinds import LeftKind
 
 _CHECK: Final = "other runtimes"

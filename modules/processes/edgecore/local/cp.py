@@ -8,7 +8,7 @@ from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Self
 
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local.archive import SourceIsLinkError, extract, pack
 from modules.processes.edgecore.local.channels import Channel, CommandExit
 from modules.processes.edgecore.local.errors import NodeError

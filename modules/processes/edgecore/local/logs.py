@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from edged.api import parse_time
 from edged.api.times import TimeError
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config.durations import parse_duration
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.node import remark, report_errors
 from modules.processes.edgecore.local.target import container_of, pod_target

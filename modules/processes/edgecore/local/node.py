@@ -14,14 +14,14 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.http.errors import HttpStatusError
+from beehive.http.listening import short_name
 from edged.api import Pod, decode
 from edged.api.pods import PodList
 from edged.cri.contract import ExecResult
-from edged.server.errors import RequestError
-from edged.server.listening import short_name
 from edged.server.pod_lookup import find_pod
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.location import load_node
 from modules.processes.edgecore.socket_path import socket_path
@@ -153,7 +153,7 @@ class NodeClient:
         """Return a pod."""
         try:
             return find_pod(self.pods(), *target)
-        except RequestError as error:
+        except HttpStatusError as error:
             raise NodeError(str(error)) from None
 
 

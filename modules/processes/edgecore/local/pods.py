@@ -6,7 +6,7 @@ from time import time
 from typing import TYPE_CHECKING, Final
 
 from beehive.printable import printable
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local.node import report_errors, rest_client, say
 from modules.processes.edgecore.local.target import pod_target
 from modules.tools.kubectl.rest import path_of

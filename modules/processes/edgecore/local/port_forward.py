@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.forwarder import DirectPorts, Forwarder, PodPorts, Route, SpdyPorts
 from modules.processes.edgecore.local.node import NodeClient, report_errors

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from edged.api import decode, parse_time
 from edged.api.quantity import parse_quantity
 from edged.stats.model import Summary
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.node import node_of, report_errors, rest_client, say
 from modules.processes.edgecore.local.pods import table

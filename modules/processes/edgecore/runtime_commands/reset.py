@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
 from edged.errors import EdgedError
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.backup.commands import reporting
 from modules.processes.edgecore.embedded_runtime import purge_kind
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.runtime_kinds import (

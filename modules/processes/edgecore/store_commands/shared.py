@@ -7,8 +7,8 @@ from time import gmtime, strftime
 
 from beehive.errors import BeehiveError
 from beehive.printable import printable
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.printing.terminal import print_error, print_lines
 
 

@@ -1,6 +1,6 @@
 """Runs the application against a node."""
 
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.top.app import Looked, TopApp
 from modules.processes.edgecore.top.node_view import SocketView

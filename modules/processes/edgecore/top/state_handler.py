@@ -3,12 +3,13 @@
 import msgspec
 
 from beehive import Hive, ModuleName
+from beehive.http.request import Request
+from beehive.http.responses import Response, json
+from beehive.http.router import HttpRoute
 from edged.pods.work_figures import WorkFigures
-from edged.server.request import Request
-from edged.server.responses import Response, json
-from edged.server.router import Route
 from edged.server.snapshots import Snapshots
 from edgehub import LinkCounters
+from modules.processes.common.version import VERSION
 from modules.processes.edgecore.top.state import (
     MOST_ASKED,
     PATH,
@@ -18,7 +19,6 @@ from modules.processes.edgecore.top.state import (
     ModuleReport,
     WorkReport,
 )
-from modules.processes.edgecore.version import VERSION
 
 
 class AgentStateHandler:
@@ -43,9 +43,9 @@ class AgentStateHandler:
         self._started_at = hive.clock.now()
 
     @property
-    def route(self) -> Route:
+    def route(self) -> HttpRoute:
         """The route of this handler."""
-        return Route(PATH, self)
+        return HttpRoute(PATH, self)
 
     def __call__(self, _request: Request) -> Response:
         """Answer with the state in JSON."""

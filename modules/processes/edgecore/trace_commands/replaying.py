@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-COMMANDS: Final = "modules.tools.replay.commands"
+COMMANDS: Final = "modules.lab.replay.commands"
 """Module of the commands."""
 
 MODULES: Final = ("metamanager", "edged", "edgehub", "websocket", "devicetwin", "cloudhub")

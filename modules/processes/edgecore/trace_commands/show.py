@@ -10,7 +10,7 @@ from typing import Final
 
 from beehive import BeehiveError
 from beehive.trace import TraceReader, read
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.trace_commands.lines import json_line, text_line
 from modules.processes.edgecore.trace_commands.selection import Filter, seconds_of
 from modules.tools.printing.terminal import print_error, print_json, print_lines

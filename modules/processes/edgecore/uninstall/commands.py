@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
+from modules.processes.common.backup.errors import BackupError
 from modules.processes.edgecore.backup.commands import reporting
-from modules.processes.edgecore.backup.errors import BackupError
 from modules.processes.edgecore.embedded_runtime import purge_kind
 from modules.processes.edgecore.location import NodeLocation, node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryTakenError, take_root_directory

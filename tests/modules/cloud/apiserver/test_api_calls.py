@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from beehive.simulation import Simulation
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import JsonObject
 from modules.cloud.client.calls import MERGE, STRATEGIC, ApiCall
 
 

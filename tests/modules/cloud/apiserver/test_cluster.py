@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from beehive.simulation import Simulation
-from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
-from modules.cloud.apiserver.errors import (
+from modules.apimachinery.api_errors import (
     AlreadyExistsError,
     ApiError,
     BadRequestError,
@@ -18,10 +17,11 @@ from modules.cloud.apiserver.errors import (
     NotFoundError,
     UnknownKindError,
 )
-from modules.cloud.apiserver.kinds import ObjectKey, kind_named
-from modules.cloud.apiserver.limits import OBJECT_BYTES
-from modules.cloud.apiserver.storage import EventType
-from modules.cloud.apiserver.times import parse_rfc3339
+from modules.apimachinery.kinds import ObjectKey, kind_named
+from modules.apimachinery.limits import OBJECT_BYTES
+from modules.apimachinery.times import parse_rfc3339
+from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
+from modules.cloud.storage.object_storage import EventType
 from tests.modules.cloud.objects import configmap, node, pod, secret
 
 WEB = ObjectKey("Pod", "default", "web")

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
-from modules.cloud.apiserver.past_states import BYTES, CHANGES
-from modules.cloud.apiserver.storage import Storage
 from modules.cloud.client.calls import ApiCall
+from modules.cloud.storage.object_storage import Storage
+from modules.cloud.storage.past_states import BYTES, CHANGES
 from tests.modules.cloud.objects import configmap, pod
 
 _MAP = kind_named("ConfigMap")

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from modules.cloud.apiserver.authorization.node_accounts import MIRROR
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.loading import LoadedObjects
+from modules.cloud.authorization.node_accounts import MIRROR
 
 MIB = 1024 * 1024
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from beehive.simulation import Simulation
+from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import ObjectKey
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory, ManifestDirectoryError, check_directory
 from modules.cloud.apiserver.manifests import ManifestError, items_of, read_manifests
 

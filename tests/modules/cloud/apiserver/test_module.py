@@ -16,20 +16,15 @@ from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from beehive.testing import Harness
+from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.access.in_process import InProcessAccess
-from modules.cloud.apiserver.authorization.node_accounts import MIRROR
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.commands import MODULE, RESOURCE, SOURCE, Verb
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.database.errors import DatabaseError
-from modules.cloud.apiserver.database.turns import Turns
-from modules.cloud.apiserver.kinds import ObjectKey
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.namespaces import SYSTEM
 from modules.cloud.apiserver.system_namespaces import make_system_namespaces
-from modules.cloud.apiserver.transactions import Transactions
-from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
+from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.client.call_requests import collection_path, request_of, result_of
 from modules.cloud.client.calls import APPLY, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.client.kube_client import KubeClient, News
@@ -39,6 +34,11 @@ from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.edgecontroller import as_the_node
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.turns import Turns
+from modules.cloud.storage.transactions import Transactions
+from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
 from tests.modules.cloud.objects import configmap, in_memory, node, pod
 
 Json = dict[str, Any]
@@ -384,7 +384,7 @@ def test_a_start_with_many_objects_may_take_longer_than_the_hive_waits_for_a_sil
     bee: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With 100,000 pods on a busy machine the API server was given up after 30 s, and cloudcore never started."""
-    monkeypatch.setattr("modules.cloud.apiserver.database.database._PORTION", 10)
+    monkeypatch.setattr("modules.cloud.storage.database.database._PORTION", 10)
     path = str(tmp_path / "cloud.db")
     with Harness() as first:
         server = Server(first, Database(path, "a"))

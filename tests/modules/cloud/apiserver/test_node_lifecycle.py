@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
+from modules.apimachinery.limits import OBJECT_BYTES
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
-from modules.cloud.apiserver.limits import OBJECT_BYTES
 from tests.modules.cloud.objects import pod
 
 REPORTED = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")

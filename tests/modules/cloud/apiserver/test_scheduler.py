@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from modules.apimachinery.conversion import convert
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver import scheduler
-from modules.cloud.apiserver.conversion import convert
-from modules.cloud.apiserver.kinds import JsonObject
 from modules.cloud.apiserver.scheduler import Placement, Placer
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.errors import BadRequestError
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.volume_binder import bind_volumes
 
 ONE = ["ReadWriteOnce"]

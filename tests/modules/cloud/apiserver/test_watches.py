@@ -10,11 +10,11 @@ from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from beehive.testing import Harness
+from modules.cloud.api_messages import RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.commands import RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.module import ApiServer
-from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall
+from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
 from tests.modules.cloud.edgecontroller.controller import Controller, add_api_server
 from tests.modules.cloud.objects import configmap
 

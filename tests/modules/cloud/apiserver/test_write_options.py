@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import JsonObject
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
 _MAP: JsonObject = {"metadata": {"name": "c"}}

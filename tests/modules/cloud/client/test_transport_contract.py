@@ -13,13 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from beehive.http.http_server import HttpServer
+from beehive.http.request import Request
+from beehive.http.responses import Peer, Reply, Response, Stream
 from beehive.runtime import Threads
-from edged.server.http import HttpServer
-from edged.server.request import Request
-from edged.server.responses import Peer, Reply, Response, Stream
 from modules.cloud.apiserver.endpoints.in_process import InProcessTransport
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
-from modules.cloud.apiserver.watch_history import ObjectChanged
 from modules.cloud.client.call_requests import request_of, result_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.http.factory import http_transport
@@ -31,6 +30,7 @@ from modules.cloud.client.transport_errors import (
     KubeProtocolError,
     KubeTransportError,
 )
+from modules.cloud.storage.watch_history import ObjectChanged
 from tests.modules.cloud.client.servers import TIMEOUT, Heard, ManualClock
 
 _OBJECT = ObjectChanged("ADDED", {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a", "namespace": "n"}})

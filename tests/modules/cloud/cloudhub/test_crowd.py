@@ -10,12 +10,12 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.resource import Side
 from beehive.testing import Harness
-from modules.cloud.cloudhub.connection import OPENING_SECONDS
-from modules.cloud.cloudhub.link import FrameReceived, LinkOpened
 from modules.cloud.cloudhub.module import CloudHub
+from modules.cloud.websocket.connection import OPENING_SECONDS
+from modules.cloud.websocket.link import FrameReceived, LinkOpened
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.cloudhub.test_fairness import DEADLINE, Served, frame
 from tests.modules.cloud.cloudhub.test_module import Cloud, ListLink
+from tests.modules.cloud.websocket.test_fairness import DEADLINE, Served, frame
 
 ROOM = "modules.cloud.cloudhub.messages_without_room._ROOM"
 

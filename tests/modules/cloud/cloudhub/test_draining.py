@@ -6,8 +6,8 @@ import pytest
 
 from beehive.testing import Harness
 from modules.cloud.cloudhub.draining import Draining
-from modules.cloud.cloudhub.link import LinkOpened
 from modules.cloud.messages import DRAIN, DRAIN_RESOURCE, HANDLED, HANDLED_RESOURCE, Drain
+from modules.cloud.websocket.link import LinkOpened
 from tests.modules.cloud.cloudhub.test_module import Cloud, ListLink
 
 NODES = tuple(f"n{number}" for number in range(10_000))

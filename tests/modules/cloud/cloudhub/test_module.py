@@ -8,7 +8,6 @@ import pytest
 from beehive.codec import decode
 from beehive.message import Message
 from beehive.testing import Harness
-from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.messages import (
@@ -20,6 +19,7 @@ from modules.cloud.messages import (
     NodeConnection,
     SessionTakenOver,
 )
+from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
 
 CA = "-----BEGIN CERTIFICATE-----\n"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.contexts import websocket_context

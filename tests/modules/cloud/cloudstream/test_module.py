@@ -10,14 +10,14 @@ import pytest
 from beehive.message import Message
 from beehive.names import ModuleName
 from beehive.testing import Harness
-from modules.cloud.apiserver.commands import Verb
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import STRATEGIC, ApiCall, ApiResult
-from modules.cloud.cloudhub.connection import WebsocketLink
 from modules.cloud.cloudstream.module import CloudStream
 from modules.cloud.cloudstream.node_ports import LONGEST_PAUSE, QUIET_SECONDS, RETRY_SECONDS
 from modules.cloud.cloudstream.stream_service import StreamListener
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.messages import KUBELET_PORTS, KUBELET_PORTS_RESOURCE
+from modules.cloud.websocket.connection import WebsocketLink
 
 
 class Server:

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from beehive.clock import Timer
 from beehive.simulation import VirtualClock
+from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import JsonObject, kind_named
-from modules.cloud.apiserver.storage import EventType
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_keeper import LeaseKeeper
 from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.storage.object_storage import EventType
 
 LEASE = kind_named("Lease")
 LOST = ApiResult(refusal={"code": 503, "message": "no answer"})

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from modules.cloud.apiserver.kinds import key_of
+from modules.apimachinery.kinds import key_of
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from tests.modules.cloud.coordination.clouds import Clouds
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from beehive import RealClock
+from modules.apimachinery.api_errors import ApiError
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
-from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.devicecontroller.admission import ADMISSIONS
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devices import API_VERSION

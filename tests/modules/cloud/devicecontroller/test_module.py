@@ -10,8 +10,7 @@ import pytest
 
 from beehive import Message, ModuleName
 from beehive.testing import Harness
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges, WatchQuery, WatchStart
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.module import DeviceController
@@ -19,6 +18,7 @@ from modules.cloud.devicecontroller.status_writer import INTERVAL, MOST_AT_WORK,
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
 from modules.cloud.messages import HANDLED, ConnectEvent
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, WatchQuery, WatchStart
 
 Json = dict[str, Any]
 NODE = "n1"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beehive import Message, RealClock
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.devicecontroller.records import DeviceRecord, device_record, model_record
 from modules.cloud.devicecontroller.reports import (
     VALUE_CHARACTERS,

@@ -8,16 +8,16 @@ from urllib.parse import parse_qsl, urlsplit
 from beehive.clock import Clock
 from beehive.runtime import Runtime
 from beehive.testing import Harness
+from modules.apimachinery.kinds import JsonObject, Kind, kind_called, version_of
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.database import IN_MEMORY
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, version_of
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.storage.database import IN_MEMORY
+from modules.cloud.storage.database.database import Database
 from tests.modules.cloud.edgecontroller.controller import Controller
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

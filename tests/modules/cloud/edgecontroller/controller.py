@@ -5,13 +5,10 @@ from typing import Any
 
 from beehive.message import Message
 from beehive.testing import Harness
+from modules.apimachinery.kinds import ObjectKey, kind_called
 from modules.cloud.apiserver.access.in_process import InProcessAccess
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
-from modules.cloud.apiserver.database import IN_MEMORY
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.database.errors import DatabaseError
-from modules.cloud.apiserver.kinds import ObjectKey, kind_called
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
@@ -32,6 +29,9 @@ from modules.cloud.messages import (
 )
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.definitions import definitions as rule_definitions
+from modules.cloud.storage.database import IN_MEMORY
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.errors import DatabaseError
 from tests.modules.cloud.objects import in_memory
 
 WEB = ObjectKey("Pod", "default", "web")

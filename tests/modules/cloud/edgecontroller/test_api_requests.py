@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.kinds import kind_named, uid_of, version_of
+from modules.apimachinery.kinds import kind_named, uid_of, version_of
 from modules.cloud.edgecontroller.reflectors import MIRRORED
+from modules.cloud.storage.database.database import Database
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.edgecontroller.controller import USES
 from tests.modules.cloud.objects import configmap, node, pod, secret

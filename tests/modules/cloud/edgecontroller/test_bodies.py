@@ -6,15 +6,15 @@ import msgspec
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.database import IN_MEMORY
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, kind_named
-from modules.cloud.apiserver.storage import EventType
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
 from modules.cloud.client.reflector.effects import ObservedObject
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.kept_bodies import KeptBodies
 from modules.cloud.edgecontroller.mirror import Mirror
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.storage.database import IN_MEMORY
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.object_storage import EventType
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import USES, WEB
 from tests.modules.cloud.objects import configmap, node, pod, secret

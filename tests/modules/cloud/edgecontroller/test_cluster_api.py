@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.kinds import ObjectKey, kind_named
+from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer

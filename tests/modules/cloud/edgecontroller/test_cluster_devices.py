@@ -9,13 +9,13 @@ import pytest
 
 from beehive import Message
 from beehive.testing import Harness
-from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
+from modules.cloud.api_messages import Verb
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.devices import API_VERSION, DEVICE
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.test_device_forms import OLD_DEVICE, OLD_MODEL
 from tests.modules.processes.cloudcore.devices import device, model

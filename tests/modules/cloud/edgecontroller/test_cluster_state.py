@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.database import IN_MEMORY
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, uid_of, version_of
-from modules.cloud.apiserver.object_sync import Holder, NodeState, ObjectSync
+from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import NAMESPACE
 from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.node_state_objects import API_VERSION, PLURAL, StoredState, object_of, packed, read
+from modules.cloud.storage.database import IN_MEMORY
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.object_sync import Holder, NodeState, ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import WEB
 from tests.modules.cloud.objects import node, pod

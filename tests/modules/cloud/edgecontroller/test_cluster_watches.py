@@ -11,7 +11,7 @@ from beehive import Message
 from beehive.testing import Harness
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
-from tests.modules.cloud.apiserver.custom_resources.definition import definition, device
+from tests.modules.cloud.apiextensions.definition import definition, device
 from tests.modules.cloud.edgecontroller.cluster_server import DISCOVERY, ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import Controller
 

@@ -3,8 +3,8 @@
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver import transactions
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.storage import transactions
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import node, pod
 

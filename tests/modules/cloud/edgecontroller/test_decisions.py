@@ -6,16 +6,16 @@ import pytest
 
 from beehive.message import Message, Route
 from beehive.names import Operation
-from modules.cloud.apiserver.graceful_deletion import is_deletion_complete
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.apimachinery.graceful_deletion import is_deletion_complete
+from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.pod_references import references_of
 from modules.cloud.apiserver.pod_defaults import pull_policy, with_pod_defaults
-from modules.cloud.apiserver.pod_references import references_of
-from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.edgecontroller.downstream_messages import messages_for_event
 from modules.cloud.edgecontroller.status_merge import merged_node, merged_pod_status
 from modules.cloud.edgecontroller.upstream import HANDLERS
 from modules.cloud.edgecontroller.upstream_attributes import attributes_of
 from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.modules.cloud.objects import configmap, pod, secret
 
 NOW = 1_795_139_690.0

@@ -9,7 +9,7 @@ import pytest
 
 from beehive import Message
 from beehive.testing import Harness
-from modules.cloud.apiserver.commands import Verb
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devices import API_VERSION

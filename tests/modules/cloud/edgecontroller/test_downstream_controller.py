@@ -2,7 +2,7 @@
 
 import pytest
 
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.apimachinery.kinds import ObjectKey
 from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller
 from tests.modules.cloud.objects import configmap, pod, secret
 

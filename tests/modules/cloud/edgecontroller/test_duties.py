@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.kinds import kind_named
-from modules.cloud.apiserver.object_sync import NodeState
+from modules.apimachinery.kinds import kind_named
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.rendezvous import owner_of
 from modules.cloud.edgecontroller import module as edgecontroller_module
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.messages import CLOUDCORES_RESOURCE, RELEASE_LEASE
+from modules.cloud.storage.object_sync import NodeState
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.edgecontroller.controller import Controller
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import node, pod
 

@@ -8,7 +8,7 @@ import pytest
 
 from beehive.message import Message
 from beehive.testing import Harness
-from modules.cloud.apiserver.kinds import ObjectKey, kind_named
+from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud.client.calls import MERGE, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.upstream_pods import PodStatusRequest

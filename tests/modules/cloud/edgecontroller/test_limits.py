@@ -10,9 +10,9 @@ from beehive.clock import RealClock
 from beehive.message import Message
 from beehive.simulation import Simulation
 from metamanager.application import Application
+from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.limits import OBJECT_BYTES, REQUEST_BYTES, VALUES, is_too_large
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import ObjectKey
-from modules.cloud.apiserver.limits import OBJECT_BYTES, REQUEST_BYTES, VALUES, is_too_large
 from modules.cloud.dynamiccontroller.module import call_of
 from modules.cloud.edgecontroller.downstream_controller import MAX_HELD_OBJECTS, DownstreamController
 from modules.cloud.edgecontroller.object_syncs import ObjectSyncs

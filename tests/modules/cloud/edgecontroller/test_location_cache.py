@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.edgecontroller.location_cache import LocationCache
 
 KEY = ObjectKey("Secret", "default", "key")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
-from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
-from modules.cloud.apiserver.lister import Revision
-from modules.cloud.apiserver.object_store import ObjectStore
-from modules.cloud.apiserver.storage import Storage
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
+from modules.apimachinery.lister import Revision
 from modules.cloud.client.reflector.effects import ObservedObject
 from modules.cloud.edgecontroller.mirror import Mirror, compact
+from modules.cloud.storage.object_storage import Storage
+from modules.cloud.storage.object_store import ObjectStore
 from tests.modules.cloud.objects import configmap
 
 _MAP = kind_named("ConfigMap")

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.kinds import ObjectKey, kind_named
+from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.controller import WEB, Controller

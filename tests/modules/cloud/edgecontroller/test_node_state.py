@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.kinds import ObjectKey, uid_of, version_of
-from modules.cloud.apiserver.object_sync import Epoch, NodeState, ObjectSync
+from modules.apimachinery.kinds import ObjectKey, uid_of, version_of
 from modules.cloud.edgecontroller.epochs import Epochs
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.object_sync import Epoch, NodeState, ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.edgecontroller.controller import WEB
 from tests.modules.cloud.objects import configmap, in_memory, node, pod

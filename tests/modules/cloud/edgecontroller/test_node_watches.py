@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.kinds import ObjectKey, uid_of, version_of
+from modules.apimachinery.kinds import ObjectKey, uid_of, version_of
 from modules.cloud.client.calls import MOST_WATCHES, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.errors import ApiError, BadRequestError, MethodNotAllowedError
-from modules.cloud.apiserver.kinds import kind_named
+from modules.apimachinery.api_errors import ApiError, BadRequestError, MethodNotAllowedError
+from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, proposed, same_uid, with_uid
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.kinds import ObjectKey, uid_of, version_of
-from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.apimachinery.kinds import ObjectKey, uid_of, version_of
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devices import API_VERSION, DEVICE
 from modules.cloud.edgecontroller import object_sync_import
 from modules.cloud.edgecontroller.object_sync_import import entry_of
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import USES, WEB
 from tests.modules.cloud.objects import configmap, node, pod

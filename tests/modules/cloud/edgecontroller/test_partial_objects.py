@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from modules.cloud.apiserver.kinds import ObjectKey
-from modules.cloud.apiserver.pod_references import other_references_of, references_of
+from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.cloud.edgecontroller.partial_objects import partial_object
 from tests.modules.cloud.objects import configmap, pod
 

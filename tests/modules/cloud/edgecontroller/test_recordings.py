@@ -15,8 +15,8 @@ from beehive.decoding import convert
 from beehive.message import Message
 from beehive.names import Operation
 from beehive.testing import Harness
+from modules.apimachinery.kinds import key_of, kind_named
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.kinds import key_of, kind_named
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import APPLY, ApiCall
 from modules.cloud.edgecontroller.module import EdgeController

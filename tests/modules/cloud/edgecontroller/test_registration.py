@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.kinds import ObjectKey, uid_of, version_of
+from modules.apimachinery.kinds import ObjectKey, uid_of, version_of
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController
 from tests.modules.cloud.edgecontroller.controller import WEB
 from tests.modules.cloud.objects import node, pod

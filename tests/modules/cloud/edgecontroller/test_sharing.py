@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import node, pod
 

@@ -6,7 +6,7 @@ import pytest
 
 from beehive.clock import RealClock
 from beehive.message import Message
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.edgecontroller.upstream_objects import create_signing_request
 from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest

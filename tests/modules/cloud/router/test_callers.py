@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from beehive.http.request import Request
 from beehive.simulation import Simulation
-from edged.server.request import Request
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.router.reviewed_callers import REMEMBERED_SECONDS, ReviewedCallers

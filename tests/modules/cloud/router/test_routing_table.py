@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.kinds import key_of
-from modules.cloud.apiserver.watch_history import ObjectChanged
+from modules.apimachinery.kinds import key_of
 from modules.cloud.router.paths import read_path
 from modules.cloud.router.routing_table import RoutingTable
 from modules.cloud.router.status_writer import MOST_ERRORS, status_of
+from modules.cloud.storage.watch_history import ObjectChanged
 from tests.modules.cloud.router.rules import REST, endpoint, endpoints, from_topic, from_url, rule, to_service, to_topic
 
 URL = "http://server.example/x"

@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Any
 
 from beehive import Clock, Hive, Message, ModuleName, Operation, Threads
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_unix
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Response, Stream, Takeover
+from beehive.http.router import HttpRoute, Router
 from beehive.names import REGISTRATION_RESOURCE
-from edged.server.http import HttpServer
-from edged.server.listening import listen_unix
-from edged.server.request import Request
-from edged.server.responses import Reply, Response, Stream, Takeover
-from edged.server.router import Route, Router
 from edgehub.framing import Opcode
 from edgehub.settings import EdgeHubSettings
 from edgehub.websocket import WebsocketLink
@@ -107,10 +107,10 @@ class NodeServer:
         """Pieces of logs; None ends one, an error breaks it off."""
         self.answer: Response | None = None
         routes = [
-            Route("/containerLogs/{namespace}/{pod}/{container}", self._logs),
-            Route("/metrics/resource", lambda _: Response(200, "text/plain", b"node_cpu 1\r\nnode_memory 2\n")),
-            Route("/exec/{namespace}/{pod}/{container}", self._exec, ("GET", "POST")),
-            Route("/attach/{namespace}/{pod}/{container}", self._exec, ("GET", "POST")),
+            HttpRoute("/containerLogs/{namespace}/{pod}/{container}", self._logs),
+            HttpRoute("/metrics/resource", lambda _: Response(200, "text/plain", b"node_cpu 1\r\nnode_memory 2\n")),
+            HttpRoute("/exec/{namespace}/{pod}/{container}", self._exec, ("GET", "POST")),
+            HttpRoute("/attach/{namespace}/{pod}/{container}", self._exec, ("GET", "POST")),
         ]
         most = 2 * MOST_STREAMS
         self._server = HttpServer(

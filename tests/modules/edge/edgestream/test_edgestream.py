@@ -12,15 +12,15 @@ import pytest
 
 from beehive import ModuleName, Operation, Source
 from beehive.exposition import CollectorRegistry
+from beehive.http.responses import text
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
-from edged.server.responses import text
 from edgehub.framing import Opcode
-from edgehub.testing import MemoryCloud
 from modules.edge.edgestream import module, session, stream
 from modules.edge.edgestream.counters import StreamCollector, StreamCounters
 from modules.edge.edgestream.module import MOST_STREAMS, EdgeStream
 from modules.edge.edgestream.stream import Stream
+from modules.lab.doubles.memory_cloud import MemoryCloud
 from modules.streams.connect import StreamRequest
 from modules.streams.credit import FIRST_CREDIT, FRAME_COST
 from modules.streams.frames import MAX_DATA, Frame, FrameType, credit_frame, credit_of

@@ -14,9 +14,9 @@ from modules.apimachinery.device_properties import ModelProperty
 from modules.edge.dmi.objects import Method
 from modules.edge.mapper import DeviceDriver, DriverProperty, Mapper, Value
 from modules.edge.mapper.method_calls import MOST_WAITING, MethodCalls, MethodRefused
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.device_commands.calls import answer_of, read_arguments
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.dmi.framework import TIMEOUT

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from beehive import Hive, Message, Module, ModuleName, Threads, handles
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
-from edged.server.request import Request
-from edged.server.responses import Handler, Response
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
+from beehive.http.request import Request
+from beehive.http.responses import Handler, Response
 from metamanager.application import Application
 from modules.edge.metaserver.api import Api, ApiSettings
 from modules.edge.metaserver.watch_cache import WatchCache

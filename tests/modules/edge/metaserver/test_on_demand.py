@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from beehive import Hive, Threads
+from beehive.http.request import Request
+from beehive.http.responses import Response, Stream
 from edged.api import Nanoseconds, PodStatus
 from edged.api.times import Time
-from edged.server.request import Request
-from edged.server.responses import Response, Stream
 from edged.server.snapshots import Snapshots
 from metamanager.rows import row_of
 from metamanager.sqlite_store import SqliteStore

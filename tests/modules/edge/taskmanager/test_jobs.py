@@ -11,9 +11,9 @@ from beehive.names import CLOUD_CONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from edgehub import install
 from edgehub.settings import EdgeHubSettings
-from edgehub.testing import MemoryCloud
 from modules.edge.taskmanager.module import TaskManager
 from modules.edge.taskmanager.refusals import REASON, refusal_of
+from modules.lab.doubles.memory_cloud import MemoryCloud
 
 API = "operations.kubeedge.io/v1alpha2"
 NOW = "2026-11-20T16:45:54Z"

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from beehive import Hive, Message, Threads
-from edged.server.errors import RequestError, ServerError
+from beehive.http.errors import HttpStatusError
+from beehive.ports import ListenError
 from metamanager.module import MetaManager, MetaSettings
 from modules.edge.testmanager.module import MAX_BODY, ManagerSettings, NodeTestManager
 from modules.edge.testmanager.objects import read_object
@@ -182,7 +183,7 @@ def test_a_token_that_protects_nothing_is_refused(tmp_path: Path, content: str, 
     file = tmp_path / "token"
     file.write_text(content)
     file.chmod(mode)
-    with pytest.raises(ServerError, match=text) as refused:
+    with pytest.raises(ListenError, match=text) as refused:
         read_token(file)
     assert content not in str(refused.value)
 
@@ -194,11 +195,11 @@ def test_a_token_is_no_link_and_no_directory(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("there")
     (tmp_path / "directory").mkdir(0o700)
     for name in ("link", "directory"):
-        with pytest.raises(ServerError, match="tokenFile"):
+        with pytest.raises(ListenError, match="tokenFile"):
             read_token(tmp_path / name)
 
 
 @pytest.mark.parametrize("uid", [5, "x" * 300, "a\nb"])
 def test_a_uid_is_a_text(uid: Any) -> None:
-    with pytest.raises(RequestError, match="uid"):
+    with pytest.raises(HttpStatusError, match="uid"):
         read_object("pod", json.dumps({"metadata": {"name": "a", "uid": uid}}).encode())

@@ -12,8 +12,8 @@ from websockets.sync.client import ClientConnection, connect
 from beehive.clock import RealClock
 from beehive.codec import decode, encode
 from beehive.message import Message
-from modules.cloud.apiserver.database.engine import make_engine, url_of
-from modules.cloud.apiserver.database.tables import object_syncs
+from modules.cloud.storage.database.engine import make_engine, url_of
+from modules.cloud.storage.database.tables import object_syncs
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.control_client import ControlClient
 from modules.processes.cloudcore.process import CloudCore

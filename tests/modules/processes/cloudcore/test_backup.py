@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from modules.processes.cloudcore.renewed_versions import MOST_LOST, renew_versions
-from modules.processes.edgecore.backup.errors import BackupError
+from modules.processes.common.backup.errors import BackupError
 from tests.end_to_end.processes import Process, wait_until
 from tests.end_to_end.test_backup import call
 

@@ -19,7 +19,7 @@ import pytest
 
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.process import RunOptions
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 
 POD = """\
 apiVersion: v1

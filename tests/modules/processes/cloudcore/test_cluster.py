@@ -13,7 +13,7 @@ from beehive.message import Message
 from metamanager.application import Target, Verb, application, message_of
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Apply, Delete, Get
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import configmap, node, pod, secret, service
 from tests.modules.processes.cloudcore.clusters import Cluster

@@ -10,9 +10,9 @@ import pytest
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.cluster_checks import ClusterFacts, check_cluster
 from modules.processes.cloudcore.cluster_rights import Right
-from modules.processes.edgecore.doctor.check_result import CheckResult, Level
-from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.version import KUBELET_VERSION
+from modules.processes.common.doctor.check_result import CheckResult, Level
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.version import KUBELET_VERSION
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.deployment import of_kind
 

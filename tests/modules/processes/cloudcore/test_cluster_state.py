@@ -9,7 +9,7 @@ import pytest
 from modules.cloud.client.transport import ApiRequest
 from modules.cloud.edgecontroller.node_state_objects import read
 from modules.processes.cloudcore.cli import main
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import node, pod
 from tests.modules.processes.cloudcore import test_rights

@@ -6,9 +6,9 @@ from pathlib import Path
 from beehive.hive import Hive
 from beehive.runtime import Threads
 from modules.cloud.apiserver.endpoints.subscriptions import WAITING
-from modules.cloud.apiserver.watch_history import ObjectChanged
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.watch_history import ObjectChanged
 from modules.processes.cloudcore.control import Control
 from modules.processes.cloudcore.counters import Counters
 

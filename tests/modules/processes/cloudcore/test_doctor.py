@@ -12,8 +12,8 @@ from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.doctor_checks import CloudFacts, DatabaseServer, check_cloud
-from modules.processes.edgecore.doctor.check_result import CheckResult, Level
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.doctor.check_result import CheckResult, Level
+from modules.processes.common.exit_codes import ExitCode
 from tests.modules.cloud.objects import pod
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql

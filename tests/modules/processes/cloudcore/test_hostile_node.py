@@ -9,7 +9,7 @@ import pytest
 from beehive.message import Message
 from beehive.names import ModuleName
 from metamanager.application import Target, Verb, application, message_of
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply, Get
 from tests.modules.cloud.objects import configmap, node, pod, secret

@@ -16,13 +16,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, load_authority
-from modules.cloud.cloudhub.link import REPLACED
 from modules.cloud.cloudhub.replaced_connections import MANY
 from modules.cloud.identities.records import JoinToken, NodeIdentity
+from modules.cloud.websocket.link import REPLACED
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import CloudStreamConfig, RouterConfig, TlsConfig
 from modules.processes.cloudcore.errors import ControlError
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.certificates.made import chain, csr, new_key
 from tests.modules.cloud.objects import node

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
-from modules.cloud.apiserver.limits import REQUEST_BYTES
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
+from modules.apimachinery.limits import REQUEST_BYTES
 from modules.processes.cloudcore.control import Control
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import Stub

@@ -9,7 +9,7 @@ import pytest
 from modules.cloud.messages import Cloudcores, NodeConnection
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.nodes_command import table
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.modules.processes.cloudcore.stubs import Stub
 
 

@@ -19,7 +19,7 @@ from modules.cloud.router import status_writer
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import RouterConfig, TlsConfig
 from modules.processes.cloudcore.router_parts import advertised_address
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.certificates.made import csr, new_key
 from tests.modules.cloud.objects import node

@@ -9,7 +9,7 @@ import pytest
 
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.paths import CloudPaths, add_socket_options, paths_of, remark_on_former_files
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 
 
 def chosen(*arguments: str) -> argparse.Namespace:

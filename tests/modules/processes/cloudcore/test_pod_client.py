@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from beehive import RealClock
-from edged.server.http import HttpServer
-from edged.server.listening import listen_unix
-from edged.server.request import Request
-from edged.server.responses import Reply, Response, Stream
-from edged.server.router import Route, Router
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_unix
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Response, Stream
+from beehive.http.router import HttpRoute, Router
 from modules.processes.cloudcore.cli import main
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.modules.processes.edgecore.local.stub import pod
 
 NO_STREAMS: dict[str, Any] = {"kind": "Status", "code": 501, "message": "the embedded runtime has no streams"}
@@ -35,12 +35,12 @@ class Server:
         path_of_pod = "/api/v1/namespaces/{namespace}/pods/{pod}"
         both = ("GET", "POST")
         routes = [
-            Route("/api/v1/namespaces/{namespace}/pods", self._list),
-            Route(path_of_pod, self._get),
-            Route(f"{path_of_pod}/log", self._log),
-            Route(f"{path_of_pod}/exec", self._refuse, both),
-            Route(f"{path_of_pod}/attach", self._refuse, both),
-            Route(f"{path_of_pod}/portforward", self._refuse, both),
+            HttpRoute("/api/v1/namespaces/{namespace}/pods", self._list),
+            HttpRoute(path_of_pod, self._get),
+            HttpRoute(f"{path_of_pod}/log", self._log),
+            HttpRoute(f"{path_of_pod}/exec", self._refuse, both),
+            HttpRoute(f"{path_of_pod}/attach", self._refuse, both),
+            HttpRoute(f"{path_of_pod}/portforward", self._refuse, both),
         ]
         self.server = HttpServer(listen_unix(path), Router(routes), RealClock())
         self.server.start()

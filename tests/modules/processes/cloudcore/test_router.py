@@ -20,7 +20,7 @@ from modules.cloud.router.records import RuleRoute
 from modules.cloud.router.routing_table import RoutingTable
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import RouterConfig, TlsConfig
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.router.rules import from_topic, from_url, to_service, to_topic
 from tests.modules.processes.cloudcore.routes import TIMEOUT, RuleAuthors, call

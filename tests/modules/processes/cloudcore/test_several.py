@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Get
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import node
 from tests.modules.processes.cloudcore.clusters import Cluster

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from modules.cloud.apiserver.database.engine import make_engine, url_of
-from modules.cloud.apiserver.database.tables import tables
+from modules.cloud.storage.database.engine import make_engine, url_of
+from modules.cloud.storage.database.tables import tables
 from modules.processes.cloudcore.control_client import Apply, Delete, Get
 from modules.processes.cloudcore.errors import ControlError
 from tests.end_to_end.processes import wait_until

@@ -17,7 +17,7 @@ from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import CloudCoreConfig, CloudStreamConfig
 from modules.processes.cloudcore.stream_parts import stream_listener
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.edges import DEADLINE, Edge, edge_at
 from tests.modules.processes.cloudcore.clusters import Cluster

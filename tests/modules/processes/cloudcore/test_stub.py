@@ -11,7 +11,7 @@ import pytest
 
 from beehive.decoding import convert
 from beehive.message import Message
-from modules.cloud.apiserver.errors import UnknownKindError
+from modules.apimachinery.api_errors import UnknownKindError
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete, Get
 from modules.processes.cloudcore.errors import ControlError
 from tests.end_to_end.processes import wait_until

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from beehive import Hive, Threads
-from edged.server.listening import short_name
-from edged.server.responses import text
-from edged.server.router import Route
+from beehive.http.listening import short_name
+from beehive.http.responses import text
+from beehive.http.router import HttpRoute
 from edged.server.snapshots import Snapshots
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
@@ -32,7 +32,7 @@ def configured(root: Path, kubelet: dict[str, Any] | None = None, **edged: Any) 
 
 
 @contextmanager
-def served(config: EdgeCoreConfig, owners: Iterable[Route] = ()) -> Iterator[None]:
+def served(config: EdgeCoreConfig, owners: Iterable[HttpRoute] = ()) -> Iterator[None]:
     threads = Threads()
     socket_path(config).parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -66,7 +66,7 @@ EXEC = "/exec/ns/p/app?command=ls&output=1"
 def test_the_state_of_the_agent_is_on_the_socket_only(tmp_path: Path) -> None:
     """It names the cloud and what its pods wait for."""
     config = configured(tmp_path)
-    with served(config, [Route("/edgecore/state", lambda _: text(200, "ok"))]):
+    with served(config, [HttpRoute("/edgecore/state", lambda _: text(200, "ok"))]):
         assert (on_port(config, "/edgecore/state"), on_socket(config, "/edgecore/state")) == (404, 200)
 
 

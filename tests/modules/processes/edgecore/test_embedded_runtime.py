@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from beehive.clock import RealClock
-from edged.dockershim.runtime import DockerRuntime
 from modules.processes.edgecore.config import ConfigError, loads
 from modules.processes.edgecore.embedded_runtime import docker_settings, embedded_runtime
+from modules.runtimes.docker.runtime import DockerRuntime
 
 _CONFIG = """\
 apiVersion: edgecore.config.kubeedge.io/v1alpha2

@@ -15,23 +15,23 @@ import pytest
 START: Final = "import sys; from modules.processes.edgecore import cli, process; cli._chosen(['run', '--root', '/x']); "
 LATER: Final = (
     "argcomplete", "beehive.http.client", "beehive.http.server", "beehive.http.spdy", "beehive.simulation",
-    "cryptography", "dataclasses", "difflib", "edged.dockershim", "edged.testing", "email",
+    "cryptography", "dataclasses", "difflib", "modules.runtimes.docker", "modules.lab.doubles.container_runtime", "email",
     "google.protobuf.text_format", "grpc", "h11", "html", "http.client",
     "jeepney", "jinja2", "modules.cloud", "modules.edge.eventbus.module", "modules.edge.mapper",
     "modules.edge.metaserver", "modules.edge.servicebus", "modules.edge.testmanager", "modules.processes.cloudcore",
     "modules.processes.edgecore.backup", "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
     "modules.processes.edgecore.other_commands", "modules.processes.edgecore.store_commands",
     "modules.processes.edgecore.trace_commands", "modules.processes.edgecore.unit_command", "modules.tools.kubectl.cli",
-    "modules.tools.replay", "modules.tools.trace_tools", "multiprocessing", "paho", "prometheus_client", "protos.csi",
+    "modules.lab.replay", "modules.tools.trace_tools", "multiprocessing", "paho", "prometheus_client", "protos.csi",
     "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "textual", "websockets",
 )  # fmt: skip
 """Loaded by commands, or with the first request, probe, volume, device or module that needs them."""
 OF_THE_OTHERS: Final = {
-    "": ("edged.embedded", "edged.oci"),
-    "edged.embedded.runtime": ("edged.oci",),
-    "edged.oci.runtime": (
-        "edged.embedded.containers", "edged.embedded.engine", "edged.embedded.shim_manager",
-        "edged.oci.images.worker.unpacker", "edged.oci.streaming.connection",
+    "": ("modules.runtimes.process", "modules.runtimes.oci"),
+    "modules.runtimes.process.runtime": ("modules.runtimes.oci",),
+    "modules.runtimes.oci.runtime": (
+        "modules.runtimes.process.containers", "modules.runtimes.process.engine", "modules.runtimes.process.shim_manager",
+        "modules.runtimes.oci.images.worker.unpacker", "modules.runtimes.oci.streaming.connection",
     ),
 }  # fmt: skip
 """By the module of the runtime that a configuration chooses."""

@@ -13,8 +13,8 @@ import pytest
 
 from edged.errors import EdgedError
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.runtime_commands import containers, inspect
 from modules.processes.edgecore.runtime_commands.containers import ListedContainer, row
 from modules.processes.edgecore.runtime_commands.documents import HIDDEN, information_of, without_values

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from edgehub.certificates.errors import UnreachableError
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli
 from modules.processes.edgecore.config import EdgeCoreConfig, load
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.join import CloudAddress, advice_on, joined
 from tests.edgehub.certificates.authority import NODE, Authority, CertificateServer
 from tests.support.ports import free_port

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.state_directory import state_directory
 from modules.processes.edgecore import cli, join, location
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import NodeLocation, load_node, located
-from modules.processes.edgecore.state_directory import state_directory
 
 ROOT, PERSON = 0, 1000
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from beehive import Hive, Threads
-from edged.server.errors import ServerError
+from beehive.ports import ListenError
 from edged.server.snapshots import Snapshots
 from metamanager.rows import row_of
 from metamanager.store import open_store
@@ -57,7 +57,7 @@ def test_an_address_that_is_taken_is_named_with_its_setting(tmp_path: Path) -> N
         config = configured(tmp_path, taken.getsockname()[1])
         threads = Threads()
         stack.callback(threads.close)
-        with pytest.raises(ServerError, match=r"metaServer\.server chooses another"):
+        with pytest.raises(ListenError, match=r"metaServer\.server chooses another"):
             serve_api(config, Hive(threads), Snapshots(), open_store, stack)
 
 

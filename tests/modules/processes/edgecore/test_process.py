@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.ownership import LOCK_FILE
 from tests.end_to_end.processes import PATIENCE, Process, wait_until
 from tests.support.ports import free_port

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from beehive.clock import RealClock
 from edged.errors import EdgedError
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import embedded_runtime
 from modules.processes.edgecore.cli import command_line, main
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.runtime_kinds import (
     LeftKind,
     RuntimeKind,
@@ -151,7 +151,7 @@ def test_reset_goes_on_after_a_kind_that_resists(
     root, purged = _node(tmp_path), list[str]()
 
     def purge(config: EdgeCoreConfig, _: RealClock) -> None:
-        from edged.embedded.errors import EmbeddedRuntimeError  # noqa: PLC0415 - as the command does
+        from modules.runtimes.cri_server.errors import EmbeddedRuntimeError  # noqa: PLC0415 - as the command does
 
         if config.uses_oci_runtime:
             raise EmbeddedRuntimeError("find crun", "it is not installed")

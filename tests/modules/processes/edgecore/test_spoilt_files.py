@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.damaged import damaged_paths
-from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.processes import PATIENCE, Process, wait_until
 from tests.support.ports import free_port
 from tests.support.spoiling import SPOILT, Spoil
@@ -52,9 +52,9 @@ def _more(root: Path) -> None:
     uid = "0f1a0000-0000-0000-0000-000000000001"
     for name in (
         "edged/device-plugins/kubelet_internal_checkpoint",
-        "edged/embedded/images.json",
-        f"edged/embedded/sandboxes/{'a' * 64}/request.pb",
-        f"edged/embedded/containers/{'b' * 64}/record.json",
+        "modules/runtimes/process/images.json",
+        f"modules/runtimes/cri_server/sandboxes/{'a' * 64}/request.pb",
+        f"modules/runtimes/process/containers/{'b' * 64}/record.json",
         f"edged/pods/{uid}/volumes/kubernetes.io~csi/v/vol_data.json",
         f"edged/pods/{uid}/etc-hosts",
         "edged/pods/not a pod",

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pytest
 
 from beehive.clock import RealClock
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
 from modules.processes.cloudcore.control import Control
 from tests.modules.tools.kubectl.cloud import Cloud, Done, config_map, event, node, pod
 

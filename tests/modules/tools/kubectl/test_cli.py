@@ -160,7 +160,7 @@ def test_only_the_typed_verb_is_loaded() -> None:
     light = ("absent", "arguments", "cli", "parser", "statuses")
     settings = {
         "modules.cloud.apiserver",
-        "modules.cloud.apiserver.database",
+        "modules.cloud.storage.database",
         "modules.cloud.coordination",
         "modules.cloud.coordination.lease_settings",
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.modules.cloud.apiserver.custom_resources.definition import definition, device
+from tests.modules.cloud.apiextensions.definition import definition, device
 from tests.modules.tools.kubectl.cloud import Cloud
 from tests.modules.tools.kubectl.test_against_kubectl import on_a_port
 

@@ -9,7 +9,7 @@ import pytest
 from modules.tools.kubectl.discovery import ApiResource
 from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.explain import Schemas
-from tests.modules.cloud.apiserver.custom_resources.definition import definition
+from tests.modules.cloud.apiextensions.definition import definition
 from tests.modules.tools.kubectl.cloud import Cloud
 from tests.modules.tools.kubectl.fixed_server import found_kubectl
 from tests.modules.tools.kubectl.relay import tcp_address_of

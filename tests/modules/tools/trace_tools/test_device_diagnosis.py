@@ -10,10 +10,10 @@ from beehive.trace import Change, StoreCommit, open_writer
 from metamanager.rows import row_of
 from metamanager.store import open_store
 from modules.edge.devicetwin.state import Device, Side, Twin, encode
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.trace_tools.device_diagnosis import NodeFacts, PropertyDiagnosis, diagnose_device
 from modules.tools.trace_tools.device_diagnosis import ValuePlace as Place
 from modules.tools.trace_tools.device_rows import rows_of

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
-from edged.server.request import Request
-from edged.server.responses import Reply
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
+from beehive.http.request import Request
+from beehive.http.responses import Reply
 from modules.cloud.apiserver.endpoints import resource_metrics
 from modules.cloud.apiserver.endpoints.service import ApiService
 from tests.modules.cloud.apiserver.endpoints.serving import Serving

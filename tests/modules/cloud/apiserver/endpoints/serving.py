@@ -6,16 +6,16 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
+from beehive.http.request import MAX_HEAD, Request, read_request
+from beehive.http.responses import Reply, Response, Stream
 from beehive.http.server import ServerExchange
 from beehive.simulation import Simulation
-from edged.server.request import MAX_HEAD, Request, read_request
-from edged.server.responses import Reply, Response, Stream
 from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
-from modules.cloud.apiserver.watch_history import WatchHistory, WatchQuery, WatchStart
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.storage.watch_history import WatchHistory, WatchQuery, WatchStart
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from edged.server.responses import Response, Stream
+from beehive.http.responses import Response, Stream
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.endpoints.list_answers import list_answer
-from modules.cloud.apiserver.kinds import JsonObject
 
 
 class Gone:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from edged.server.http import HttpServer
-from edged.server.listening import listen_tcp
-from edged.server.responses import Response
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_tcp
+from beehive.http.responses import Response
 from modules.cloud.apiserver.endpoints import yaml_answers
 from modules.cloud.apiserver.endpoints.yaml_answers import yaml_of
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher

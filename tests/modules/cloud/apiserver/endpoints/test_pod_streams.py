@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from beehive.http.request import Request, request_from
+from beehive.http.responses import Reply, Response, text
 from beehive.http.server import RequestHead
-from edged.server.request import Request, request_from
-from edged.server.responses import Reply, Response, text
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.paths import parse_target
 from modules.cloud.apiserver.endpoints.pod_streams import is_stream, serve_stream

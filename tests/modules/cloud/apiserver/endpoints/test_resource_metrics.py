@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from beehive.http.request import Request, request_from
+from beehive.http.responses import Response
 from beehive.http.server import RequestHead
-from edged.server.request import Request, request_from
-from edged.server.responses import Response
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
-from modules.cloud.apiserver.authentication.users import User
 from modules.cloud.apiserver.endpoints.node_usage import BETWEEN_SECONDS, FRESH_SECONDS, KEPT_SECONDS, SILENT_SECONDS
 from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.authentication.users import User
 from tests.modules.cloud.apiserver.endpoints.metrics_site import PODS, ROOT, Site, measured
 from tests.modules.cloud.apiserver.endpoints.serving import Serving
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edged.server.responses import Response, Stream
+from beehive.http.responses import Response, Stream
 from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 from tests.modules.cloud.objects import configmap, pod

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.errors import BadRequestError
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.kinds import KINDS, kind_named
 from modules.cloud.apiserver.fields import generate
 from modules.cloud.apiserver.fields.validation import check_fields, duplicate_fields, field_types, unknown_fields
-from modules.cloud.apiserver.kinds import KINDS, kind_named
 
 POD = kind_named("Pod")
 

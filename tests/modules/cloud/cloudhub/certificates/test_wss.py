@@ -22,8 +22,8 @@ from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.contexts import websocket_context
 from modules.cloud.cloudhub.counters import CloudHubCounters
-from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkEvent, LinkOpened
-from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
+from modules.cloud.websocket.link import FrameReceived, Link, LinkClosed, LinkEvent, LinkOpened
+from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from tests.modules.cloud.cloudhub.certificates.made import YEAR, chain
 
 DEADLINE = 60.0
@@ -145,7 +145,7 @@ def test_without_a_valid_certificate_there_is_no_link(
     cloud: Cloud, case: str, alert: str, version: ssl.TLSVersion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client reads the alert that says why, and never a reset instead of it; here, however slow it is."""
-    monkeypatch.setattr("modules.cloud.cloudhub.connection._CLOSE_TIMEOUT", DEADLINE)
+    monkeypatch.setattr("modules.cloud.websocket.connection._CLOSE_TIMEOUT", DEADLINE)
     if case == "none":
         context = cloud.context()
     elif case == "foreign":

@@ -15,13 +15,13 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from modules.processes.cloudcore.cli import main as cloudcore
-from modules.processes.edgecore.backup.archive import Part, write_archive
+from modules.processes.common.backup.archive import Part, write_archive
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.backup.commands import head_of
 from modules.processes.edgecore.backup.node import CONFIGURATION
 from modules.processes.edgecore.cli import main as edgecore
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.ownership import take_root_directory
 from tests.edgehub.certificates.authority import Authority, key_pem
 

@@ -12,9 +12,9 @@ from modules.edge.devicetwin import twins
 from modules.edge.devicetwin.requests import TwinRequest
 from modules.edge.devicetwin.state import Device, encode
 from modules.edge.devicetwin.twins import At
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.completion_values import node_values
-from modules.processes.edgecore.exit_codes import ExitCode
 
 
 @pytest.fixture

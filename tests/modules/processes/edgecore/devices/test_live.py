@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from beehive import Hive, Message, Threads
-from edged.server.http import HttpServer
-from edged.server.listening import listen_unix
-from edged.server.router import Router
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_unix
+from beehive.http.router import Router
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.rows import row_of
 from metamanager.store import open_store
 from modules.edge.devicetwin.feed import DeviceFeed, TwinChange
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.device_commands.live import line_of
 from modules.processes.edgecore.device_routes import DeviceRoutes
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.node import NodeClient
 
 DEVICE = {"metadata": {"name": "thermo", "namespace": "default"}, "spec": {

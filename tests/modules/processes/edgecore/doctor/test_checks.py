@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from edgehub.certificates.certificate import Certificate
-from modules.processes.edgecore.doctor.check_result import Level, failed, ok, unknown, warning
+from modules.processes.common.doctor.check_result import Level, failed, ok, unknown, warning
+from modules.processes.common.doctor.report import lines
 from modules.processes.edgecore.doctor.checks import check_all
 from modules.processes.edgecore.doctor.facts import (
     BrokerNeeds,
@@ -29,7 +30,6 @@ from modules.processes.edgecore.doctor.facts import (
     Runtime,
     UnservedDevices,
 )
-from modules.processes.edgecore.doctor.report import lines
 from modules.processes.edgecore.runtime_kinds import LeftKind, RuntimeKind
 
 NOW = 1795139667.0

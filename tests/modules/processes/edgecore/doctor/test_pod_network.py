@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from beehive.clock import RealClock
-from edged.oci.network import PodNamespaces
 from modules.processes.edgecore.config import EdgeCoreConfig, loads
 from modules.processes.edgecore.doctor import pod_network
-from tests.edged.oci.network.machine import needs_plugins, network_directory
-from tests.edged.oci.network.own_machine import BRIDGE, OwnMachine, own_machine
+from modules.runtimes.oci.network import PodNamespaces
+from tests.modules.runtimes.oci.network.machine import needs_plugins, network_directory
+from tests.modules.runtimes.oci.network.own_machine import BRIDGE, OwnMachine, own_machine
 
 CONFIG = """
 apiVersion: edgecore.config.kubeedge.io/v1alpha2

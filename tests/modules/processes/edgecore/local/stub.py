@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from beehive import RealClock
-from edged.server.http import HttpServer
-from edged.server.listening import listen_unix
-from edged.server.request import Request
-from edged.server.responses import Reply, Response, Stream, Takeover, text
-from edged.server.router import Route, Router
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_unix
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Response, Stream, Takeover, text
+from beehive.http.router import HttpRoute, Router
 from modules.processes.edgecore.cli import main
 
 
@@ -44,16 +44,16 @@ class Stub:
         directory.mkdir()
         container = "{namespace}/{pod}/{container}"
         routes = [
-            Route("/pods", self._list),
-            Route("/api/v1/pods", self._list),
-            Route("/api/v1/namespaces/{namespace}/pods", self._list),
-            Route("/api/v1/nodes/{name}", self._node),
-            Route("/stats/summary", self._stats),
-            Route(f"/containerLogs/{container}", self._log),
-            Route(f"/exec/{container}", self._refuse, ("GET", "POST")),
-            Route(f"/attach/{container}", self._hang_up, ("GET", "POST")),
-            Route("/portForward/{namespace}/{pod}", self._refuse, ("GET", "POST")),
-            Route(f"/run/{container}", self._run, ("POST",)),
+            HttpRoute("/pods", self._list),
+            HttpRoute("/api/v1/pods", self._list),
+            HttpRoute("/api/v1/namespaces/{namespace}/pods", self._list),
+            HttpRoute("/api/v1/nodes/{name}", self._node),
+            HttpRoute("/stats/summary", self._stats),
+            HttpRoute(f"/containerLogs/{container}", self._log),
+            HttpRoute(f"/exec/{container}", self._refuse, ("GET", "POST")),
+            HttpRoute(f"/attach/{container}", self._hang_up, ("GET", "POST")),
+            HttpRoute("/portForward/{namespace}/{pod}", self._refuse, ("GET", "POST")),
+            HttpRoute(f"/run/{container}", self._run, ("POST",)),
         ]
         self.server = HttpServer(listen_unix(directory / "edged.sock"), Router(routes), RealClock())
         self.server.start()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.exit_codes import ExitCode
 from tests.modules.processes.edgecore.local.stub import Stub, pod, run
 
 STATIC = pod("static", namespace="other", annotations={"kubernetes.io/config.source": "file"})

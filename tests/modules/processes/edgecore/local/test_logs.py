@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.logs import wanted, with_prefix
 from tests.modules.processes.edgecore.local.stub import Stub, pod, run

@@ -11,7 +11,7 @@ import pytest
 from edged.api.times import Time
 from edged.stats.model import CpuStats
 from edged.stats.provider import FRESH
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local import top
 from modules.processes.edgecore.local.top import Usage, cores, ordered
 from tests.modules.processes.edgecore.local.stub import Stub, pod, run

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from beehive import Operation
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.exit_codes import ExitCode
 from tests.metamanager.support import META, connect, from_cloud, node, thing
 
 PASSWORD = "hunter2-is-the-password"  # noqa: S105

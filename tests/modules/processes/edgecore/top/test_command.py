@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.common.exit_codes import ExitCode
 
 REPOSITORY = Path(__file__).parents[5]
 

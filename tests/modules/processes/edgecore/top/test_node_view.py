@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from beehive import Message, Module, ModuleName, RealClock, handles
+from beehive.http.http_server import HttpServer
+from beehive.http.listening import listen_unix
+from beehive.http.request import Request
+from beehive.http.responses import Reply, Stream, json, text
+from beehive.http.router import HttpRoute, Router
 from beehive.testing import Harness
 from edged.api import NodeStatus, Pod, encode, from_value
 from edged.api.nodes import NodeSystemInfo
 from edged.api.pods import PodList
 from edged.pods.model import PodUid
 from edged.pods.work_figures import WorkFigures
-from edged.server.http import HttpServer
-from edged.server.listening import listen_unix
-from edged.server.request import Request
-from edged.server.responses import Reply, Stream, json, text
-from edged.server.router import Route, Router
 from edged.server.snapshots import Snapshots
 from edgehub.counters import LinkCounters, LinkState
 from modules.processes.edgecore.local.errors import NodeError
@@ -29,7 +29,7 @@ from modules.processes.edgecore.top.node_view import SocketView
 from modules.processes.edgecore.top.poller import Poller
 from modules.processes.edgecore.top.state import PATH, LinkReport, ModuleReport, WorkReport
 from modules.processes.edgecore.top.state_handler import AgentStateHandler
-from tests.edged.server.requests import parse
+from tests.beehive.http.requests import parse
 from tests.modules.processes.edgecore.top.made import READY, pod, running, usage
 
 CLOUD = "ws://cloud:10000"
@@ -103,7 +103,7 @@ def test_the_state_of_an_agent() -> None:
 @contextlib.contextmanager
 def served(path: Path, answers: Answers) -> Iterator[SocketView]:
     """A node that gives these answers."""
-    routes = Router([Route(pattern, answer) for pattern, answer in answers.items()])
+    routes = Router([HttpRoute(pattern, answer) for pattern, answer in answers.items()])
     server = HttpServer(listen_unix(path), routes, RealClock())
     server.start()
     try:

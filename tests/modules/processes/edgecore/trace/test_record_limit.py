@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from beehive.trace import Note, read
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import is_ready, pod
 from tests.end_to_end.processes import Process, wait_until

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from beehive.trace import CriCall, CriEvent, Delivered, Direction, LinkFrame, Note, Record, StoreCommit, read
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.trace_commands.selection import head_of
 from tests.end_to_end.machine import Edge, Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, restarts_of

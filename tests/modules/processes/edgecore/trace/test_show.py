@@ -25,8 +25,8 @@ from beehive.trace import (
     TraceHeader,
 )
 from beehive.trace.format import FORMAT
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.trace_commands import show as show_command
 from modules.processes.edgecore.trace_commands.selection import seconds_of
 

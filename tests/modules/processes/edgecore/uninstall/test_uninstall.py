@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import NodeLocation
 from modules.processes.edgecore.ownership import LOCK_FILE, take_root_directory
 from modules.processes.edgecore.uninstall import commands, pods
@@ -24,7 +24,7 @@ from modules.processes.edgecore.uninstall.files import leftovers, pod_uids
 
 UID = "0f3e"
 DIRECTORIES = (
-    f"edged/pods/{UID}", "edged/embedded/containers", "edged/embedded/sandboxes",
+    f"edged/pods/{UID}", "modules/runtimes/process/containers", "modules/runtimes/cri_server/sandboxes",
     "edged/docker/containers", "edged/plugins/driver", f"logs/pods/default_web_{UID}",
     "certs", "manifests", "damaged",
 )  # fmt: skip

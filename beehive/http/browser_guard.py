@@ -1,0 +1,64 @@
+"""Protection of addresses without credentials from pages in browsers."""
+
+import ipaddress
+from collections.abc import Iterable
+
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import Request
+from beehive.http.responses import Reply
+from beehive.http.router import HttpService
+
+_LOCAL = "localhost"
+
+
+def is_from_page(request: Request, names: Iterable[str] = ()) -> bool:
+    """Return whether a page in a browser may have sent the request.
+
+    Either the browser says so, or DNS rebinding shows in `Host`: a foreign name, which its owner's DNS gave this
+    machine's address; `localhost`, an address and the node's own `names` are not foreign.
+    """
+    host = request.header("host")
+    name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
+    name = name.lower().removesuffix(".")
+    known = name in ("", _LOCAL) or _is_address(name.removeprefix("[").removesuffix("]"))
+    return is_sent_by_page(request) or not (known or name in {each.lower() for each in names})
+
+
+def is_sent_by_page(request: Request) -> bool:
+    """Return whether a browser says that it sends the request for a page.
+
+    Scripts of other sites send `Origin`. An image or a link of a page has none; for these browsers say with
+    `Sec-Fetch-Site` that it is not the address that somebody has typed (Fetch Metadata).
+    """
+    return bool(request.header("origin")) or request.header("sec-fetch-site") not in ("", "none")
+
+
+class BrowserGuard:
+    """Refuses requests of pages in browsers and passes all others to another `HttpService`.
+
+    A page may send requests to the machine on which it is shown, and reads the answers when its own host name resolves
+    to that machine (DNS rebinding).
+
+    Args:
+        service: serves the other requests.
+        names: host names of the node, allowed in `Host`.
+    """
+
+    def __init__(self, service: HttpService, names: Iterable[str]) -> None:
+        self._service = service
+        self._names = frozenset(names)
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply. Raise HttpStatusError with 403 for a request that may come from a page."""
+        if is_from_page(request, self._names):
+            hint = f"ask by an address, localhost or {', '.join(sorted(self._names))}"
+            raise HttpStatusError(403, "pages of browsers are not served, nor other names of this server", hint=hint)
+        return self._service.serve(request)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

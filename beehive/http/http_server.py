@@ -1,0 +1,341 @@
+"""The HTTP/1.1 server of the node, on TCP or a unix socket: h11 on threads.
+
+A connection carries one request, or one after the other if the server keeps it, within bounds that the standard
+library's server does not have: bytes and seconds of the head, connections and streams by number, in all and for a
+client, a deadline for each write. A client that sends nothing makes room for another (`OpenConnections`).
+
+The threads are outside the actor model: one blocks in `accept`, one serves each connection. They read snapshots that
+the modules leave and call the container runtime; they cannot block a module.
+"""
+
+import contextlib
+import logging
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from typing import Any, Final
+
+import msgspec
+
+from beehive import Clock
+from beehive.accepting import accept_connection
+from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares, address_of
+from beehive.http.errors import HttpStatusError
+from beehive.http.request import MAX_HEAD, Request, read_request
+from beehive.http.responses import Reply, Response, Stream, Takeover, text
+from beehive.http.router import HttpService
+from beehive.peer_certificate import peer_certificate
+
+_log = logging.getLogger(__name__)
+
+REQUEST_SECONDS: Final = 5.0
+"""Seconds from the start of a connection to the end of its first request, from the first byte of another request to
+its end, and for each 256 KiB of the response.
+"""
+STREAM_SECONDS: Final = 300.0
+"""Seconds in which a client must receive a piece of a stream: a person may have stopped a pager."""
+MAX_CONNECTIONS: Final = 64
+"""Connections at one time, beside streams. Then a connection without a whole request makes room for a new one."""
+MAX_STREAMS: Final = 32
+"""Streams and taken-over connections at one time."""
+
+_STOP_SECONDS: Final = 5.0
+_READ_BYTES: Final = 16 * 1024
+_PIECE_BYTES: Final = 256 * 1024
+"""Bytes of a response that a client must receive in `REQUEST_SECONDS`, and then the next."""
+_INSTANT: Final = 0.001
+"""Seconds; a socket's time-out of 0 would mean that it does not block."""
+
+
+class HttpServer:
+    """Serves an `HttpService` on one socket, between `start` and `stop`.
+
+    Args:
+        listening: from `listen_tcp` or `listen_unix`; closed by `stop`.
+        service: a router, for instance. It is called on the connections' threads.
+        clock: for the deadline of a request.
+        max_body: bytes of a request's body that are read before the service is called; 0 leaves bodies unread.
+        context: serves HTTPS; the handshake is on the connection's thread, in at most `REQUEST_SECONDS`.
+        idle_seconds: keeps a connection for further requests until none has come for so long; 0 closes it after one.
+        admit: is given each request before its body is read; a HttpStatusError refuses it.
+        max_connections: at one time, beside streams; one address has three quarters of them at most.
+        max_streams: at one time; one client has three quarters of them at most, if it can be told from others.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        service: HttpService,
+        clock: Clock,
+        *,
+        max_body: int = 0,
+        context: ssl.SSLContext | None = None,
+        idle_seconds: float = 0.0,
+        admit: Callable[[Request], None] | None = None,
+        max_connections: int = MAX_CONNECTIONS,
+        max_streams: int = MAX_STREAMS,
+    ) -> None:
+        self._admit = admit
+        self._listening = listening
+        self._service = service
+        self._clock = clock
+        self._max_body = max_body
+        self._context = context
+        self._idle_seconds = idle_seconds
+        self._lock = threading.Lock()
+        self._threads: dict[OpenConnection, threading.Thread] = {}
+        of_address = max_connections if listening.family == socket.AF_UNIX else max_connections * 3 // 4
+        name = f"the HTTP server at {_name_of(listening)}"
+        self._open = OpenConnections(name, clock.monotonic, max_connections, of_address, max_streams)
+        self._streams = StreamShares(max_streams)
+        self._thread = threading.Thread(target=self._accept, name="http", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The TCP port that was bound."""
+        return int(self._listening.getsockname()[1])
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the port and cut the connections."""
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._listening.close()
+        self._open.end_all()
+        with self._lock:
+            threads = list(self._threads.values())
+        for thread in threads:
+            thread.join(_STOP_SECONDS)
+
+    def end_connections(self, refused: Callable[[Mapping[str, Any] | None], bool]) -> None:
+        """End the connections of clients whose certificates are refused now, also while they are answered.
+
+        Args:
+            refused: is given a client's certificate.
+        """
+        self._open.end_where(lambda each: _is_refused(each.socket, refused))
+
+    def _accept(self) -> None:
+        while (accepted := accept_connection(self._listening, make_room=self._open.end_one)) is not None:
+            with contextlib.suppress(OSError):  # the client has gone already
+                self._start_thread(address_of(accepted), self._secured(accepted))
+
+    def _secured(self, accepted: socket.socket) -> socket.socket:
+        """Return the connection, with TLS if it is served; nothing is read yet."""
+        if self._context is None:
+            return accepted
+        return self._context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+
+    def _start_thread(self, address: str, accepted: socket.socket) -> None:
+        """Serve a connection on a thread of its own, or close it."""
+        connection = self._open.accept(address, accepted)
+        if connection is None:
+            accepted.close()
+            return
+        thread = threading.Thread(target=self._serve, args=(connection,), name="http-connection", daemon=True)
+        with self._lock:
+            try:
+                thread.start()
+            except RuntimeError:
+                _log.warning("the local HTTP server can have no more threads; a connection is closed")
+                self._open.remove(connection)
+                accepted.close()
+                return
+            self._threads[connection] = thread
+
+    def _serve(self, connection: OpenConnection) -> None:
+        try:
+            with connection.socket:
+                exchanges = _Connection(connection, self._clock)
+                exchanges.shake_hands()
+                while self._reply(exchanges) and self._wait(exchanges):
+                    pass
+        except OSError:
+            _log.debug("a connection to the local HTTP server broke", exc_info=True)
+        except Exception:  # noqa: BLE001 - a connection that fails must not end the server
+            _log.exception("an answer of the local HTTP server broke off")
+        finally:
+            self._open.remove(connection)
+            with self._lock:
+                self._threads.pop(connection, None)
+
+    def _wait(self, connection: "_Connection") -> bool:
+        """Wait for another request; return False if none comes, or the connection is closed in favour of a new one."""
+        self._open.enter(connection.open, Phase.IDLE)
+        has_begun = connection.wait(self._idle_seconds)
+        return self._open.enter(connection.open, Phase.UNFINISHED) and has_begun
+
+    def _reply(self, connection: "_Connection") -> bool:
+        """Answer a request; return whether the connection can carry another."""
+        client = ""
+        try:
+            request = connection.read_request(self._max_body, self._admit)
+            client = _client_of(request, connection.open.address)
+            self._open.enter(connection.open, Phase.ANSWERED)
+            reply = self._call_service(request)
+        except HttpStatusError as refusal:
+            self._open.enter(connection.open, Phase.ANSWERED)
+            reply = text(refusal.status, f"{refusal}\n")
+        if isinstance(reply, Response):
+            return connection.send(reply, keeps=self._idle_seconds > 0)
+        self._send_long(connection, reply, client)
+        return False
+
+    def _call_service(self, request: Request) -> Reply:
+        try:
+            return self._service.serve(request)
+        except HttpStatusError:
+            raise
+        except Exception:  # noqa: BLE001 - one path that fails must not end the server
+            _log.exception("the handler of %s failed", request.path)
+            return text(500, "internal error; see the log\n")
+
+    def _send_long(self, connection: "_Connection", reply: Stream | Takeover, client: str) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(reply.done)
+            if not self._streams.acquire(client):
+                connection.send(text(503, f"of {self._streams.most} streams too many are open already; close one\n"))
+                return
+            stack.callback(self._streams.release, client)
+            self._open.enter(connection.open, Phase.STREAM)
+            if isinstance(reply, Takeover):
+                reply.carry_on(connection.socket)
+            else:
+                connection.send_stream(reply)
+
+
+class _Connection:
+    """A connection with its requests and the responses to them."""
+
+    def __init__(self, connection: OpenConnection, clock: Clock) -> None:
+        from beehive.http.server import ServerExchange  # noqa: PLC0415 - h11, with the first request
+
+        self.open = connection
+        self.socket = connection.socket
+        self._exchange = ServerExchange(MAX_HEAD)
+        self._clock = clock
+        self._deadline = connection.since + REQUEST_SECONDS
+
+    def shake_hands(self) -> None:
+        """Begin TLS, if it is served. Raise OSError when that fails."""
+        if isinstance(self.socket, ssl.SSLSocket):
+            self.socket.settimeout(max(self._seconds_left(), _INSTANT))
+            self.socket.do_handshake()
+
+    def read_request(self, max_body: int, admit: Callable[[Request], None] | None) -> Request:
+        """Return the request. Raise HttpStatusError when it cannot be read, or is not admitted."""
+
+        def admitted(request: Request) -> None:
+            if admit is not None:
+                admit(self._certified(request))
+
+        return self._certified(read_request(self._exchange, self._receive, max_body, admitted))
+
+    def _certified(self, request: Request) -> Request:
+        if isinstance(self.socket, ssl.SSLSocket):
+            return msgspec.structs.replace(request, certificate=peer_certificate(self.socket))
+        return request
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the first bytes of another request; return False if they do not come within `seconds`."""
+        if not self._exchange.rest:
+            self.socket.settimeout(seconds)
+            try:
+                data = self.socket.recv(_READ_BYTES)
+            except TimeoutError:
+                return False
+            if not data:
+                return False
+            self._exchange.receive(data)
+        self._deadline = self._clock.monotonic() + REQUEST_SECONDS
+        return True
+
+    def send(self, response: Response, *, keeps: bool = False) -> bool:
+        """Send a whole response, and end the connection's sending side unless it `keeps` the connection. Return whether
+        another request can come.
+        """
+        self.socket.settimeout(REQUEST_SECONDS)
+        headers = [("Content-Type", response.content_type), ("Content-Length", str(len(response.body)))]
+        headers += [("Location", response.location)] if response.location else []
+        headers += response.headers
+        head = self._exchange.response(response.status, headers, keeps=keeps)
+        whole = memoryview(head + self._exchange.data(response.body) + self._exchange.end())
+        for at in range(0, len(whole), _PIECE_BYTES):
+            self.socket.sendall(whole[at : at + _PIECE_BYTES])
+        if keeps and self._exchange.next_request():
+            return True
+        self._end()
+        return False
+
+    def send_stream(self, stream: Stream) -> None:
+        """Send a response in pieces; when the pieces raise, the connection closes without the last chunk."""
+        self.socket.settimeout(STREAM_SECONDS)
+        headers = [("Content-Type", stream.content_type), ("X-Content-Type-Options", "nosniff")]
+        self.socket.sendall(self._exchange.response(200, headers))
+        if not self._exchange.is_head:
+            with contextlib.closing(stream.pieces(_SocketPeer(self.socket))) as pieces:
+                for piece in pieces:
+                    self.socket.sendall(self._exchange.data(piece))
+            self.socket.sendall(self._exchange.end())
+        self._end()
+
+    def _receive(self) -> bytes:
+        left = self._seconds_left()
+        if left <= 0:
+            raise HttpStatusError(400, "the request is not complete", hint=f"it has {REQUEST_SECONDS:g} s")
+        self.socket.settimeout(left)
+        return self.socket.recv(_READ_BYTES)
+
+    def _seconds_left(self) -> float:
+        return self._deadline - self._clock.monotonic()
+
+    def _end(self) -> None:
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
+
+def _name_of(listening: socket.socket) -> str:
+    name = listening.getsockname()
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+
+
+def _client_of(request: Request, address: str) -> str:
+    """Return a name for the client, by its credentials or else its address; "" for a program of this machine that has
+    shown none, which cannot be told from others.
+    """
+    subject = (request.certificate or {}).get("subject")
+    if subject:
+        return str(subject)
+    if credentials := request.header("authorization"):
+        return str(hash(credentials))
+    return "" if not address or ip_address(address.partition("/")[0]).is_loopback else address
+
+
+class _SocketPeer:
+    """`Peer` on its socket. Bytes that the client sends during a stream are no request and count as its end."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._connection, select.POLLIN | select.POLLHUP)
+
+    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+        """See `Peer`."""
+        if wake is not None:
+            self._poll.register(wake, select.POLLIN)
+        return any(ready == self._connection for ready, _ in self._poll.poll(seconds * 1000))
+
+
+def _is_refused(connection: socket.socket, refused: Callable[[Mapping[str, Any] | None], bool]) -> bool:
+    try:
+        return isinstance(connection, ssl.SSLSocket) and refused(peer_certificate(connection))
+    except (OSError, ValueError):  # it has just ended, or the handshake lasts
+        return False

@@ -1,0 +1,66 @@
+"""The replies of a handler: a whole response, a stream, or a takeover of the connection."""
+
+import socket
+from collections.abc import Callable, Generator, Iterator
+from typing import NamedTuple, Protocol
+
+from beehive.http.request import Request
+
+
+class Response(NamedTuple):
+    """A whole response."""
+
+    status: int
+    content_type: str
+    body: bytes
+    location: str = ""
+    """Target of a redirect; empty without one."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers, such as `Warning`."""
+
+
+class Peer(Protocol):
+    """The client of a stream."""
+
+    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+        """Wait, and return whether the client has gone or the server has stopped; both end the wait.
+
+        Args:
+            seconds: longest wait.
+            wake: a file descriptor that also ends the wait when it becomes readable.
+        """
+
+
+class Stream(NamedTuple):
+    """A response with status 200 that is sent piece by piece, until the pieces end or the client goes."""
+
+    content_type: str
+    pieces: Callable[[Peer], Generator[bytes, None, None]]
+    done: Callable[[], object]
+    """Releases the source of the pieces; always called."""
+    steps: Callable[[Callable[[], None]], Iterator[bytes | float]] | None = None
+    """The same for a client in this process, for which no thread waits. Its argument is a function to call when there
+    is more. The client goes on then, and after each number of seconds that it yields among the pieces.
+    """
+
+
+class Takeover(NamedTuple):
+    """Hands the connection over to the handler; `Request.rest` has the bytes already read. It is closed afterwards."""
+
+    carry_on: Callable[[socket.socket], None]
+    done: Callable[[], object]
+    """Releases the handler's resources; always called."""
+
+
+Reply = Response | Stream | Takeover
+Handler = Callable[[Request], Reply]
+
+
+def text(status: int, body: str) -> Response:
+    """Return a response of plain text."""
+    return Response(status, "text/plain; charset=utf-8", body.encode())
+
+
+def json(body: bytes) -> Response:
+    """Return a response with status 200 in JSON."""
+    return Response(200, "application/json", body)

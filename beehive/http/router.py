@@ -1,0 +1,60 @@
+"""Routes of paths to handlers."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+
+from beehive.http.request import Request
+from beehive.http.responses import Handler, Reply, Response, text
+
+READ: Final = ("GET", "HEAD")
+
+
+class HttpService(Protocol):
+    """Serves the requests of an `HttpServer`."""
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply. A RequestError becomes the response."""
+
+
+class HttpRoute(NamedTuple):
+    """A pattern and its handler.
+
+    Parts of a pattern in braces match any name: `/containerLogs/{namespace}/{pod}/{container}`.
+    """
+
+    pattern: str
+    handler: Handler
+    methods: tuple[str, ...] = READ
+
+    def matches(self, parts: tuple[str, ...]) -> bool:
+        """Return whether the parts of a path match the pattern."""
+        pattern = self.pattern.strip("/").split("/")
+        return len(pattern) == len(parts) and all(
+            expected.startswith("{") or expected == part for expected, part in zip(pattern, parts, strict=True)
+        )
+
+
+class Router:
+    """Calls the handler whose pattern matches the path (`HttpService`); its 404 lists all patterns.
+
+    Args:
+        routes: of several that match, the first with the request's method serves it.
+    """
+
+    def __init__(self, routes: Iterable[HttpRoute]) -> None:
+        self._routes = tuple(routes)
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply. RequestErrors of handlers are raised."""
+        matching = [route for route in self._routes if route.matches(request.parts)]
+        if not matching:
+            return self._not_found()
+        for route in matching:
+            if request.method in route.methods:
+                return route.handler(request)
+        allowed = ", ".join(sorted({method for route in matching for method in route.methods}))
+        return text(405, f"only {allowed} is served here\n")
+
+    def _not_found(self) -> Response:
+        known = ", ".join(sorted({route.pattern for route in self._routes}))
+        return text(404, f"nothing is served here; there is {known}\n")

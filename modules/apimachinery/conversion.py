@@ -1,0 +1,91 @@
+"""Conversion of plain JSON to the types of `edged.api`.
+
+Objects are stored as plain JSON, so unknown fields are kept. Before one is stored it is converted once, to check the
+fields that the cloud and edges read.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import field
+
+from beehive import decoding
+from edged.api import ConfigMap, KubeStruct, Lease, Node, ObjectMeta, Pod, Secret
+from edged.api.persistent import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec
+from edged.api.quantity import Quantity
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.kinds import JsonObject
+
+T = TypeVar("T")
+
+
+class _WritableSecret(Secret, frozen=True):
+    string_data: dict[str, str] = field(default_factory=dict)
+
+
+class _Requested(KubeStruct, frozen=True):
+    requests: dict[str, Quantity] = field(default_factory=dict)
+
+
+class _ClaimSpec(PersistentVolumeClaimSpec, frozen=True):
+    resources: _Requested = field(default_factory=_Requested)
+
+
+class _Claim(PersistentVolumeClaim, frozen=True):
+    spec: _ClaimSpec = field(default_factory=_ClaimSpec)
+
+
+class _AnyObject(KubeStruct, frozen=True):
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+
+_TYPES: dict[str, type[KubeStruct]] = {
+    "Pod": Pod,
+    "Node": Node,
+    "ConfigMap": ConfigMap,
+    "Secret": _WritableSecret,
+    "Lease": Lease,
+    "PersistentVolume": PersistentVolume,
+    "PersistentVolumeClaim": _Claim,
+}
+
+
+def validate_schema(obj: JsonObject) -> None:
+    """Check that an object converts to its kind's type.
+
+    Raises:
+        BadRequestError: a field has the wrong type; the message names it.
+    """
+    shape = _TYPES.get(str(obj.get("kind")), _AnyObject)
+    try:
+        decoding.convert(obj, shape)
+    except msgspec.ValidationError:  # perhaps for a null member
+        convert(obj, shape, str(obj.get("kind", "object")))
+
+
+def convert(value: Any, shape: type[T], what: str) -> T:
+    """Return a JSON value as an object of a class; null members count as absent, as in Go.
+
+    Raises:
+        BadRequestError: a field has the wrong type; the message names it.
+    """
+    try:
+        return decoding.convert(without_null_members(value), shape)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(f"{what}: {error}") from error
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of a JSON value that shares no dictionary or list with it, in a third of `deepcopy`'s time."""
+    if isinstance(value, dict):
+        return {key: copied(member) for key, member in value.items()}
+    return [copied(element) for element in value] if isinstance(value, list) else value
+
+
+def without_null_members(value: Any) -> Any:
+    """Return the JSON value without null members, as an API server stores it. Nulls in lists stay."""
+    if isinstance(value, dict):
+        return {key: without_null_members(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [without_null_members(element) for element in value]
+    return value

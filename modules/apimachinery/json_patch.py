@@ -1,0 +1,163 @@
+"""JSON patches (RFC 6902): a list of operations on places in a document, named by JSON pointers (RFC 6901)."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+import msgspec
+
+from modules.apimachinery.api_errors import BadRequestError, TooLargeError, UnprocessableError
+from modules.apimachinery.go_json import type_error
+
+OPERATIONS: Final = 10_000
+"""Maximum of operations of one patch (the API server's)."""
+
+COPIED_BYTES: Final = 3 * 1024 * 1024
+"""Maximum of bytes that a patch copies (the API server's), so that copies of copies do not fill the memory."""
+
+_COPIED: Final = "copied"
+"""Key of the bytes copied so far beside the document, which has the key "": no pointer leads there."""
+_END: Final = "-"
+
+
+def apply_json_patch(document: Any, operations: Any) -> Any:
+    """Return the document with a patch applied; the document itself stays as it is.
+
+    Raises:
+        BadRequestError: it is no list of operations.
+        TooLargeError: it has too many.
+        UnprocessableError: an operation does not fit the document, or a test fails.
+    """
+    if not isinstance(operations, list):
+        raise BadRequestError(f"error decoding patch: {type_error(operations, '[]handlers.jsonPatchOp')}")
+    if len(operations) > OPERATIONS:
+        asked = f"maximum operations in a JSON patch is {OPERATIONS}, got {len(operations)}"
+        raise TooLargeError(f"The allowed {asked}")
+    holder = {"": deepcopy(document)}
+    for operation in operations:
+        _apply_one(holder, operation)
+    return holder[""]
+
+
+def _apply_one(holder: dict[str, Any], operation: Any) -> None:
+    if not isinstance(operation, dict):
+        raise BadRequestError(f"error decoding patch: {type_error(operation, 'handlers.jsonPatchOp')}")
+    act = _OPERATIONS.get(str(operation.get("op")))
+    if act is None:
+        raise UnprocessableError(f"an operation of a JSON patch has one of the op {', '.join(_OPERATIONS)}")
+    act(holder, operation)
+
+
+def _add(holder: dict[str, Any], operation: dict[str, Any]) -> None:
+    _insert(holder, _pointer(operation, "path"), _value(operation))
+
+
+def _remove(holder: dict[str, Any], operation: dict[str, Any]) -> None:
+    _take(holder, _pointer(operation, "path"))
+
+
+def _replace(holder: dict[str, Any], operation: dict[str, Any]) -> None:
+    path = _pointer(operation, "path")
+    parent = _parent(holder, path)
+    parent[_existing(parent, path)] = _value(operation)
+
+
+def _move(holder: dict[str, Any], operation: dict[str, Any]) -> None:
+    source, path = _pointer(operation, "from"), _pointer(operation, "path")
+    if len(path) > len(source) and path[: len(source)] == source:
+        raise UnprocessableError(f"{_text(source)} cannot be moved into itself")
+    _insert(holder, path, _take(holder, source))
+
+
+def _copy(holder: dict[str, Any], operation: dict[str, Any]) -> None:
+    source = _pointer(operation, "from")
+    parent = _parent(holder, source)
+    value = parent[_existing(parent, source)]
+    holder[_COPIED] = holder.get(_COPIED, 0) + len(msgspec.json.encode(value))
+    if holder[_COPIED] > COPIED_BYTES:
+        raise UnprocessableError(f"its copies have more than {COPIED_BYTES} bytes")
+    _insert(holder, _pointer(operation, "path"), deepcopy(value))
+
+
+def _test(holder: dict[str, Any], operation: dict[str, Any]) -> None:
+    path = _pointer(operation, "path")
+    parent = _parent(holder, path)
+    if not _is_equal(parent[_existing(parent, path)], _value(operation)):
+        raise UnprocessableError(f"testing value {_text(path)} failed")
+
+
+_OPERATIONS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], None]]] = {
+    "add": _add, "remove": _remove, "replace": _replace, "move": _move, "copy": _copy, "test": _test,
+}  # fmt: skip
+
+
+def _value(operation: dict[str, Any]) -> Any:
+    if "value" not in operation:
+        raise UnprocessableError(f"the operation {operation['op']} of a JSON patch has no value")
+    return deepcopy(operation["value"])
+
+
+def _pointer(operation: dict[str, Any], field: str) -> Sequence[str]:
+    """Return the parts of a pointer, with one more before them for the whole document."""
+    text = operation.get(field)
+    if not isinstance(text, str) or (text and not text.startswith("/")):
+        raise UnprocessableError(f"{field}: a JSON pointer is wanted, such as /metadata/labels")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")]
+
+
+def _parent(holder: Any, path: Sequence[str]) -> Any:
+    place = holder
+    for part in path[:-1]:
+        place = place[_existing(place, [part], path)]
+    return place
+
+
+def _existing(place: Any, path: Sequence[str], whole: Sequence[str] = ()) -> Any:
+    """Return the key or index of an existing member."""
+    part = path[-1]
+    if isinstance(place, dict) and part in place:
+        return part
+    if isinstance(place, list) and (index := _index(part, len(place) - 1)) is not None:
+        return index
+    raise UnprocessableError(f"there is nothing at {_text(whole or path)}")
+
+
+def _insert(holder: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    parent = _parent(holder, path)
+    if isinstance(parent, dict):
+        parent[path[-1]] = value
+        return
+    index = len(parent) if path[-1] == _END and isinstance(parent, list) else None
+    if index is None and isinstance(parent, list):
+        index = _index(path[-1], len(parent))
+    if index is None:
+        raise UnprocessableError(f"nothing can be added at {_text(path)}")
+    parent.insert(index, value)
+
+
+def _take(holder: dict[str, Any], path: Sequence[str]) -> Any:
+    if len(path) == 1:
+        raise UnprocessableError("the whole object cannot be removed")
+    parent = _parent(holder, path)
+    return parent.pop(_existing(parent, path))
+
+
+def _index(part: str, most: int) -> int | None:
+    if not (part.isascii() and part.isdecimal() and len(part) < 10) or (part != "0" and part.startswith("0")):
+        return None
+    return int(part) if int(part) <= most else None
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Compare JSON values; unlike in Python, true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_equal, one, other))
+    return bool(one == other)
+
+
+def _text(path: Sequence[str]) -> str:
+    return repr("/".join(path)[:200])

@@ -1,0 +1,174 @@
+"""The kinds of objects that the API server stores, and their names.
+
+A kind has a name in manifests (`Pod`), in API errors (`pods`), in listers' errors and resource strings (`pod`), and on
+the command line (`po`).
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from beehive.resource import NULL_NAMESPACE
+from modules.apimachinery.api_errors import UnknownKindError
+
+JsonObject = dict[str, Any]
+"""A Kubernetes object as plain JSON; unknown fields are kept."""
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """One kind and its names."""
+
+    name: str
+    """As in manifests: `Pod`."""
+    api_version: str
+    plural: str
+    """As in the API server's errors and paths: `pods`."""
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    counts_generations: bool = False
+    """Whether metadata.generation increases when the spec changes (pods: since Kubernetes 1.33)."""
+    is_custom: bool = False
+    """Whether a CustomResourceDefinition defines it."""
+
+    @property
+    def singular(self) -> str:
+        """As in resource strings and in errors of KubeEdge's listers: `pod`."""
+        return self.name.lower()
+
+    @property
+    def api_group(self) -> str:
+        """The API group; empty for the core group."""
+        group, slash, _ = self.api_version.partition("/")
+        return group if slash else ""
+
+    @property
+    def key_name(self) -> str:
+        """The kind in keys: `Pod`, and `Device.devices.kubeedge.io` for a custom kind."""
+        return f"{self.name}.{self.api_group}" if self.is_custom else self.name
+
+
+class ObjectKey(NamedTuple):
+    """Kind, namespace and name of an object. The namespace is empty for a cluster-scoped object."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.kind.lower(), self.namespace, self.name) if part)
+
+
+KINDS = (
+    Kind("Pod", "v1", "pods", short_names=("po",), counts_generations=True),
+    Kind("ConfigMap", "v1", "configmaps", short_names=("cm",)),
+    Kind("Secret", "v1", "secrets"),
+    Kind("Node", "v1", "nodes", namespaced=False, short_names=("no",)),
+    Kind("Namespace", "v1", "namespaces", namespaced=False, short_names=("ns",)),
+    Kind("Event", "v1", "events", short_names=("ev",)),
+    Kind("ServiceAccount", "v1", "serviceaccounts", short_names=("sa",)),
+    Kind("PersistentVolume", "v1", "persistentvolumes", namespaced=False, short_names=("pv",)),
+    Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", short_names=("pvc",)),
+    Kind("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", namespaced=False),
+    Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", namespaced=False),
+    Kind("Service", "v1", "services", short_names=("svc",)),
+    Kind("Endpoints", "v1", "endpoints", short_names=("ep",)),
+    Kind("EndpointSlice", "discovery.k8s.io/v1", "endpointslices"),
+    Kind("Lease", "coordination.k8s.io/v1", "leases"),
+    Kind(
+        "CertificateSigningRequest",
+        "certificates.k8s.io/v1",
+        "certificatesigningrequests",
+        namespaced=False,
+        short_names=("csr",),
+    ),
+    Kind(
+        "CustomResourceDefinition",
+        "apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        namespaced=False,
+        short_names=("crd", "crds"),
+        counts_generations=True,
+    ),
+)
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""kubectl's annotation with the manifest that was applied last. A large manifest's doubles the object, so it does not
+count as one of the annotations whose size is limited."""
+
+_BY_NAME = {kind.name: kind for kind in KINDS}
+_BY_ANY_NAME = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, *kind.short_names)}
+
+
+def kind_named(name: str) -> Kind:
+    """Return a kind by its name in manifests.
+
+    Raises:
+        UnknownKindError: the API server stores no such objects.
+    """
+    kind = _BY_NAME.get(name)
+    if kind is None:
+        raise UnknownKindError(name, sorted(_BY_NAME))
+    return kind
+
+
+def kind_called(word: str) -> Kind:
+    """Return a kind by any of its names in any case: `Pod`, `pods`, `po`.
+
+    Raises:
+        UnknownKindError: the API server stores no such objects.
+    """
+    kind = _BY_ANY_NAME.get(word.lower())
+    if kind is None:
+        raise UnknownKindError(word, sorted(_BY_NAME))
+    return kind
+
+
+def key_for(kind: Kind, namespace: str, name: str) -> ObjectKey:
+    """Return the key of an object; for a cluster-scoped kind, the namespace is ignored."""
+    return ObjectKey(kind.key_name, (namespace or "default") if kind.namespaced else "", name)
+
+
+def key_of(obj: JsonObject) -> ObjectKey:
+    """Return the key of an object, which must have `kind`, and `apiVersion` if the kind is a custom one."""
+    meta = obj["metadata"]
+    if is_custom(obj):
+        group = obj["apiVersion"].partition("/")[0]
+        return ObjectKey(f"{obj['kind']}.{group}", meta.get("namespace") or "", meta["name"])
+    return key_for(kind_named(obj["kind"]), meta.get("namespace", ""), meta["name"])
+
+
+def is_custom(obj: JsonObject) -> bool:
+    """Return whether an object's kind is none of the API server's own, but may be a custom one."""
+    return obj["kind"] not in _BY_NAME and "/" in str(obj.get("apiVersion") or "")
+
+
+def wire_namespace(key: ObjectKey) -> str:
+    """Return the namespace in a resource string; KubeEdge writes `null` for cluster-scoped objects."""
+    return key.namespace or NULL_NAMESPACE
+
+
+def metadata_of(obj: JsonObject) -> JsonObject:
+    """Return the object's metadata, or an empty dictionary."""
+    return obj.get("metadata") or {}
+
+
+def uid_of(obj: JsonObject) -> str:
+    """Return the object's uid, or ""."""
+    return str((obj.get("metadata") or {}).get("uid") or "")
+
+
+def version_of(obj: JsonObject) -> str:
+    """Return the object's resourceVersion, or ""."""
+    return str((obj.get("metadata") or {}).get("resourceVersion") or "")
+
+
+def is_being_deleted(obj: JsonObject) -> bool:
+    """Return whether a graceful deletion has begun."""
+    return bool(metadata_of(obj).get("deletionTimestamp"))
+
+
+def reporter_of(event: JsonObject) -> str:
+    """Return the node that has reported an Event, or ""."""
+    source = event.get("source")
+    host = source.get("host") if isinstance(source, dict) else None
+    return str(host or event.get("reportingInstance") or "")

@@ -1,0 +1,26 @@
+"""The objects as the controllers read them."""
+
+from typing import NamedTuple, Protocol
+
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
+
+
+class Revision(NamedTuple):
+    """The uid and the resourceVersion of the object that has a name."""
+
+    uid: str
+    version: str
+    """The resourceVersion."""
+
+
+class Lister(Protocol):
+    """Reads objects, in the manner of client-go's listers. Returned objects must not be changed."""
+
+    def find(self, key: ObjectKey) -> JsonObject | None:
+        """Return an object, or None."""
+
+    def revision_of(self, key: ObjectKey) -> Revision | None:
+        """Return the uid and version of an object, or None; cheaper than the object."""
+
+    def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
+        """Return the objects of a kind, in all namespaces or in one, ordered by namespace and name."""

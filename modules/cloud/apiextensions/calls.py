@@ -1,0 +1,31 @@
+"""Custom resources in API calls: their resources, subresources and versions."""
+
+from collections.abc import Iterable
+
+from modules.apimachinery.kinds import JsonObject, Kind
+from modules.apimachinery.resources import Resource
+from modules.apimachinery.served_resources import resource_of
+from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.cloud.apiextensions.objects import in_version
+
+
+def resource_in(kinds: ServedKinds, kind: Kind) -> Resource:
+    """Return the resource of a kind."""
+    return kinds.custom()[kind.api_version, kind.plural].resource if kind.is_custom else resource_of(kind)
+
+
+def subresources_of(kinds: ServedKinds, kind: Kind) -> Iterable[str]:
+    """Return the subresources of a kind."""
+    return resource_in(kinds, kind).subresources
+
+
+def in_requested_version(
+    kinds: ServedKinds, api_version: str, plural: str, obj: JsonObject | None
+) -> JsonObject | None:
+    """Return a response's object or list with custom objects in the version of the request's path."""
+    if obj is None or (api_version, plural) not in kinds.custom() or obj.get("kind") == "Status":
+        return obj
+    made = in_version(obj, api_version)
+    if "items" in obj and str(obj.get("kind")).endswith("List"):
+        return {**made, "items": [in_version(each, api_version) for each in obj["items"]]}
+    return made

@@ -1,0 +1,201 @@
+"""Validation of CustomResourceDefinitions, and their status (apiextensions-apiserver)."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.kinds import KINDS, JsonObject, kind_named
+from modules.apimachinery.structural_schema.causes import (
+    Cause,
+    InvalidFieldsError,
+    forbidden,
+    invalid,
+    required,
+    unsupported,
+)
+from modules.apimachinery.structural_schema.rules import schema_faults
+from modules.cloud.apiextensions.kinds import is_established
+from modules.cloud.apiextensions.printer_columns import parse_path
+
+_KIND: Final = kind_named("CustomResourceDefinition")
+_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+_COLUMN_TYPES: Final = ["boolean", "date", "integer", "number", "string"]
+_SCOPES: Final = ["Cluster", "Namespaced"]
+_MOST_VERSIONS: Final = 20
+_MOST_COLUMNS: Final = 40
+
+
+def prepared_definition(obj: JsonObject, live: JsonObject | None, others: Iterable[JsonObject], now: str) -> JsonObject:
+    """Return a CustomResourceDefinition to store: with its defaults and the status that the server gives it.
+
+    Args:
+        obj: the requested definition.
+        live: the stored one.
+        others: all stored ones.
+        now: RFC 3339 time, of changed conditions.
+
+    Raises:
+        InvalidFieldsError: it breaks rules; each is told.
+    """
+    name = obj["metadata"]["name"]
+    try:
+        causes = list(_spec_faults(obj)) or list(_change_faults(obj, live))
+    except (AttributeError, KeyError, TypeError) as error:
+        causes = [invalid("spec", type(error).__name__, "a part of it has the wrong type")]
+    if causes:
+        raise InvalidFieldsError(_KIND.name, _KIND.api_group, name, causes)
+    spec = obj["spec"]
+    names = {"listKind": f"{spec['names']['kind']}List", "singular": spec["names"]["kind"].lower(), **spec["names"]}
+    made = {**obj, "spec": {"conversion": {"strategy": "None"}, **spec, "names": names}}
+    return with_status(made, live, others, now)
+
+
+def with_status(obj: JsonObject, live: JsonObject | None, others: Iterable[JsonObject], now: str) -> JsonObject:
+    """Return a valid definition with its conditions, accepted names and stored versions."""
+    before = (live or {}).get("status") or {}
+    reason, why = _conflict(obj, [one for one in others if one["metadata"]["name"] != obj["metadata"]["name"]])
+    accepted = not reason
+    wanted = [
+        ("NamesAccepted", accepted, reason or "NoConflicts", why or "no conflicts found"),
+        ("Established", accepted, "InitialNamesAccepted" if accepted else "NotAccepted",
+         "the initial names have been accepted" if accepted else "not all names are accepted"),
+    ]  # fmt: skip
+    stored = next(one["name"] for one in obj["spec"]["versions"] if one["storage"])
+    status = {
+        "conditions": [_condition(before, *one, now) for one in wanted],
+        "acceptedNames": obj["spec"]["names"] if accepted else {"plural": "", "kind": ""},
+        "storedVersions": list(dict.fromkeys((*(before.get("storedVersions") or ()), stored))),
+    }
+    return {**obj, "status": status}
+
+
+def _condition(before: JsonObject, kind: str, holds: bool, reason: str, message: str, now: str) -> JsonObject:
+    made = {"type": kind, "status": str(holds), "reason": reason, "message": message}
+    old: JsonObject = next((one for one in before.get("conditions") or () if one.get("type") == kind), {})
+    changed = old.get("lastTransitionTime", now) if old.get("status") == made["status"] else now
+    return {**made, "lastTransitionTime": changed}
+
+
+def _conflict(obj: JsonObject, others: list[JsonObject]) -> tuple[str, str]:
+    """Return the reason and the message of a collision of names; both empty without one."""
+    spec = obj["spec"]
+    names = spec["names"]
+    if names["kind"] in {kind.name for kind in KINDS}:
+        return "KindConflict", f'"{names["kind"]}" is a kind of this API server'
+    if (spec["group"], names["plural"]) in {(kind.api_group, kind.plural) for kind in KINDS}:
+        return "PluralConflict", f'"{names["plural"]}" is a resource of this API server'
+    used: dict[str, str] = {}
+    for other in others:
+        if is_established(other) and other["spec"]["group"] == spec["group"]:
+            theirs = other["spec"]["names"]
+            words = (theirs["plural"], theirs.get("singular"), *(theirs.get("shortNames") or ()))
+            used |= {word: other["metadata"]["name"] for word in words if word}
+            used |= {
+                f"kind {word}": other["metadata"]["name"] for word in (theirs["kind"], theirs.get("listKind")) if word
+            }
+    words = (("PluralConflict", names["plural"]), ("SingularConflict", names.get("singular")),
+             ("KindConflict", f"kind {names['kind']}"), ("ListKindConflict", f"kind {names.get('listKind')}"),
+             *(("ShortNamesConflict", word) for word in names.get("shortNames") or ()))  # fmt: skip
+    for reason, word in words:
+        if word in used:
+            return reason, f'"{word.removeprefix("kind ")}" is already in use by {used[word]}'
+    return "", ""
+
+
+def _spec_faults(obj: JsonObject) -> Iterator[Cause]:
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        yield required("spec")
+        return
+    group, names, versions = spec.get("group"), spec.get("names"), spec.get("versions")
+    if not isinstance(group, str) or len(group) > 253 or not _GROUP.fullmatch(group):
+        yield invalid("spec.group", group, "should be a domain with at least one dot")
+    if spec.get("scope") not in _SCOPES:
+        yield unsupported("spec.scope", spec.get("scope"), _SCOPES)
+    if not isinstance(names, dict):
+        yield required("spec.names")
+        return
+    yield from _name_faults(names)
+    if obj["metadata"]["name"] != f"{names.get('plural')}.{group}":
+        yield invalid("metadata.name", obj["metadata"]["name"], 'must be spec.names.plural+"."+spec.group')
+    if spec.get("preserveUnknownFields"):
+        yield invalid("spec.preserveUnknownFields", spec["preserveUnknownFields"], "must be false")
+    if (spec.get("conversion") or {}).get("strategy", "None") != "None":
+        yield unsupported("spec.conversion.strategy", spec["conversion"]["strategy"], ["None"])
+    if not isinstance(versions, list) or not versions or len(versions) > _MOST_VERSIONS:
+        yield invalid("spec.versions", None, f"must have one version at least and {_MOST_VERSIONS} at most")
+        return
+    for at, version in enumerate(versions):
+        yield from _version_faults(version, f"spec.versions[{at}]")
+    if sum(version.get("storage") is True for version in versions) != 1:
+        yield invalid("spec.versions", [one.get("name") for one in versions],
+                      "must have exactly one version marked as storage version")  # fmt: skip
+    if len({version.get("name") for version in versions}) != len(versions):
+        yield invalid("spec.versions", [one.get("name") for one in versions], "must contain unique version names")
+
+
+def _name_faults(names: dict[str, Any]) -> Iterator[Cause]:
+    for field in ("plural", "singular"):
+        word = names.get(field)
+        if (word is not None or field == "plural") and not (isinstance(word, str) and _LABEL.fullmatch(word)):
+            yield invalid(f"spec.names.{field}", word, "a lowercase RFC 1035 label must consist of 'a-z', '0-9' or '-'")
+    for field in ("kind", "listKind"):
+        word = names.get(field)
+        if (word is not None or field == "kind") and not (isinstance(word, str) and _NAME.fullmatch(word)):
+            yield invalid(f"spec.names.{field}", word, "must be letters and digits, beginning with a letter")
+    for field in ("shortNames", "categories"):
+        for word in names.get(field) or ():
+            if not (isinstance(word, str) and _LABEL.fullmatch(word)):
+                yield invalid(f"spec.names.{field}", word, "a lowercase RFC 1035 label is wanted")
+
+
+def _version_faults(version: Any, path: str) -> Iterator[Cause]:
+    if not isinstance(version.get("name"), str) or not _LABEL.fullmatch(version["name"]):
+        yield invalid(f"{path}.name", version.get("name"), "a lowercase RFC 1035 label is wanted")
+    for flag in ("served", "storage"):
+        if not isinstance(version.get(flag), bool):
+            yield required(f"{path}.{flag}")
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    if schema is None:
+        yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+    else:
+        yield from schema_faults(schema, f"{path}.schema.openAPIV3Schema")
+    if "scale" in (version.get("subresources") or {}):
+        yield forbidden(f"{path}.subresources.scale", "this subresource is not served by this API server")
+    columns = version.get("additionalPrinterColumns") or []
+    if len(columns) > _MOST_COLUMNS:
+        yield invalid(f"{path}.additionalPrinterColumns", len(columns), f"at most {_MOST_COLUMNS} are possible")
+    for at, column in enumerate(columns[:_MOST_COLUMNS]):
+        yield from _column_faults(column, f"{path}.additionalPrinterColumns[{at}]")
+
+
+def _column_faults(column: Any, path: str) -> Iterator[Cause]:
+    if not isinstance(column.get("name"), str) or not column["name"]:
+        yield required(f"{path}.name")
+    if column.get("type") not in _COLUMN_TYPES:
+        yield unsupported(f"{path}.type", column.get("type"), _COLUMN_TYPES)
+    if type(column.get("priority", 0)) is not int or not isinstance(column.get("description", ""), str):
+        yield invalid(path, column, "priority is a whole number and description is text")
+    try:
+        parse_path(str(column.get("jsonPath") or ""))
+    except BadRequestError as error:
+        yield invalid(f"{path}.jsonPath", column.get("jsonPath"), error.message)
+
+
+def _change_faults(obj: JsonObject, live: JsonObject | None) -> Iterator[Cause]:
+    if live is None:
+        return
+    new, old = obj["spec"], live["spec"]
+    for field in ("group", "scope"):
+        if new[field] != old[field]:
+            yield invalid(f"spec.{field}", new[field], "field is immutable")
+    if new["names"]["kind"] != old["names"]["kind"]:
+        yield invalid("spec.names.kind", new["names"]["kind"], "field is immutable")
+    known = {version["name"] for version in new["versions"]}
+    for at, version in enumerate((live.get("status") or {}).get("storedVersions") or ()):
+        if version not in known:
+            why = f"missing from spec.versions; {version} was previously a storage version, and must remain in it"
+            yield invalid(f"status.storedVersions[{at}]", version, why)

@@ -1,0 +1,184 @@
+"""The kinds that one API server serves: its own ones, and those of its accepted CustomResourceDefinitions."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from modules.apimachinery.api_errors import UnknownKindError
+from modules.apimachinery.kinds import KINDS, JsonObject, Kind, ObjectKey, is_custom, kind_named
+from modules.apimachinery.resources import READ_VERBS, WRITE_VERBS, PrinterColumn, Resource
+from modules.apimachinery.structural_schema.rules import schema_faults
+from modules.cloud.apiextensions.printer_columns import parse_path
+
+_log = logging.getLogger(__name__)
+
+_AGE: Final = PrinterColumn("Age", ("metadata", "creationTimestamp"), "date")
+_BY_PATH: Final = {(kind.api_version, kind.plural): kind for kind in KINDS}
+
+
+class CustomKind(msgspec.Struct, frozen=True):
+    """One version of a custom kind."""
+
+    kind: Kind
+    resource: Resource
+    schema: JsonObject
+    stored_version: str
+    """The apiVersion in which its objects are stored."""
+    definition: str
+    """The name of its CustomResourceDefinition."""
+
+    @property
+    def has_status(self) -> bool:
+        """Whether the status is a subresource."""
+        return "status" in self.resource.subresources
+
+
+def is_established(definition: JsonObject) -> bool:
+    """Return whether the kinds of a CustomResourceDefinition are served."""
+    found = (definition.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Established" and one.get("status") == "True" for one in found)
+
+
+def kinds_of(definition: JsonObject) -> list[CustomKind]:
+    """Return the served versions of a valid CustomResourceDefinition, the storage version first."""
+    versions = definition["spec"]["versions"]
+    stored = next(one["name"] for one in versions if one["storage"])
+    served = sorted((one for one in versions if one["served"]), key=lambda one: not one["storage"])
+    return [_custom_kind(definition, one, stored) for one in served]
+
+
+def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> CustomKind:
+    spec = definition["spec"]
+    names, group = spec["names"], spec["group"]
+    kind = Kind(
+        names["kind"], f"{group}/{version['name']}", names["plural"], spec["scope"] == "Namespaced",
+        tuple(names.get("shortNames") or ()), counts_generations=True, is_custom=True,
+    )  # fmt: skip
+    schema = version["schema"]["openAPIV3Schema"]
+    resource = Resource(
+        kind=kind.name,
+        plural=kind.plural,
+        token=names.get("singular") or kind.singular,
+        group=group,
+        version=version["name"],
+        namespaced=kind.namespaced,
+        short_names=kind.short_names,
+        categories=tuple(names.get("categories") or ()),
+        subresources=("status",) if "status" in (version.get("subresources") or {}) else (),
+        verbs=(*READ_VERBS, *WRITE_VERBS, "deletecollection"),
+        columns=_columns(version),
+        schema=schema,
+        watched_as=kind.key_name,
+    )
+    return CustomKind(kind, resource, schema, f"{group}/{stored}", definition["metadata"]["name"])
+
+
+def _columns(version: JsonObject) -> tuple[PrinterColumn, ...]:
+    found = version.get("additionalPrinterColumns")
+    if not found:
+        return (_AGE,)
+    return tuple(
+        PrinterColumn(
+            one["name"],
+            parse_path(one["jsonPath"]),
+            one["type"],
+            one.get("priority") or 0,
+            one.get("description") or "",
+        )
+        for one in found
+    )
+
+
+class ServedKinds:
+    """The kinds of one API server. They follow its stored CustomResourceDefinitions, also after a restart.
+
+    Args:
+        definitions: the stored CustomResourceDefinitions by key; changed by the storage.
+    """
+
+    def __init__(self, definitions: Mapping[ObjectKey, JsonObject]) -> None:
+        self._definitions = definitions
+        self._seen: list[JsonObject] = []
+        self._custom: dict[tuple[str, str], CustomKind] = {}
+
+    def custom(self) -> Mapping[tuple[str, str], CustomKind]:
+        """Returns the custom kinds by apiVersion and plural."""
+        present = list(self._definitions.values())
+        if len(present) != len(self._seen) or any(map(_is_other, present, self._seen)):
+            self._custom = {
+                (one.kind.api_version, one.kind.plural): one for each in present for one in readable_kinds_of(each)
+            }
+            self._seen = present
+        return self._custom
+
+    def at(self, api_version: str, plural: str) -> Kind:
+        """Returns a kind by its path.
+
+        Raises:
+            UnknownKindError: the API server stores no such objects.
+        """
+        if (kind := _BY_PATH.get((api_version, plural))) is not None:
+            return kind
+        if (found := self.custom().get((api_version, plural))) is not None:
+            return found.kind
+        raise UnknownKindError(plural, [*(kind.plural for kind in KINDS), *(of for _, of in self.custom())])
+
+    def custom_of(self, obj: Any) -> CustomKind | None:
+        """Returns the custom kind of an object; None for another kind."""
+        if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str) or not is_custom(obj):
+            return None
+        wanted = (obj["apiVersion"], obj["kind"])
+        found = self.custom().values()
+        return next((one for one in found if (one.kind.api_version, one.kind.name) == wanted), None)
+
+    def of_object(self, obj: JsonObject) -> Kind:
+        """Returns the kind of an object.
+
+        Raises:
+            UnknownKindError: the API server stores no such objects.
+        """
+        found = self.custom_of(obj)
+        if found is not None:
+            return found.kind
+        if is_custom(obj):
+            raise UnknownKindError(str(obj["kind"]), [kind.name for kind in KINDS])
+        return kind_named(obj["kind"])
+
+    def named(self, key_name: str) -> Kind:
+        """Returns the kind of a key name. A custom kind without a definition has only its name.
+
+        Raises:
+            UnknownKindError: the API server stores no such objects.
+        """
+        name, dot, group = key_name.partition(".")
+        if not dot:
+            return kind_named(name)
+        found = next((one.kind for one in self.custom().values() if one.kind.key_name == key_name), None)
+        return found or Kind(name, f"{group}/", name.lower(), is_custom=True)
+
+    def of_key(self, key: ObjectKey) -> Kind:
+        """Returns the kind of a key."""
+        return self.named(key.kind)
+
+
+def _is_other(one: JsonObject, other: JsonObject) -> bool:
+    return one is not other
+
+
+def readable_kinds_of(definition: JsonObject) -> list[CustomKind]:
+    """Return the kinds of a stored definition; none of one that cannot be read, which must not stop a start."""
+    try:
+        if not is_established(definition):
+            return []
+        kinds = kinds_of(definition)
+        wrong = [cause for kind in kinds for cause in schema_faults(kind.schema, "openAPIV3Schema")]
+        why = wrong[0].message if wrong else ""
+    except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError, RecursionError) as error:
+        kinds, why = [], f"{type(error).__name__}: {error}"
+    if why:
+        name = str((definition.get("metadata") or {}).get("name"))[:253]
+        _log.warning("the CustomResourceDefinition %s is not served: %s; apply it again", name, why)
+        return []
+    return kinds

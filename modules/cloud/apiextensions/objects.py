@@ -1,0 +1,60 @@
+"""Custom objects between a request and the storage: pruned, with defaults, validated, in the stored version."""
+
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.structural_schema.values import faults, pruned, with_defaults
+from modules.apimachinery.validation import validate_metadata, validate_object
+from modules.cloud.apiextensions.kinds import CustomKind
+
+
+def prepared_object(custom: CustomKind, obj: JsonObject, live: JsonObject | None) -> JsonObject:
+    """Return a custom object to store. A status that is a subresource stays as it is stored.
+
+    Raises:
+        ApiError: the metadata is wrong, or the object breaks a rule of its schema; each is told.
+    """
+    validate_object(validate_metadata(obj, custom.kind))
+    new = dict(obj)
+    if custom.has_status:
+        new.pop("status", None)
+        if live is not None and "status" in live:
+            new["status"] = live["status"]
+    return conforming(custom, new)
+
+
+def with_new_status(custom: CustomKind, live: JsonObject, new: JsonObject) -> JsonObject:
+    """Return the stored object with the status of a new state, and only that; its version, when given, is checked.
+
+    Raises:
+        InvalidFieldsError: the status breaks a rule of the schema.
+    """
+    made = {name: value for name, value in live.items() if name != "status"}
+    metadata = {name: value for name, value in live["metadata"].items() if name != "resourceVersion"}
+    given = (new.get("metadata") or {}).get("resourceVersion")
+    made["metadata"] = {**metadata, "resourceVersion": str(given)} if given else metadata
+    if "status" in new:
+        made["status"] = new["status"]
+    return conforming(custom, made)
+
+
+def conforming(custom: CustomKind, obj: JsonObject) -> JsonObject:
+    """Return an object pruned and with its defaults, in the stored version.
+
+    Raises:
+        InvalidFieldsError: it breaks a rule of its schema.
+    """
+    new: JsonObject = with_defaults(pruned(obj, custom.schema), custom.schema)
+    new["metadata"] = {**obj["metadata"]}
+    if custom.kind.namespaced:
+        new["metadata"].setdefault("namespace", "default")
+    else:
+        new["metadata"].pop("namespace", None)
+    causes = faults(new, custom.schema)
+    if causes:
+        raise InvalidFieldsError(custom.kind.name, custom.kind.api_group, obj["metadata"]["name"], causes)
+    return {**new, "apiVersion": custom.stored_version}
+
+
+def in_version(obj: JsonObject, api_version: str) -> JsonObject:
+    """Return a custom object as a client of a version reads it (conversion strategy `None`)."""
+    return obj if obj.get("apiVersion") == api_version else {**obj, "apiVersion": api_version}

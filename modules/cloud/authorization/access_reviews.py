@@ -1,0 +1,98 @@
+"""The reviews that a node may ask for: its identity, its own rights, and the rights of a user who calls the node.
+
+The node authorizer, which decides on the node's requests, answers them, so that an answer and a later request agree.
+"""
+
+from http import HTTPStatus
+from typing import Any, Final
+
+from modules.cloud.authorization.attributes import Attributes, user_of
+from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.node_authorizer import authorize
+from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
+
+_AUTHORIZATION: Final = "authorization.k8s.io/v1"
+_AUTHENTICATION: Final = "authentication.k8s.io/v1"
+_KINDS: Final = {
+    (_AUTHORIZATION, "selfsubjectaccessreviews"): "SelfSubjectAccessReview",
+    (_AUTHORIZATION, "subjectaccessreviews"): "SubjectAccessReview",
+    (_AUTHENTICATION, "selfsubjectreviews"): "SelfSubjectReview",
+    (_AUTHENTICATION, "tokenreviews"): "TokenReview",
+}
+_GROUPS: Final = ("system:nodes", "system:authenticated")
+_ADMINISTRATORS: Final = "system:masters"
+_OPEN: Final = ("/healthz", "/livez", "/readyz", "/version")
+"""Paths that are no resources and that everybody may read."""
+_LONGEST: Final = 253
+"""Characters of a name."""
+_NO_RBAC: Final = "this API server has no RBAC: members of system:masters may do everything, others nothing"
+_NO_TOKENS: Final = "this API server signs no service account tokens, so it knows none"
+
+
+def is_review(call: ApiCall) -> bool:
+    """Return whether a call asks for a review."""
+    return call.verb == "create" and not call.subresource and (call.api_version, call.plural) in _KINDS
+
+
+def is_about_others(call: ApiCall) -> bool:
+    """Return whether cloudcore's knowledge of the node is not enough to answer a review: it is about a token, or
+    another user.
+    """
+    kind = _KINDS[call.api_version, call.plural]
+    is_other = kind == "SubjectAccessReview" and _spec(call).get("user") != user_of(call.node)
+    return kind == "TokenReview" or is_other
+
+
+def attributes_of_review(call: ApiCall) -> Attributes | None:
+    """Return the request that a review of the node's own rights is about; None for a path that is no resource."""
+    asked = _object(_spec(call).get("resourceAttributes"))
+    if not asked:
+        return None
+    fields = {name: _text(asked.get(name)) for name in ("verb", "group", "resource", "namespace", "name")}
+    if subresource := _text(asked.get("subresource")):
+        fields["resource"] += f"/{subresource}"
+    return Attributes(node=call.node, **fields)
+
+
+def answer(call: ApiCall, graph: NodeGraph) -> ApiResult:
+    """Return the answer to a review, without any other API server."""
+    kind = _KINDS[call.api_version, call.plural]
+    body: JsonObject = {"kind": kind, "apiVersion": call.api_version, "metadata": {}}
+    if not isinstance(call.body, dict):
+        status = {"status": "Failure", "reason": "BadRequest", "message": f"a {kind} is wanted"}
+        return ApiResult(refusal={**status, "code": HTTPStatus.BAD_REQUEST})
+    if kind == "SelfSubjectReview":
+        found = {"userInfo": {"username": user_of(call.node), "groups": list(_GROUPS)}}
+        return ApiResult({**body, "status": found}, created=True)
+    if kind == "TokenReview":
+        return ApiResult({**body, "spec": {}, "status": {"authenticated": False, "error": _NO_TOKENS}}, created=True)
+    status = _of_other(_spec(call)) if is_about_others(call) else _of_node(call, graph)
+    return ApiResult({**body, "spec": _spec(call), "status": status}, created=True)
+
+
+def _of_other(spec: JsonObject) -> JsonObject:
+    groups = spec.get("groups")
+    is_allowed = isinstance(groups, list) and _ADMINISTRATORS in groups
+    return {"allowed": True} if is_allowed else {"allowed": False, "reason": _NO_RBAC}
+
+
+def _of_node(call: ApiCall, graph: NodeGraph) -> JsonObject:
+    asked = attributes_of_review(call)
+    if asked is not None:
+        decision = authorize(asked, graph)
+        return {"allowed": True} if decision.allowed else {"allowed": False, "reason": decision.reason}
+    path = _object(_spec(call).get("nonResourceAttributes"))
+    is_open = path.get("verb") == "get" and path.get("path") in _OPEN
+    return {"allowed": True} if is_open else {"allowed": False, "reason": "no node may do that"}
+
+
+def _spec(call: ApiCall) -> JsonObject:
+    return _object(call.body.get("spec")) if isinstance(call.body, dict) else {}
+
+
+def _object(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value[:_LONGEST] if isinstance(value, str) else ""

@@ -1,0 +1,122 @@
+"""The node authorizer's graph."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.lister import Lister
+from modules.apimachinery.pod_references import other_references_of, references_of
+from modules.apimachinery.reference_index import ReferenceIndex
+from modules.cloud.authorization.node_accounts import NodeAccounts
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+
+_VOLUME: Final = "PersistentVolume"
+_CLAIM: Final = "PersistentVolumeClaim"
+_SECRET: Final = "Secret"  # noqa: S105 - a kind, not a password
+_NAMESPACE: Final = "default"
+
+
+class NodeGraph:
+    """The objects to which each node's pods refer, and the secrets that volumes name.
+
+    An update costs as much as the pod or volume has references; a query takes one or two lookups, for any number of
+    pods.
+
+    Args:
+        store: the objects.
+        monotonic: seconds; see `NodeAccounts`.
+    """
+
+    def __init__(self, store: Lister, monotonic: Callable[[], float]) -> None:
+        self._store = store
+        self.accounts = NodeAccounts(monotonic)
+        """What each node has written."""
+        self._references = ReferenceIndex()
+        """References of all pods."""
+        self._secrets: dict[str, tuple[ObjectKey, ...]] = {}
+        """By volume, the secrets that it names."""
+        self._volumes: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
+        """By secret, the volumes that name it."""
+
+    def add_objects(self, objects: Iterable[JsonObject]) -> None:
+        """Adds stored objects."""
+        for obj in objects:
+            self._put(key_of(obj), obj)
+            self.accounts.put(key_of(obj), obj)
+
+    def handle_event(self, event: ObjectEvent) -> None:
+        """Updates the graph with a change."""
+        self.accounts.put(event.key, None if event.type is EventType.DELETED else event.new)
+        if not (event.keeps_spec and self._references.of(event.key)):
+            self._put(event.key, None if event.type is EventType.DELETED else event.new)
+
+    def roll_back(self, event: ObjectEvent) -> None:
+        """Undoes a change."""
+        self.accounts.put(event.key, event.old)
+        self._put(event.key, event.old)
+
+    def find(self, key: ObjectKey) -> JsonObject | None:
+        """Returns a stored object, or None."""
+        return self._store.find(key)
+
+    def refers(self, node: str, key: ObjectKey) -> bool:
+        """Returns whether a pod of a node refers to an object: directly, to a volume by its claim, or to a secret by
+        such a volume.
+        """
+        if self._references.refers(node, key):
+            return True
+        if key.kind == _VOLUME:
+            return self._by_claim(node, key.name)
+        return key.kind == _SECRET and any(self._by_claim(node, volume) for volume in self._volumes.get(key, ()))
+
+    def _by_claim(self, node: str, volume: str) -> bool:
+        """Returns whether a volume is bound to the claim of a pod; the volume must name the claim, as a claim may name
+        any volume.
+        """
+        obj = self._store.find(ObjectKey(_VOLUME, "", volume))
+        claim = (_spec(obj) if obj else {}).get("claimRef")
+        if not isinstance(claim, dict):
+            return False
+        key = ObjectKey(_CLAIM, str(claim.get("namespace") or _NAMESPACE), str(claim.get("name")))
+        return self._references.refers(node, key)
+
+    def _put(self, key: ObjectKey, obj: JsonObject | None) -> None:
+        if key.kind == "Pod":
+            self._put_pod(key, obj)
+        elif key.kind == _VOLUME:
+            for secret in self._secrets.pop(key.name, ()):
+                self._volumes[secret].pop(key.name, None)
+                if not self._volumes[secret]:
+                    del self._volumes[secret]
+            if obj is not None and (secrets := tuple(_secrets_of(obj))):
+                self._secrets[key.name] = secrets
+                for secret in secrets:
+                    self._volumes[secret][key.name] = None
+
+    def _put_pod(self, key: ObjectKey, pod: JsonObject | None) -> None:
+        if pod is None:
+            self._references.remove(key)
+        else:
+            references = dict.fromkeys([*references_of(pod), *other_references_of(pod)])
+            self._references.put(key, str(_spec(pod).get("nodeName") or ""), references)
+
+
+def _spec(obj: JsonObject) -> JsonObject:
+    spec = obj.get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def _secrets_of(volume: JsonObject) -> Iterator[ObjectKey]:
+    """Yields the secrets that a volume's source names (Kubernetes' VisitPersistentVolumeSecretNames)."""
+    spec = _spec(volume)
+    claim = spec.get("claimRef")
+    own = str(claim.get("namespace") or _NAMESPACE) if isinstance(claim, dict) else _NAMESPACE
+    for source in spec.values():
+        if not isinstance(source, dict):
+            continue
+        if isinstance(source.get("secretName"), str):
+            yield ObjectKey(_SECRET, str(source.get("secretNamespace") or own), source["secretName"])
+        for field, reference in source.items():
+            if field.lower().endswith("secretref") and isinstance(reference, dict) and reference.get("name"):
+                yield ObjectKey(_SECRET, str(reference.get("namespace") or own), str(reference["name"]))

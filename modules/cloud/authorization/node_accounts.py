@@ -1,0 +1,171 @@
+"""How much of the API server's objects each node has written."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, metadata_of
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""The annotation of a mirror pod, by which a node shows a static pod."""
+_DEFAULT_PODS: Final = 110
+_MOST_PODS: Final = 250
+"""Mirror pods of a node whatever its capacity is: that is the node's own word."""
+_COST: Final = 1536 * 1024
+"""Cost of what a node has written; some sixty static pods, their statuses and a Node with all its images."""
+_COST_OF_POD: Final = 16 * 1024
+"""Cost for each pod that others have bound to the node, for its status; with one container it has half of that."""
+_VALUE_BYTES: Final = 64
+_OBJECT_BYTES: Final = 160
+"""Bytes of memory for each JSON value and for each JSON object in addition to its text."""
+_MOST_BYTES: Final = {"Event": 16 * 1024, "Lease": 16 * 1024, "CertificateSigningRequest": 64 * 1024}
+"""Bytes of an object, by kind; the number of them is limited elsewhere."""
+_RESERVED_SECONDS: Final = 60.0
+"""Seconds within which a pod that was admitted is reported by the API server's watch, if it was created."""
+
+
+class _Charge(NamedTuple):
+    node: str
+    """Whose account it is."""
+    cost: int
+    """Bytes of memory, roughly, that what the node has written of the object takes."""
+    is_mirror: bool
+    is_bound: bool
+    """Whether it is a pod that others have bound to the node."""
+
+
+_KINDS: Final = ("Pod", "Node")
+_NOTHING: Final = _Charge("", 0, is_mirror=False, is_bound=False)
+
+
+class NodeAccounts:
+    """What each node has written into the API server: mirror pods, the status of its pods, and its Node.
+
+    A hostile node could otherwise fill the memory of the cloud and its database. The limit grows only with pods that
+    others bind to the node.
+
+    Args:
+        monotonic: seconds, for pods that were admitted and that the watch has not reported yet.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._charges: dict[ObjectKey, _Charge] = {}
+        self._reserved: dict[ObjectKey, tuple[_Charge, float]] = {}
+        """Created pods that were not reported yet, the oldest first."""
+        self._cost: Counter[str] = Counter()
+        self._mirrors: Counter[str] = Counter()
+        self._bound: Counter[str] = Counter()
+
+    def put(self, key: ObjectKey, obj: JsonObject | None) -> None:
+        """Take over a stored object; None for a removed one."""
+        if key.kind not in _KINDS:
+            return
+        reserved = self._reserved.pop(key, None)
+        if reserved is not None:
+            self._add(reserved[0], -1)
+        charge = _NOTHING if obj is None else _charge_of(obj)
+        self._add(self._charges.pop(key, _NOTHING), -1)
+        if charge.node:
+            self._charges[key] = charge
+            self._add(charge, 1)
+
+    def refusal(self, node: str, old: JsonObject | None, new: JsonObject | None, own: JsonObject | None) -> str:
+        """Return the reason to refuse a node's write, or "". A created pod counts at once.
+
+        Args:
+            node: the node that writes.
+            old: the object before; None when it is created.
+            new: the object after; None when it is deleted.
+            own: the Node, for its capacity.
+        """
+        if new is None:
+            return ""
+        most = _MOST_BYTES.get(str(new.get("kind")))
+        if most is not None:
+            is_long = len(msgspec.json.encode(new)) > most
+            return f"exceeded quota: such an object of a node has at most {most} bytes" if is_long else ""
+        charge = _charge_of(new)
+        if charge.node != node:
+            return ""
+        self._expire()
+        before = _charge_of(old).cost if old is not None else 0
+        if old is None and charge.is_mirror and self._mirrors[node] >= (pods := most_mirror_pods(own)):
+            return f'exceeded quota: node "{node}" has {self._mirrors[node]} mirror pods, limited: {pods}'
+        limit = _COST + _COST_OF_POD * self._bound[node]
+        if charge.cost > before and self._cost[node] - before + charge.cost > limit:
+            return f'exceeded quota: what node "{node}" has written would take more than {limit} bytes of memory'
+        key = key_of(new)
+        if old is None and key not in self._charges and key not in self._reserved:
+            self._reserved[key] = charge, self._monotonic()
+            self._add(charge, 1)
+        return ""
+
+    def is_over(self, node: str, own: JsonObject | None = None) -> bool:
+        """Return whether a node has written more than it may."""
+        limit = _COST + _COST_OF_POD * self._bound[node]
+        return self._cost[node] > limit or self._mirrors[node] > most_mirror_pods(own)
+
+    def _add(self, charge: _Charge, sign: int) -> None:
+        if not charge.node:
+            return
+        for counter, amount in (
+            (self._cost, charge.cost),
+            (self._mirrors, charge.is_mirror),
+            (self._bound, charge.is_bound),
+        ):
+            counter[charge.node] += sign * amount
+            if not counter[charge.node]:
+                del counter[charge.node]
+
+    def _expire(self) -> None:
+        """Drop the reservations for pods that were not created."""
+        now = self._monotonic()
+        while self._reserved:
+            key, (charge, since) = next(iter(self._reserved.items()))
+            if now - since < _RESERVED_SECONDS:
+                return
+            del self._reserved[key]
+            self._add(charge, -1)
+
+
+def most_mirror_pods(own: JsonObject | None) -> int:
+    """Return the largest number of mirror pods of a node: its capacity, if that is a number up to 250."""
+    capacity = _part(_part(own or {}, "status"), "capacity").get("pods")
+    text = str(capacity)
+    if text.isascii() and text.isdecimal() and len(text) < 10:
+        return min(int(text), _MOST_PODS)
+    return _DEFAULT_PODS
+
+
+def _charge_of(obj: JsonObject) -> _Charge:
+    """Return what an object counts, and for which node."""
+    kind = obj.get("kind")
+    if kind == "Pod":
+        node = str(_part(obj, "spec").get("nodeName") or "")
+        is_mirror = MIRROR in _part(_part(obj, "metadata"), "annotations")
+        written = (
+            obj if is_mirror else {"metadata": _part(obj, "metadata").get("annotations"), "status": obj.get("status")}
+        )
+        return _Charge(node, _cost(written) if node else 0, is_mirror=is_mirror, is_bound=not is_mirror)
+    name = str(metadata_of(obj).get("name") or "")
+    if kind == "Node":
+        return _Charge(name, _cost(obj), is_mirror=False, is_bound=False)
+    return _NOTHING
+
+
+def _cost(value: Any) -> int:
+    try:
+        text = msgspec.json.encode(value)
+    except RecursionError:
+        return _COST
+    values = len(text) - len(text.translate(None, b",["))
+    return len(text) + _VALUE_BYTES * values + _OBJECT_BYTES * text.count(b"{")
+
+
+def _part(obj: JsonObject, name: str) -> JsonObject:
+    """Return a member of an object, or an empty dictionary."""
+    part = obj.get(name)
+    return part if isinstance(part, dict) else {}

@@ -1,0 +1,193 @@
+"""Kubernetes' NodeRestriction: decides whether a node may change an object in this way.
+
+It compares each object before and after a node's write. Beyond Kubernetes, a node may set the labels
+`node-role.kubernetes.io/edge` and `.../agent` on itself: KubeEdge's edges register with them.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, metadata_of, reporter_of, uid_of
+from modules.apimachinery.pod_references import other_references_of, references_of
+from modules.cloud.authorization.attributes import user_of
+from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.node_accounts import MIRROR
+from modules.cloud.authorization.node_authorizer import LEASES, node_of
+
+_LABELS: Final = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "node-role.kubernetes.io/edge",
+        "node-role.kubernetes.io/agent",
+    }
+)
+"""Labels of Kubernetes that a node may set on itself (kubelet's), and KubeEdge's two."""
+_LABEL_NAMESPACES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_RESERVED: Final = ("kubernetes.io", "k8s.io")
+
+
+def refusal(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeGraph) -> str:
+    """Return the reason to refuse a node's write, or "".
+
+    Args:
+        node: the node that writes.
+        old: the object before; None when it is created.
+        new: the object after; None when it is deleted.
+        graph: the references of all pods.
+    """
+    obj = new if new is not None else old or {}
+    decide = _DECIDE.get(str(obj.get("kind")))
+    return f'node "{node}" cannot write objects of this kind' if decide is None else decide(node, old, new, graph)
+
+
+def forbidden_labels(before: JsonObject, after: JsonObject) -> list[str]:
+    """The labels that differ and that no node may set, change or take away, sorted."""
+    changed = [key for key in {*before, *after} if before.get(key) != after.get(key)]
+    return sorted(key for key in changed if _is_reserved(key) and not _is_permitted(key))
+
+
+def _is_reserved(label: str) -> bool:
+    return _is_in(label, _RESERVED)
+
+
+def _is_permitted(label: str) -> bool:
+    return label in _LABELS or _is_in(label, _LABEL_NAMESPACES)
+
+
+def _is_in(label: str, namespaces: tuple[str, ...]) -> bool:
+    namespace, slash, _ = label.partition("/")
+    return bool(slash) and any(namespace == one or namespace.endswith("." + one) for one in namespaces)
+
+
+def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeGraph) -> str:
+    if old is None:
+        return _mirror(node, new or {}, graph)
+    if node_of(old) != node:
+        what = "delete pods" if new is None else "update pod status for pods"
+        return f'node "{node}" can only {what} with spec.nodeName set to itself'
+    if new is not None and _labels(old) != _labels(new):
+        return f'node "{node}" cannot update labels through pod status'
+    return ""
+
+
+def _mirror(node: str, pod: JsonObject, graph: NodeGraph) -> str:
+    if MIRROR not in (metadata_of(pod).get("annotations") or {}):
+        return f'pod does not have "{MIRROR}" annotation, node {node!r} can only create mirror pods'
+    if node_of(pod) != node:
+        return f'node "{node}" can only create pods with spec.nodeName set to itself'
+    if (pod.get("spec") or {}).get("serviceAccountName") or _projects_token(pod):
+        return f'node "{node}" can not create pods that reference a service account'
+    referred = [key for key in (*references_of(pod), *other_references_of(pod)) if key.kind != "ServiceAccount"]
+    if referred:
+        return f'node "{node}" can not create pods that reference {referred[0].kind.lower()}s'
+    return _owners_refusal(node, metadata_of(pod).get("ownerReferences") or [], graph)
+
+
+def _projects_token(pod: JsonObject) -> bool:
+    volumes = (pod.get("spec") or {}).get("volumes") or []
+    sources = [source for volume in volumes for source in (volume.get("projected") or {}).get("sources") or []]
+    return any(source.get("serviceAccountToken") for source in sources)
+
+
+def _owners_refusal(node: str, owners: list[JsonObject], graph: NodeGraph) -> str:
+    if not owners:
+        return ""
+    known = graph.find(ObjectKey("Node", "", node))
+    own = {"apiVersion": "v1", "kind": "Node", "name": node}
+    if len(owners) > 1 or any(owners[0].get(field) != value for field, value in own.items()):
+        return f'node "{node}" can only create pods with a single owner reference set to itself'
+    if owners[0].get("blockOwnerDeletion"):
+        return f'node "{node}" must not set blockOwnerDeletion on an owner reference'
+    if known is not None and owners[0].get("uid") != uid_of(known):
+        return f'node "{node}" UID mismatch: expected {uid_of(known)}'
+    return ""
+
+
+def _node(node: str, old: JsonObject | None, new: JsonObject | None, _: NodeGraph) -> str:
+    if new is None:
+        return f'node "{node}" is not allowed to delete a Node'
+    if metadata_of(new).get("name") != node:
+        return f'node "{node}" is not allowed to modify node "{str(metadata_of(new).get("name"))[:253]}"'
+    forbidden = forbidden_labels(_labels(old or {}), _labels(new))
+    if forbidden:
+        shown = ", ".join(label[:100] for label in forbidden[:5])
+        what = "set the following" if old is None else "modify"
+        return f'node "{node}" is not allowed to {what} labels: {shown}'
+    if old is None:
+        owned = bool(metadata_of(new).get("ownerReferences"))
+        return f'node "{node}" is not allowed to set its ownerReferences' if owned else ""
+    if _taints(old) != _taints(new):
+        return f'node "{node}" is not allowed to modify taints'
+    if (metadata_of(old).get("ownerReferences") or []) != (metadata_of(new).get("ownerReferences") or []):
+        return f'node "{node}" is not allowed to modify its ownerReferences'
+    return ""
+
+
+def _taints(node: JsonObject) -> Any:
+    return (node.get("spec") or {}).get("taints") or []
+
+
+def _labels(obj: JsonObject) -> JsonObject:
+    return metadata_of(obj).get("labels") or {}
+
+
+def _lease(node: str, old: JsonObject | None, new: JsonObject | None, _: NodeGraph) -> str:
+    for lease in (old, new):
+        meta = metadata_of(lease or {})
+        if lease is not None and (meta.get("namespace"), meta.get("name")) != (LEASES, node):
+            return "can only access node lease with the same name as the requesting node"
+    return ""
+
+
+def _event(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeGraph) -> str:
+    if new is None:
+        return f'node "{node}" cannot delete events'
+    if any(reporter_of(event) not in ("", node) for event in (old, new) if event is not None):
+        return f'node "{node}" can only report events in its own name'
+    about = [_is_about_own(node, event, graph) for event in (old, new) if event is not None]
+    return "" if all(about) else f'node "{node}" can only report events about itself and its pods'
+
+
+def _is_about_own(node: str, event: JsonObject, graph: NodeGraph) -> bool:
+    """Return whether an Event concerns the Node, a pod bound to it, or a pod that no longer exists."""
+    about = _part(event, "involvedObject")
+    kind, name = about.get("kind"), str(about.get("name") or "")
+    if kind == "Node":
+        return name == node
+    namespace = str(about.get("namespace") or "default")
+    pod = graph.find(ObjectKey("Pod", namespace, name))
+    in_place = metadata_of(event).get("namespace", "default") == namespace
+    return kind == "Pod" and in_place and (pod is None or node_of(pod) == node)
+
+
+def _request(node: str, old: JsonObject | None, new: JsonObject | None, _: NodeGraph) -> str:
+    """Check a certificate signing request, which must have the node as its user."""
+    if old is not None or new is None:
+        return f'node "{node}" can only create certificate signing requests'
+    username = _part(new, "spec").get("username")
+    return "" if username == user_of(node) else f'node "{node}" can only ask in its own name'
+
+
+def _part(obj: JsonObject, name: str) -> JsonObject:
+    """Return a member of an unvalidated object, or an empty dictionary."""
+    part = obj.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+_DECIDE: Final[dict[str, Callable[[str, JsonObject | None, JsonObject | None, NodeGraph], str]]] = {
+    "Pod": _pod,
+    "Node": _node,
+    "Lease": _lease,
+    "Event": _event,
+    "CertificateSigningRequest": _request,
+}

@@ -1,0 +1,55 @@
+"""The beginning of a transaction, by the database's driver."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from modules.cloud.storage.database.tables import sessions, state
+from modules.cloud.storage.object_sync import Holder
+
+BEGIN = "BEGIN IMMEDIATE"
+"""How a transaction of SQLite begins: with the only lock."""
+
+
+class Beginning:
+    """Takes the lock of the database and reads the state's row.
+
+    The driver needs 0.02 ms of processor time for it, SQLAlchemy 0.2. A database in memory begins a transaction with
+    its first use.
+
+    Args:
+        engine: of SQLite or PostgreSQL.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        query = select(state.c.revision, state.c.compacted).with_for_update()
+        self._query = str(query.compile(engine))
+        columns = sessions.c
+        claims = select(columns.node, columns.cloudcore, columns.connected_at).where(
+            columns.revision > bindparam("seen")
+        )
+        compiled = claims.compile(dialect=engine.dialect)
+        self._claims, self._has_places = str(compiled), compiled.positiontup is not None
+        self._begins_itself = engine.dialect.name == "sqlite"
+        self.errors: tuple[type[Exception], ...] = (SQLAlchemyError, engine.dialect.loaded_dbapi.Error)
+        """What `begin` raises."""
+
+    def begin(self, connection: Connection) -> tuple[int, int]:
+        """Begin a transaction, and return the revision and the one up to which deletions are compacted."""
+        self.lock(connection)
+        driver: Any = connection.connection.driver_connection
+        revision, compacted = driver.execute(self._query).fetchone()
+        return revision, compacted
+
+    def lock(self, connection: Connection) -> None:
+        """Begin a transaction of a database that no other process can have changed."""
+        if self._begins_itself:
+            driver: Any = connection.connection.driver_connection
+            driver.execute(BEGIN)
+
+    def claims(self, connection: Connection, seen: int) -> list[tuple[str, Holder]]:
+        """Return the nodes claimed after a revision, each with the cloudcore that claimed it; in a transaction."""
+        driver: Any = connection.connection.driver_connection
+        given = (seen,) if self._has_places else {"seen": seen}
+        return [(node, Holder(cloudcore, at)) for node, cloudcore, at in driver.execute(self._claims, given)]

@@ -1,0 +1,428 @@
+"""The cluster's database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, Select, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.cloud.storage.database.beginning import Beginning
+from modules.cloud.storage.database.damage import prepare_and_repair
+from modules.cloud.storage.database.engine import make_engine, shown, truncate_log, url_of
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.meter import TransactionMeter
+from modules.cloud.storage.database.pending import PendingWrites
+from modules.cloud.storage.database.rows import RowWriter, forget_deletions
+from modules.cloud.storage.database.tables import epochs, node_states, object_syncs, objects, sessions
+from modules.cloud.storage.database.turns import Turns
+from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
+
+_FORGET_AFTER = 10_000
+"""Revisions after which a deletion is compacted; a cloudcore that has read nothing for so long reads everything."""
+_FORGET_EVERY = 1_000
+_PORTION = 1_000
+"""Objects after which reading reports progress."""
+_SECRET = "Secret"  # noqa: S105 - the kind
+_ROWS = 16
+"""Rows that are in memory at a time while all are read: each may have some megabytes."""
+_TURN_SECONDS = 60.0
+"""Timeout for the transaction of another module, which may wait for another cloudcore's."""
+CHANNEL = "cloudcore"
+"""The channel of PostgreSQL's notifications."""
+
+
+class RemoteChanges(NamedTuple):
+    """The changes of other cloudcores since this one's last transaction."""
+
+    objects: list[tuple[ObjectKey, JsonObject | None]]
+    """None for a deleted object."""
+    version: int
+    complete: bool = False
+    """The list holds all objects; any other is deleted."""
+    sessions: Sequence[tuple[str, Holder]] = ()
+    """Nodes, and the cloudcores to which they have connected."""
+
+
+class Database:
+    """Stores the cluster's objects durably, and shares them between cloudcores. For one thread at a time.
+
+    A transaction begins by taking the only lock and reading the changes of other cloudcores; its own changes are
+    written at its end. So the transactions of all cloudcores form one sequence, each with the results of all earlier
+    ones, and no resourceVersion is given twice. A transaction covers all messages that were waiting, which then share
+    one wait for the disk (group commit); their responses are sent when the changes are durable.
+
+    Reads of the database are not recorded: a trace of a cloudcore, unlike a node's, cannot be replayed.
+
+    Args:
+        url: SQLAlchemy's, or the path of an SQLite file.
+        cloudcore: identifies this process among those that share the database.
+        durable: whether a commit waits for the disk; see `make_engine`.
+        shared: whether other cloudcores may change the database; None: if it outlives this process.
+        stores_objects: whether it has the objects, too, and not only ObjectSyncs and claims: those of the embedded API
+            server, not those of a cluster.
+        turn: held during each transaction by all users of the database in this process; SQLite's lock would be polled.
+        meter: measures the transactions.
+
+    Raises:
+        DatabaseError: the database cannot be opened.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        cloudcore: str,
+        *,
+        durable: bool = True,
+        shared: bool | None = None,
+        stores_objects: bool = True,
+        turn: Turns | None = None,
+        meter: TransactionMeter | None = None,
+    ) -> None:
+        self.cloudcore = cloudcore
+        self.meter = meter or TransactionMeter()
+        self._turn = turn or Turns()
+        self._has_turn = False
+        self._stores_objects = stores_objects
+        parsed = url_of(url)
+        self.where = shown(parsed)
+        self.engine = make_engine(parsed, durable=durable)
+        self._beginning = Beginning(self.engine)
+        self._writer = RowWriter(self.engine, cloudcore)
+        self.outlives_process = bool(parsed.database) and parsed.database != ":memory:"
+        self.shared = self.outlives_process if shared is None else shared
+        self.connected: dict[str, str] = {}
+        """The nodes that are connected to this cloudcore, and their connection ids."""
+        self.unclaimed: set[str] = set()
+        """Connected nodes whose claim is not committed yet; it is newer than any claim in the database."""
+        self.changed: set[str] = set()
+        """Nodes whose ObjectSyncs or states have changed, for who keeps a copy of them."""
+        self.begin_late: Callable[[], None] = self._refuse
+        """Called when the database is used and no transaction has begun; begins one."""
+        self.taken: Callable[[ObjectKey, JsonObject, int], JsonObject | None] = whole
+        """Returns each object that is read, of so many bytes, as it is taken into memory; None leaves it out."""
+        self.progressed: Callable[[], None] = lambda: None
+        """Called now and then while objects are read: a hundred thousand take some time."""
+        try:
+            self.is_new = self._prepare()
+        except DatabaseError:
+            self.engine.dispose()
+            raise
+        self.in_transaction = False
+        """Whether a transaction has begun."""
+        self._log_has_secrets = False
+        """Whether SQLite's log may have a secret that was changed or deleted."""
+        self.put_syncs = 0
+        """How often an ObjectSync was changed in the transaction."""
+        self._connection: Connection | None = None
+        """Has the transaction; None as well in one that has neither read nor written, of a database in memory."""
+        self._keeps_connection = self.engine.dialect.name == "sqlite"
+        self._kept: Connection | None = None
+        """The connection between two transactions: one from the pool costs more than a transaction without a write."""
+        self._seen = 0
+        """The revision up to which all changes are known; negative after a rollback, when more may be known than is
+        stored.
+        """
+        self._transaction, self._message = PendingWrites(), PendingWrites()
+        """The writes of the transaction, and those of the present message, which are added after it."""
+
+    def _prepare(self) -> bool:
+        """Prepares the tables, in two attempts: another cloudcore may create them at the same time."""
+        try:
+            with suppress(SQLAlchemyError), self.engine.begin() as connection:
+                return prepare_and_repair(connection, self.where)
+            with self.engine.begin() as connection:
+                return prepare_and_repair(connection, self.where)
+        except SQLAlchemyError as error:
+            raise self._error("open the database", error) from error
+
+    def begin(self) -> RemoteChanges:
+        """Begins a transaction, and returns the changes of other cloudcores since the last one.
+
+        Raises:
+            DatabaseError: the database is unreachable, or was locked for too long.
+        """
+        self.meter.waiting()
+        if not self.outlives_process and self._seen > 0:  # nobody else can have changed it
+            self.in_transaction = True
+            self.meter.begun()
+            return RemoteChanges([], self._seen)
+        self._has_turn = self._turn.acquire(timeout=_TURN_SECONDS)
+        self.meter.begun()
+        if not self._has_turn:
+            self.meter.failures += 1
+            raise DatabaseError("begin a transaction", self.where, "another module's transaction does not end")
+        try:
+            connection = self._connect()
+            self.in_transaction = True
+            revision, compacted = self._beginning.begin(connection)
+            if revision == self._seen:
+                return RemoteChanges([], self._seen)
+            complete = compacted > self._seen or self._seen <= 0
+            pulled = self._changes(connection, revision, complete=complete)
+        except self._beginning.errors as error:
+            if self._connection is None:
+                self._end()
+            raise self._error("begin a transaction", error) from error
+        self._seen = pulled.version
+        return pulled
+
+    def _connect(self) -> Connection:
+        connection = self._connection = self._kept or self.engine.connect()
+        self._kept = None
+        return connection
+
+    def put(self, event: ObjectEvent) -> None:
+        """Adds a changed object to the transaction."""
+        if self._stores_objects:
+            self._writes.put(event)
+
+    def remove_rows(self, keys: Iterable[ObjectKey], version: int) -> None:
+        """Deletes stored objects that were left out of memory; `version` is a new resourceVersion."""
+        for key in keys:
+            self._writes.objects[key] = {**key._asdict(), "revision": version, "body": None}
+
+    def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
+        """Adds a changed ObjectSync to the transaction; None deletes it."""
+        self._writes.put_object_sync(node, uid, sync)
+        self.put_syncs += 1
+
+    def object_syncs_of(self, node: str) -> dict[str, ObjectSync]:
+        """Returns the ObjectSyncs of a node by uid, including the changes of this transaction.
+
+        Raises:
+            DatabaseError: they could not be read.
+        """
+        columns = object_syncs.c
+        query = select(columns.uid, columns.kind, columns.namespace, columns.name, columns.version)
+        rows = self._rows(query.where(columns.node == node))
+        written = {
+            uid: ObjectSync(ObjectKey(kind, namespace, name), version) for uid, kind, namespace, name, version in rows
+        }
+        return self._message.object_syncs_of(node, self._transaction.object_syncs_of(node, written))
+
+    def node_states(self) -> dict[str, NodeState]:
+        """Returns the states of all nodes that have ObjectSyncs or a state, without the changes of this transaction.
+
+        Raises:
+            DatabaseError: they could not be read.
+        """
+        columns = node_states.c
+        rows = self._rows(select(columns.node, columns.node_uid, columns.epoch))
+        unknown = {node: NodeState() for (node,) in self._rows(select(object_syncs.c.node).distinct())}
+        return unknown | {node: NodeState(uid, epoch) for node, uid, epoch in rows}
+
+    def node_state_of(self, node: str) -> NodeState:
+        """Returns the state of a node, including the changes of this transaction.
+
+        Raises:
+            DatabaseError: it could not be read.
+        """
+        columns = node_states.c
+        rows = self._rows(select(columns.node_uid, columns.epoch).where(columns.node == node))
+        written = NodeState(*rows[0]) if rows else NodeState()
+        return self._message.node_state_of(node, self._transaction.node_state_of(node, written))
+
+    def put_node_state(self, node: str, node_state: NodeState) -> None:
+        """Adds a changed state of a node to the transaction."""
+        self._writes.node_states[node] = node_state
+
+    def epoch(self) -> Epoch:
+        """Returns the newest epoch that a cloudcore has committed.
+
+        Raises:
+            DatabaseError: it could not be read.
+        """
+        return Epoch(*self._rows(select(epochs.c.epoch, epochs.c.newest))[0])
+
+    def put_epoch(self, epoch: Epoch) -> None:
+        """Adds an epoch to the transaction; it is not written over a later one, or over a newer version."""
+        self._writes.epoch = epoch
+
+    def forget_node(self, node: str) -> None:
+        """Deletes the ObjectSyncs and the state of a node."""
+        self._writes.forget_node(node)
+
+    def release(self, node: str) -> None:
+        """Deletes the claim of a node."""
+        self._writes.release(node)
+
+    def set_savepoint(self) -> None:
+        """Sets the savepoint to which `roll_back` returns, before the next message."""
+        self._transaction.add(self._message)
+
+    def roll_back(self) -> set[str]:
+        """Discards the changes since the savepoint, and returns the nodes whose ObjectSyncs were among them."""
+        nodes = self._message.nodes()
+        self._message.clear()
+        return nodes
+
+    def claims(self) -> dict[str, str]:
+        """Returns the cloudcore that has claimed each node last, without the changes of this transaction.
+
+        Raises:
+            DatabaseError: they could not be read.
+        """
+        return dict(map(tuple, self._rows(select(sessions.c.node, sessions.c.cloudcore))))
+
+    def claim(self, node: str, connection: str, version: int, connected_at: int = 0) -> None:
+        """Claims a node for this cloudcore, which it has connected to.
+
+        Args:
+            node: the node.
+            connection: its connection.
+            version: a new resourceVersion.
+            connected_at: when it connected, in seconds since 1970; 0 if that is not known.
+        """
+        self.connected[node] = connection
+        self.unclaimed.add(node)
+        self._writes.sessions[node] = version, connected_at
+
+    def commit(self, version: int) -> None:
+        """Ends the transaction and makes its changes durable.
+
+        Args:
+            version: the newest resourceVersion.
+
+        Raises:
+            DatabaseError: the commit failed; nothing has changed.
+        """
+        self.set_savepoint()
+        try:
+            if self._transaction:
+                connection = self._current()
+                self._write(connection, version)
+                self._make_durable(connection)
+                self._log_has_secrets |= any(key.kind == _SECRET for key in self._transaction.objects)
+                if self._log_has_secrets and self._keeps_connection:
+                    self._log_has_secrets = not truncate_log(connection)
+                self._seen = version
+                self.changed |= self._transaction.nodes()
+                self.unclaimed -= self._transaction.sessions.keys()
+        except self._beginning.errors as error:
+            raise self._error("commit", error) from error
+        finally:
+            self._end()
+
+    def abandon(self) -> None:
+        """Rolls back the transaction, if one has begun; the next uses a new connection."""
+        self._seen = -1
+        self._end()
+        self._close_kept()
+        if self.outlives_process:
+            self.engine.dispose()
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._end()
+        self._close_kept()
+        self.engine.dispose()
+
+    @property
+    def _writes(self) -> PendingWrites:
+        """The writes of the present message."""
+        if not self.in_transaction:
+            self.begin_late()
+        return self._message
+
+    def _refuse(self) -> None:
+        raise DatabaseError("use the database", self.where, "no transaction has begun")
+
+    def _current(self) -> Connection:
+        if not self.in_transaction:
+            self.begin_late()
+        if self._connection is not None:
+            return self._connection
+        connection = self._connect()
+        self._beginning.lock(connection)
+        return connection
+
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        try:
+            return self._current().execute(query).all()
+        except SQLAlchemyError as error:
+            raise self._error("read what nodes have", error) from error
+
+    def _end(self) -> None:
+        connection, self._connection = self._connection, None
+        if self.in_transaction:
+            self.meter.ended()
+        self.in_transaction, self.put_syncs = False, 0
+        for pending in (self._transaction, self._message):
+            pending.clear()
+        if connection is not None:
+            try:
+                self._give_back(connection)
+            except self._beginning.errors:  # a broken connection has ended its transaction
+                if not connection.closed:
+                    connection.invalidate()
+        if self._has_turn:
+            self._has_turn = False
+            self._turn.release()
+
+    def _give_back(self, connection: Connection) -> None:
+        """End a transaction that was not committed, and keep the connection if it may be kept."""
+        if self._keeps_connection and not connection.invalidated:
+            driver: Any = connection.connection.driver_connection
+            if connection.in_transaction():
+                connection.rollback()
+            if driver.in_transaction:
+                driver.rollback()
+            self._kept = connection
+        else:
+            connection.close()
+
+    def _close_kept(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            with suppress(SQLAlchemyError):
+                kept.close()
+
+    def _changes(self, connection: Connection, version: int, *, complete: bool) -> RemoteChanges:
+        rows = self._changed_objects(connection, complete=complete) if self._stores_objects else ()
+        found: list[tuple[ObjectKey, JsonObject | None]] = []
+        for kind, namespace, name, body in self._reported(rows):
+            key = ObjectKey(kind, namespace, name)
+            obj = None if body is None else self.taken(key, msgspec.json.decode(body), len(body))
+            if obj is not None or not complete:
+                found.append((key, obj))
+        claims = self._beginning.claims(connection, self._seen)
+        claimed = [(node, cloudcore) for node, cloudcore in claims if node not in self.unclaimed]
+        return RemoteChanges(found, version, complete and self._stores_objects, claimed)
+
+    def _reported(self, rows: Iterable[Any]) -> Iterator[Any]:
+        for number, row in enumerate(rows):
+            if number % _PORTION == 0:
+                self.progressed()
+            yield row
+
+    def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:
+        query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.body)
+        query = query.where(objects.c.body.is_not(None)) if complete else query.where(objects.c.revision > self._seen)
+        return connection.execute(query.order_by(objects.c.revision), execution_options={"yield_per": _ROWS})
+
+    def _write(self, connection: Connection, version: int) -> None:
+        self._writer.write(connection, self._transaction, version)
+        if version // _FORGET_EVERY != self._seen // _FORGET_EVERY:
+            forget_deletions(connection, version - _FORGET_AFTER)
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"NOTIFY {CHANNEL}, '{self.cloudcore}'")
+
+    def _make_durable(self, connection: Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        driver.commit()
+
+    def _error(self, attempt: str, error: Exception) -> DatabaseError:
+        self.meter.failures += 1
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()
+        return DatabaseError(attempt, self.where, reason[0] if reason else type(error).__name__)
+
+
+def whole(_key: ObjectKey, obj: JsonObject, _size: int) -> JsonObject | None:
+    """Take an object into memory as it is stored."""
+    return obj

@@ -1,0 +1,90 @@
+"""PostgreSQL's notifications of changes by other cloudcores."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from sqlalchemy import Engine
+
+from beehive.actor import Actor
+from beehive.module import Module
+from modules.cloud.storage.database.database import CHANNEL, Database
+
+_WAIT = 1.0
+"""Seconds after which the actor checks whether it is to stop."""
+_POLL_PERIOD = 0.25
+"""Seconds between two polls for the changes of other cloudcores."""
+_POLL_PERIOD_WITH_NOTIFICATIONS = 5.0
+
+
+class Listen(msgspec.Struct, frozen=True):
+    """Tells the listener to wait for a notification for a second."""
+
+
+def can_listen(engine: Engine) -> bool:
+    """Returns whether the database sends notifications, and its driver can wait for them."""
+    return engine.dialect.name == "postgresql" and engine.dialect.driver == "psycopg"
+
+
+def poll_for_changes(module: Module, database: Database, poll: Callable[[], None]) -> None:
+    """Calls a function of a module now and then, and when another cloudcore notifies it, if there can be others."""
+    if not database.shared:
+        return
+    listens = can_listen(database.engine)
+    module.every(_POLL_PERIOD_WITH_NOTIFICATIONS if listens else _POLL_PERIOD, poll)
+    if listens:
+        started = module.start_actor(
+            DatabaseListener, database.engine, database.cloudcore, lambda: module.call_soon(poll)
+        )
+        started.tell(Listen())
+
+
+class DatabaseListener(Actor):
+    """Waits for notifications of another cloudcore's changes, by PostgreSQL's LISTEN on a connection of its own.
+
+    A notification says only that there are changes; the next transaction reads them. A lost one costs the time until
+    the next poll. The actor, and its module with it, fails with the connection.
+
+    Args:
+        engine: the database.
+        cloudcore: this one, whose own notifications do not count.
+        notified: called after a notification, on the actor's thread.
+    """
+
+    def __init__(self, engine: Engine, cloudcore: str, notified: Callable[[], None]) -> None:
+        super().__init__()
+        self._engine = engine
+        self._cloudcore = cloudcore
+        self._notified = notified
+        self._connection: Any = None
+
+    def on_start(self) -> None:
+        """Connects and listens."""
+        self._connection = self._engine.raw_connection()
+        driver = self._connection.driver_connection
+        driver.autocommit = True
+        driver.execute(f"LISTEN {CHANNEL}")
+
+    def on_receive(self, message: object) -> None:
+        """Handles a `Listen`, and sends itself the next."""
+        if not isinstance(message, Listen):
+            return
+        notes = list(self._connection.driver_connection.notifies(timeout=_WAIT, stop_after=1))
+        if any(note.payload != self._cloudcore for note in notes):
+            self._notified()
+        if not self.actor_stopped.is_set():
+            self.actor_ref.tell(Listen())
+
+    def on_stop(self) -> None:
+        """Closes the connection."""
+        self._close()
+
+    def on_failure(self, *_error: object) -> None:
+        """Closes the connection."""
+        self._close()
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()

@@ -1,0 +1,101 @@
+"""The pending writes of a transaction."""
+
+from typing import Any
+
+from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.object_sync import Epoch, NodeState, ObjectSync
+
+
+class PendingWrites:
+    """Rows to write at the end of a transaction: the last state of each object, ObjectSync and session."""
+
+    def __init__(self) -> None:
+        self.objects: dict[ObjectKey, dict[str, Any]] = {}
+        self.object_syncs: dict[str, dict[str, ObjectSync | None]] = {}
+        """By node, then by uid; None deletes the row."""
+        self.sessions: dict[str, tuple[int, int]] = {}
+        """By claimed node, the resourceVersion of the claim, and when the node connected, in seconds since 1970."""
+        self.forgotten: set[str] = set()
+        """Nodes whose earlier ObjectSyncs and states are deleted."""
+        self.node_states: dict[str, NodeState] = {}
+        self.released: set[str] = set()
+        """Nodes whose earlier claims are deleted."""
+        self.epoch: Epoch | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.objects or self.object_syncs or self.sessions or self.forgotten or self.node_states
+                    or self.released or self.epoch)  # fmt: skip
+
+    def put(self, event: ObjectEvent) -> None:
+        """Adds the row of a changed object."""
+        self.objects[event.key] = _row(event)
+
+    def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
+        """Adds an ObjectSync of a node; None deletes it."""
+        self.object_syncs.setdefault(node, {})[uid] = sync
+
+    def forget_node(self, node: str) -> None:
+        """Deletes the ObjectSyncs and the state of a node."""
+        self.node_states.pop(node, None)
+        self.object_syncs.pop(node, None)
+        self.forgotten.add(node)
+
+    def object_syncs_of(self, node: str, known: dict[str, ObjectSync]) -> dict[str, ObjectSync]:
+        """Returns the ObjectSyncs of a node, by uid.
+
+        Args:
+            node: its name.
+            known: the ObjectSyncs before these writes.
+        """
+        before: dict[str, ObjectSync | None] = {} if node in self.forgotten else {**known}
+        before |= self.object_syncs.get(node, {})
+        return {uid: sync for uid, sync in before.items() if sync is not None}
+
+    def node_state_of(self, node: str, known: NodeState) -> NodeState:
+        """Returns the state of a node.
+
+        Args:
+            node: its name.
+            known: the state before these writes.
+        """
+        return self.node_states.get(node, NodeState() if node in self.forgotten else known)
+
+    def release(self, node: str) -> None:
+        """Deletes the claim of a node."""
+        self.sessions.pop(node, None)
+        self.released.add(node)
+
+    def nodes(self) -> set[str]:
+        """Returns the nodes whose ObjectSyncs or states are written."""
+        return self.object_syncs.keys() | self.forgotten | self.node_states.keys()
+
+    def add(self, later: "PendingWrites") -> None:
+        """Adds later writes, and clears those."""
+        if not later:
+            return
+        for node in later.forgotten:
+            self.forget_node(node)
+        for node in later.released:
+            self.release(node)
+        self.objects |= later.objects
+        for node, syncs in later.object_syncs.items():
+            self.object_syncs.setdefault(node, {}).update(syncs)
+        self.sessions |= later.sessions
+        self.node_states |= later.node_states
+        self.epoch = later.epoch or self.epoch
+        later.clear()
+
+    def clear(self) -> None:
+        """Discards all writes."""
+        for part in self._parts():
+            part.clear()
+        self.epoch = None
+
+    def _parts(self) -> tuple[dict[Any, Any] | set[str], ...]:
+        return self.objects, self.object_syncs, self.sessions, self.forgotten, self.node_states, self.released
+
+
+def _row(event: ObjectEvent) -> dict[str, Any]:
+    body = None if event.type is EventType.DELETED else event.body
+    return {**event.key._asdict(), "revision": int(event.new["metadata"]["resourceVersion"]), "body": body}

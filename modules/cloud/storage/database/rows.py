@@ -1,0 +1,149 @@
+"""Writing rows, with the same SQL for every database, rendered once.
+
+Rendering a statement, or finding it in SQLAlchemy's cache, takes several times as long as SQLite needs to carry it out.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Delete,
+    Engine,
+    Insert,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    or_,
+    update,
+)
+
+from modules.cloud.storage.database.pending import PendingWrites
+from modules.cloud.storage.database.tables import epochs, node_states, object_syncs, objects, sessions, state
+from modules.cloud.storage.object_sync import Epoch
+
+
+class Statement:
+    """A statement as a database's driver takes it.
+
+    Args:
+        statement: with `bindparam`s only.
+        engine: of the database.
+    """
+
+    def __init__(self, statement: Delete | Insert | Update, engine: Engine) -> None:
+        compiled = statement.compile(dialect=engine.dialect)
+        self._text = str(compiled)
+        self._order: Sequence[str] | None = compiled.positiontup
+        """The names of the parameters, if the driver takes them by their places."""
+
+    def execute(self, connection: Connection, parameters: list[dict[str, Any]]) -> None:
+        """Execute the statement once for each set of parameters, by name, in a transaction that has begun.
+
+        Raises:
+            Exception: the driver's own error.
+        """
+        order = self._order
+        given: list[Any] = parameters if order is None else [tuple(each[name] for name in order) for each in parameters]
+        driver: Any = connection.connection.driver_connection
+        cursor = driver.cursor()
+        try:
+            cursor.executemany(self._text, given)
+        finally:
+            cursor.close()
+
+
+class RowReplacement:
+    """Deletes rows of a table by some of its columns, and inserts others.
+
+    Args:
+        table: the table.
+        primary: the columns.
+        engine: of the database.
+    """
+
+    def __init__(self, table: Table, primary: tuple[str, ...], engine: Engine) -> None:
+        self._primary = primary
+        where = and_(*(table.c[name] == bindparam(f"k_{name}") for name in primary))
+        self._delete = Statement(delete(table).where(where), engine)
+        self._insert = Statement(insert(table), engine)
+
+    def replace(
+        self, connection: Connection, keys: Iterable[tuple[str, ...]], rows: Iterable[dict[str, Any]] = ()
+    ) -> None:
+        """Delete the rows with these keys, and insert others.
+
+        Args:
+            connection: in a transaction.
+            keys: the values of the columns.
+            rows: new rows.
+        """
+        old = [{f"k_{name}": value for name, value in zip(self._primary, key, strict=True)} for key in keys]
+        if not old:
+            return
+        self._delete.execute(connection, old)
+        new = list(rows)
+        if new:
+            self._insert.execute(connection, new)
+
+
+class RowWriter:
+    """Writes the rows of a transaction. Rows are deleted and inserted, not updated: the same SQL for every database.
+
+    Args:
+        engine: of the database.
+        cloudcore: identifies this process among those that share the database.
+    """
+
+    def __init__(self, engine: Engine, cloudcore: str) -> None:
+        self._cloudcore = cloudcore
+        self._objects = RowReplacement(objects, ("kind", "namespace", "name"), engine)
+        self._syncs = RowReplacement(object_syncs, ("node", "uid"), engine)
+        self._syncs_of_node = RowReplacement(object_syncs, ("node",), engine)
+        self._node_states = RowReplacement(node_states, ("node",), engine)
+        self._sessions = RowReplacement(sessions, ("node",), engine)
+        self._revision = Statement(update(state).values(revision=bindparam("newest")), engine)
+        self._epoch = Statement(_later_epoch(), engine)
+
+    def write(self, connection: Connection, pending: PendingWrites, version: int) -> None:
+        """Write the rows, and the newest resourceVersion."""
+        self._objects.replace(connection, pending.objects, pending.objects.values())
+        forgotten = [(node,) for node in sorted(pending.forgotten)]
+        self._syncs_of_node.replace(connection, forgotten)
+        self._node_states.replace(connection, forgotten)
+        self._sessions.replace(connection, ((node,) for node in sorted(pending.released)))
+        syncs = {(node, uid): sync for node, each in pending.object_syncs.items() for uid, sync in each.items()}
+        rows = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
+                for (node, uid), sync in syncs.items() if sync is not None)  # fmt: skip
+        self._syncs.replace(connection, syncs, rows)
+        states = ({"node": node, "node_uid": each.uid, "epoch": each.epoch}
+                  for node, each in pending.node_states.items())  # fmt: skip
+        self._node_states.replace(connection, ((node,) for node in pending.node_states), states)
+        if pending.epoch is not None:
+            self._put_epoch(connection, pending.epoch)
+        claims = ({"node": node, "cloudcore": self._cloudcore, "revision": revision, "connected_at": connected_at}
+                  for node, (revision, connected_at) in pending.sessions.items())  # fmt: skip
+        self._sessions.replace(connection, ((node,) for node in pending.sessions), claims)
+        self._revision.execute(connection, [{"newest": version}])
+
+    def _put_epoch(self, connection: Connection, epoch: Epoch) -> None:
+        """Write the newest epoch and version, unless another cloudcore has written a later one."""
+        self._epoch.execute(connection, [{"new_epoch": epoch.number, "new_newest": epoch.newest}])
+
+
+def _later_epoch() -> Update:
+    epoch: BindParameter[int] = bindparam("new_epoch")
+    newest: BindParameter[int] = bindparam("new_newest")
+    is_same = and_(epochs.c.epoch == epoch, epochs.c.newest < newest)
+    return update(epochs).where(or_(epochs.c.epoch < epoch, is_same)).values(epoch=epoch, newest=newest)
+
+
+def forget_deletions(connection: Connection, until: int) -> None:
+    """Delete the rows of objects that were deleted up to a revision."""
+    if until > 0:
+        connection.execute(delete(objects).where(objects.c.body.is_(None), objects.c.revision <= until))
+        connection.execute(update(state).values(compacted=until))

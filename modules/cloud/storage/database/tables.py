@@ -1,0 +1,131 @@
+"""The tables of the cluster's database, for any SQL database.
+
+An object is one row with its JSON; only its key and its revision are queried. The row of a deleted object stays for a
+while without the JSON, so that other cloudcores read the deletion like any change: as a row with a higher revision than
+the last one that they read.
+"""
+
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, Connection, Integer, LargeBinary, MetaData, String, Table, inspect, select
+
+from modules.cloud.storage.database.errors import DatabaseError
+
+SCHEMA_VERSION: Final = 2
+_WITHOUT_NODE_STATES: Final = 1
+"""The version before `node_states` and `epochs`."""
+
+_NAME = String(253)
+"""The longest name in Kubernetes."""
+
+tables = MetaData()
+
+state = Table(
+    "cluster_state",
+    tables,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("schema_version", Integer, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("compacted", BigInteger, nullable=False),
+)
+"""One row, also used as the lock: the newest resourceVersion, and the one up to which deletions were compacted."""
+
+objects = Table(
+    "cluster_objects",
+    tables,
+    Column("kind", String(64), primary_key=True),
+    Column("namespace", _NAME, primary_key=True),
+    Column("name", _NAME, primary_key=True),
+    Column("revision", BigInteger, nullable=False, index=True),
+    Column("body", LargeBinary, nullable=True),
+)
+
+object_syncs = Table(
+    "cluster_syncs",
+    tables,
+    Column("node", _NAME, primary_key=True),
+    Column("uid", _NAME, primary_key=True),
+    Column("kind", String(64), nullable=False),
+    Column("namespace", _NAME, nullable=False),
+    Column("name", _NAME, nullable=False),
+    Column("version", BigInteger, nullable=False),
+)
+"""KubeEdge's ObjectSync: an object that a node may have, and the version that it has acknowledged, 0 for none."""
+
+node_states = Table(
+    "cluster_node_states",
+    tables,
+    Column("node", _NAME, primary_key=True),
+    Column("node_uid", _NAME, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+)
+"""The Node object to which the ObjectSyncs of each node belong, and the epoch of their versions."""
+
+epochs = Table(
+    "cluster_epochs",
+    tables,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("newest", BigInteger, nullable=False),
+)
+"""One row: the present epoch of the cluster's versions, and the newest version that was seen in it."""
+
+sessions = Table(
+    "cluster_sessions",
+    tables,
+    Column("node", _NAME, primary_key=True),
+    Column("cloudcore", String(64), nullable=False),
+    Column("revision", BigInteger, nullable=False, index=True),
+    Column("connected_at", BigInteger, nullable=False, server_default="0"),
+)
+"""The cloudcore to which each node has connected last, and when, in seconds since 1970; 0 from a cloudcore of a version
+that does not know the time."""
+
+
+def prepare(connection: Connection, where: str) -> bool:
+    """Create missing tables, and return whether nothing was ever stored in them.
+
+    Raises:
+        DatabaseError: a newer version of cloudcore has made the tables.
+    """
+    if not inspect(connection).has_table(state.name):
+        tables.create_all(connection)
+        connection.execute(state.insert().values(id=1, schema_version=SCHEMA_VERSION, revision=0, compacted=0))
+        connection.execute(epochs.insert().values(id=1, epoch=0, newest=0))
+        return True
+    if _version_of(connection) == _WITHOUT_NODE_STATES:
+        _add_node_states(connection)
+    found = _version_of(connection)
+    if found != SCHEMA_VERSION:
+        why = f"its tables have version {found}, this cloudcore knows {SCHEMA_VERSION}; use the other cloudcore again"
+        raise DatabaseError("open the database", where, why)
+    _add_connected_at(connection)
+    return bool(connection.execute(select(state.c.revision)).scalar_one() == 0)
+
+
+def _add_connected_at(connection: Connection) -> None:
+    """Add the column of `sessions` that earlier cloudcores do not know, and do not mind, under the lock."""
+    if not _has_connected_at(connection):
+        connection.execute(select(state.c.revision).with_for_update())
+        if not _has_connected_at(connection):
+            add = f"ALTER TABLE {sessions.name} ADD COLUMN connected_at BIGINT NOT NULL DEFAULT 0"
+            connection.exec_driver_sql(add)
+
+
+def _has_connected_at(connection: Connection) -> bool:
+    return any(column["name"] == "connected_at" for column in inspect(connection).get_columns(sessions.name))
+
+
+def _version_of(connection: Connection) -> int:
+    return int(connection.execute(select(state.c.schema_version)).scalar_one())
+
+
+def _add_node_states(connection: Connection) -> None:
+    """Add the tables of version 2, under the lock. The present ObjectSyncs are those of the present Nodes: nodes that
+    connect, and the collection of old state, note the uids.
+    """
+    found = connection.execute(select(state.c.schema_version).with_for_update()).scalar_one()
+    if found == _WITHOUT_NODE_STATES:
+        tables.create_all(connection)
+        connection.execute(epochs.insert().values(id=1, epoch=0, newest=0))
+        connection.execute(state.update().values(schema_version=SCHEMA_VERSION))

@@ -1,0 +1,418 @@
+"""The API server's objects in memory; `database` holds their durable copy."""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from enum import StrEnum
+from heapq import merge
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from modules.apimachinery.api_errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    TooLargeError,
+)
+from modules.apimachinery.conversion import validate_schema, without_null_members
+from modules.apimachinery.kinds import (
+    LAST_APPLIED,
+    JsonObject,
+    Kind,
+    ObjectKey,
+    key_of,
+    metadata_of,
+    uid_of,
+    version_of,
+)
+from modules.apimachinery.limits import OBJECT_BYTES
+from modules.apimachinery.lister import Revision
+from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.cloud.storage.object_meta import prepared_for_create, prepared_for_update
+from modules.cloud.storage.past_states import PastStates
+
+if TYPE_CHECKING:
+    from beehive.clock import Clock
+
+
+_POD = "Pod"
+_SHALLOW = 256
+"""Maps and lists of an object that is surely not too deep."""
+
+
+class EventType(StrEnum):
+    """The type of a change, with the values of Kubernetes' watch events."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class ObjectEvent(msgspec.Struct, frozen=True):
+    """One change of one object."""
+
+    type: EventType
+    key: ObjectKey
+    new: JsonObject
+    """The object after the change; after a deletion its last state, with the deletion's resourceVersion."""
+    old: JsonObject | None = None
+    body: bytes = b""
+    """The new object as JSON; empty after a deletion, and after a change by another cloudcore."""
+    size: int = 0
+    """Bytes of the new object as JSON, for bounds; 0 outside of the storage."""
+
+    @property
+    def keeps_spec(self) -> bool:
+        """Whether an object was changed, but not its spec: most changes are of a status."""
+        is_modified = self.type is EventType.MODIFIED and self.old is not None
+        return is_modified and (self.old or {}).get("spec") == self.new.get("spec")
+
+
+class Storage:
+    """Objects by key. Each change of any object increases one counter, the resourceVersion.
+
+    Objects are JSON dictionaries, so unknown fields are kept. A stored object is never changed in place: each change
+    stores a new one, and the old one stays valid for its holders (a message to another thread, the old half of an
+    event). Only edgecontroller's thread calls this, so there are no locks.
+
+    Args:
+        clock: time and uids.
+        first_version: the counter's start. A cloud without a durable database must continue above the versions that
+            it has sent before, because edges compare versions.
+    """
+
+    def __init__(self, clock: "Clock", first_version: int = 1) -> None:
+        self._clock = clock
+        self._version = first_version
+        self._objects: dict[ObjectKey, JsonObject] = {}
+        self._of_kind: defaultdict[str, dict[ObjectKey, JsonObject]] = defaultdict(dict)
+        """The objects by kind."""
+        self.kinds = ServedKinds(self._of_kind["CustomResourceDefinition"])
+        """The API server's own kinds and the custom ones."""
+        self._pods_of: dict[str, set[ObjectKey]] = {}
+        """The pods by their node, "" for those without one; an index of kube-apiserver's, too."""
+        self._sorted: dict[str, list[ObjectKey]] = {}
+        """The keys of each kind that has been listed, in order."""
+        self._changed_at: dict[ObjectKey, float] = {}
+        """Monotonic seconds of each object's last change by this cloudcore, or of reading another's change."""
+        self._events: deque[ObjectEvent] = deque()
+        self._since: deque[ObjectEvent] = deque()
+        """The changes since the savepoint, in order."""
+        self._saved_version = first_version
+        self._past = PastStates(first_version)
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the latest change."""
+        return self._version
+
+    def take_events(self) -> list[ObjectEvent]:
+        """Returns the changes since the last call, in order."""
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def set_savepoint(self) -> None:
+        """Sets the savepoint to which `roll_back` returns. All events must have been taken."""
+        self._since.clear()
+        self._saved_version = self._version
+
+    def roll_back(self) -> list[ObjectEvent]:
+        """Undoes the changes since the savepoint, and returns them, newest first."""
+        undone = list(reversed(self._since))
+        for event in undone:
+            if event.old is None:
+                self._unset(event.key)
+            else:
+                self._set(event.key, event.old)
+            self._past.undo(event.key.kind)
+        self._version = self._saved_version
+        self._events.clear()
+        self._since.clear()
+        return undone
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        """Returns an iterator over the keys of all objects."""
+        return iter(list(self._objects))
+
+    def find(self, key: ObjectKey) -> JsonObject | None:
+        """Returns the object, or None. It must not be changed."""
+        return self._objects.get(key)
+
+    def revision_of(self, key: ObjectKey) -> Revision | None:
+        """Returns the uid and resourceVersion of an object, or None."""
+        obj = self._objects.get(key)
+        return None if obj is None else Revision(uid_of(obj), version_of(obj))
+
+    def unchanged_for(self, key: ObjectKey) -> float:
+        """Returns the seconds since an object's last change, by this cloud's clock and not by times in the object."""
+        now = self._clock.monotonic()
+        return now - self._changed_at.get(key, now)
+
+    def get(self, key: ObjectKey, uid: str = "") -> JsonObject:
+        """Returns the object. It must not be changed.
+
+        Raises:
+            NotFoundError: no such object.
+            ConflictError: a uid is given, and the object has another.
+        """
+        obj = self._objects.get(key)
+        if obj is None:
+            kind = self.kinds.of_key(key)
+            raise NotFoundError(kind.plural, key.name, kind.api_group)
+        if uid and uid != uid_of(obj):
+            raise _uid_conflict(self.kinds.of_key(key), uid, obj)
+        return obj
+
+    def unbound_pods(self) -> list[JsonObject]:
+        """Returns the pods without a node, ordered by namespace and name."""
+        return [self._objects[key] for key in sorted(self.pods_of(""))]
+
+    def pods_of(self, node: str) -> Set[ObjectKey]:
+        """Returns the keys of a node's pods, "" for the pods without one. They must not be changed."""
+        return self._pods_of.get(node, frozenset())
+
+    def nodes_of_pods(self) -> Set[str]:
+        """Returns the nodes that pods have, "" for no node."""
+        return self._pods_of.keys()
+
+    def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
+        """Returns the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
+        return [*self.list_after(kind, namespace, ("", ""))]
+
+    def list_after(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        place: tuple[str, str],
+        version: int | None = None,
+        among: Set[ObjectKey] | None = None,
+    ) -> Iterator[JsonObject]:
+        """Yields the objects of a kind in order, beginning after a namespace and name. None may change meanwhile.
+
+        Args:
+            kind: the kind.
+            namespace: None is all namespaces.
+            place: namespace and name.
+            version: of the wanted state; None is the present one.
+            among: the keys of the present objects that can be wanted; None is all. Objects that have changed since
+                `version` are yielded in any case.
+
+        Raises:
+            ForgottenError: that state is not known any more.
+        """
+        at = self._version if version is None else version
+        past = self._past.changed_since(kind.key_name, at, self._version)
+        start = ObjectKey(kind.key_name, *place)
+        if among is None:
+            keys, begin, end = self._range_of(start, namespace)
+            present: Iterator[ObjectKey] = (keys[number] for number in range(begin, end))
+        else:
+            present = iter(sorted(key for key in among | past.keys() if key in self._objects and key > start))
+        return self._objects_at(present, start, namespace, past)
+
+    def count_after(self, kind: Kind, namespace: str | None, place: tuple[str, str], version: int) -> int:
+        """Returns the number of objects that `list_after` yields, without going through them.
+
+        Raises:
+            ForgottenError: that state is not known any more.
+        """
+        past = self._past.changed_since(kind.key_name, version, self._version)
+        start = ObjectKey(kind.key_name, *place)
+        _, begin, end = self._range_of(start, namespace)
+        changed = (
+            (obj is not None) - (key in self._objects)
+            for key, obj in past.items()
+            if key > start and namespace in (None, key.namespace)
+        )
+        return end - begin + sum(changed)
+
+    def _range_of(self, start: ObjectKey, namespace: str | None) -> tuple[Sequence[ObjectKey], int, int]:
+        """Returns the keys of a kind in order, and the range of those after a key and of a namespace (None: of all)."""
+        keys = self._sorted.get(start.kind)
+        if keys is None:
+            keys = self._sorted[start.kind] = sorted(self._of_kind[start.kind])
+        if namespace is None:
+            return keys, bisect_right(keys, start), len(keys)
+        begin = bisect_right(keys, max(start, ObjectKey(start.kind, namespace, "")))
+        return keys, begin, max(begin, bisect_left(keys, ObjectKey(start.kind, f"{namespace}\0", "")))
+
+    def _objects_at(
+        self,
+        present: Iterator[ObjectKey],
+        start: ObjectKey,
+        namespace: str | None,
+        past: Mapping[ObjectKey, JsonObject | None],
+    ) -> Iterator[JsonObject]:
+        objects = self._of_kind[start.kind]
+        gone = sorted(key for key, obj in past.items() if obj is not None and key not in objects and key > start)
+        for key in merge(present, gone) if gone else present:
+            obj = past[key] if key in past else objects[key]
+            if obj is not None and namespace in (None, key.namespace):
+                yield obj
+
+    def forget_past(self) -> None:
+        """Forgets all earlier states, as an API server does whose etcd is compacted."""
+        self._past = PastStates(self._version)
+
+    def create(self, obj: JsonObject) -> JsonObject:
+        """Stores a new object with a new uid, creation time and resourceVersion, and returns it.
+
+        Raises:
+            AlreadyExistsError: an object of that name exists.
+            BadRequestError: the object does not have its kind's schema.
+            TooLargeError: the object is too large.
+        """
+        validate_schema(obj)
+        key, kind = key_of(obj), self.kinds.of_object(obj)
+        if key in self._objects:
+            raise AlreadyExistsError(kind.plural, key.name, kind.api_group)
+        new = prepared_for_create(obj, key, kind, self._clock.new_id(), self._clock.now())
+        return self._store(EventType.ADDED, key, new, None)
+
+    def replace(self, obj: JsonObject) -> JsonObject:
+        """Stores a new state of an object, and returns it. An equal state changes nothing, as in Kubernetes.
+
+        The uid and resourceVersion of the given object, if it has them, must be the stored ones.
+
+        Raises:
+            NotFoundError: no such object.
+            ConflictError: the stored object has another uid or resourceVersion.
+            BadRequestError: the object does not have its kind's schema.
+            TooLargeError: the object is too large.
+        """
+        validate_schema(obj)
+        key = key_of(obj)
+        old = self.get(key, uid_of(obj))
+        _check_version(self.kinds.of_key(key), old, obj)
+        new = prepared_for_update(obj, old)
+        return old if new == old else self._store(EventType.MODIFIED, key, new, old)
+
+    def remove(self, key: ObjectKey) -> JsonObject:
+        """Removes an object at once, and returns its last state.
+
+        Raises:
+            NotFoundError: no such object.
+        """
+        old = self.get(key)
+        return self._store(EventType.DELETED, key, {**old, "metadata": {**old["metadata"]}}, old)
+
+    def restore(self, objects: Iterable[JsonObject]) -> None:
+        """Adds objects with their uids and versions, without events."""
+        for obj in objects:
+            self._set(key_of(obj), obj)
+            self._version = max(self._version, int(version_of(obj) or 0))
+        self.forget_past()
+
+    def adopt(self, found: Iterable[tuple[ObjectKey, JsonObject | None]], version: int, *, complete: bool) -> None:
+        """Applies the changes of other cloudcores, with an event for each.
+
+        Args:
+            found: the changed objects; None for a deleted one.
+            version: the newest resourceVersion.
+            complete: whether `found` holds all objects, so that any other is deleted.
+        """
+        adopted = dict(found)
+        gone = [key for key in self._objects if key not in adopted] if complete else []
+        for key, obj in [*((key, None) for key in gone), *adopted.items()]:
+            old = self._objects.get(key)
+            if old is not None and (obj is None or uid_of(old) != uid_of(obj)):
+                meta = {**old["metadata"], "resourceVersion": str(version)}
+                self._note(EventType.DELETED, key, {**old, "metadata": meta}, old)
+                old = None
+            if obj is not None and obj != old:
+                self._note(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
+        if self._events:
+            self._past.note_adoption(self._version, version)
+        self._version = max(self._version, version)
+        self.set_savepoint()
+
+    def next_version(self) -> int:
+        """Returns a new resourceVersion for a row that is not an object."""
+        self._version += 1
+        return self._version
+
+    def _store(self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> JsonObject:
+        """Stores a new state, whose metadata are its own, and returns it; the caller may change the rest of it."""
+        new["metadata"]["resourceVersion"] = str(self._version + 1)
+        body = b""
+        if change is not EventType.DELETED:
+            body = _body_of(new)
+            new = msgspec.json.decode(body)  # a copy in a fraction of deepcopy's time
+        self._version += 1
+        self._note(change, key, new, old, body)
+        return new
+
+    def _note(
+        self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None, body: bytes = b""
+    ) -> None:
+        if change is EventType.DELETED:
+            self._unset(key)
+        else:
+            self._set(key, new)
+        size = len(body) or len(msgspec.json.encode(new))
+        self._past.note(int(new["metadata"]["resourceVersion"]), key, old, size)
+        event = ObjectEvent(change, key, new, old, body, size)
+        self._events.append(event)
+        self._since.append(event)
+
+    def _unset(self, key: ObjectKey) -> None:
+        self._unindex(key)
+        del self._objects[key], self._of_kind[key.kind][key]
+        if (keys := self._sorted.get(key.kind)) is not None:
+            del keys[bisect_left(keys, key)]
+        self._changed_at.pop(key, None)
+
+    def _set(self, key: ObjectKey, obj: JsonObject) -> None:
+        if key in self._objects:
+            self._unindex(key)
+        elif (keys := self._sorted.get(key.kind)) is not None:
+            insort(keys, key)
+        self._objects[key] = self._of_kind[key.kind][key] = obj
+        if key.kind == _POD:
+            self._pods_of.setdefault(_node_of(obj), set()).add(key)
+        self._changed_at[key] = self._clock.monotonic()
+
+    def _unindex(self, key: ObjectKey) -> None:
+        """Takes a stored pod out of its node's pods."""
+        if key.kind != _POD:
+            return
+        node = _node_of(self._objects[key])
+        pods = self._pods_of[node]
+        pods.remove(key)
+        if not pods:
+            del self._pods_of[node]
+
+
+def _node_of(pod: JsonObject) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def _body_of(obj: JsonObject) -> bytes:
+    try:
+        body = msgspec.json.encode(obj)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadRequestError(f"{obj['kind']}: it has no JSON form: {error}") from error
+    if len(body) > OBJECT_BYTES and len(body) - _length_of_last_applied(obj) > OBJECT_BYTES:
+        raise TooLargeError(f"an object has at most {OBJECT_BYTES} bytes")
+    if body.count(b"{") + body.count(b"[") > _SHALLOW:
+        without_null_members(obj)  # a RecursionError for an object so deep that others could not go through it
+    return body
+
+
+def _length_of_last_applied(obj: JsonObject) -> int:
+    """Returns the bytes of kubectl's annotation; the manifest in it is within the limits itself."""
+    return len(msgspec.json.encode((metadata_of(obj).get("annotations") or {}).get(LAST_APPLIED, "")))
+
+
+def _check_version(kind: Kind, old: JsonObject, new: JsonObject) -> None:
+    if version_of(new) and version_of(new) != version_of(old):
+        why = "the object has been modified; please apply your changes to the latest version and try again"
+        raise ConflictError(kind.plural, old["metadata"]["name"], why, kind.api_group)
+
+
+def _uid_conflict(kind: Kind, uid: str, old: JsonObject) -> ConflictError:
+    why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {uid_of(old)}"
+    return ConflictError(kind.plural, old["metadata"]["name"], why, kind.api_group)

@@ -1,0 +1,37 @@
+"""The objects that transactions read and change: the embedded API server's `Storage`, and edgecontroller's mirror."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.lister import Lister
+from modules.cloud.storage.object_storage import ObjectEvent
+
+
+class ObjectStore(Lister, Protocol):
+    """Objects with an event for each change, and a savepoint to which changes can be rolled back."""
+
+    @property
+    def version(self) -> int:
+        """The latest version that was given."""
+
+    def next_version(self) -> int:
+        """Give a new version for a row that is no object."""
+
+    def take_events(self) -> list[ObjectEvent]:
+        """Return the changes since the last call, in order."""
+
+    def set_savepoint(self) -> None:
+        """Set the savepoint to which `roll_back` returns. All events must have been taken."""
+
+    def roll_back(self) -> list[ObjectEvent]:
+        """Undo the changes since the savepoint, and return them, newest first."""
+
+    def adopt(self, found: Iterable[tuple[ObjectKey, JsonObject | None]], version: int, *, complete: bool) -> None:
+        """Apply the changes that other cloudcores have written to the database.
+
+        Args:
+            found: the changed objects; None for a deleted one.
+            version: the newest version.
+            complete: whether `found` holds all objects, so that any other is deleted.
+        """

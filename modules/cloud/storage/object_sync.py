@@ -1,0 +1,51 @@
+"""KubeEdge's resource ObjectSync: an object that a node has, or is to have; and to which node it belongs."""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from modules.apimachinery.kinds import ObjectKey
+
+
+class ObjectSync(msgspec.Struct, frozen=True, gc=False):
+    """One object on one node. Stored by node and by the object's uid."""
+
+    key: ObjectKey
+    version: int = 0
+    """The newest resourceVersion that the node has acknowledged; 0: none yet."""
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """The Node object and the epoch to which the ObjectSyncs of a node belong."""
+
+    uid: str = ""
+    """Uid of the Node object; "" while there is none, and in a database of an earlier cloudcore."""
+    epoch: int = 0
+    """The epoch in which the acknowledged versions were given."""
+
+
+class Holder(NamedTuple):
+    """The cloudcore to which a node has connected last."""
+
+    cloudcore: str = ""
+    connected_at: int = 0
+    """Seconds since 1970 by that cloudcore's clock; 0 if it is not known."""
+
+    def is_newer_than(self, other: "Holder") -> bool:
+        """Whether this is another cloudcore's connection, and newer."""
+        is_known = self.cloudcore and self.connected_at and other.connected_at
+        is_other = bool(is_known) and self.cloudcore != other.cloudcore
+        return is_other and 0 < self.connected_at - other.connected_at <= MOST_AHEAD
+
+
+MOST_AHEAD: Final = 60
+"""Seconds by which a connection can be newer than another one that is still being claimed. One that seems to be newer
+by more belongs to a cloudcore with a wrong clock."""
+
+
+class Epoch(msgspec.Struct, frozen=True):
+    """A time in which the API server gives no version twice. A restore of etcd begins the next one."""
+
+    number: int = 0
+    newest: int = 0
+    """The newest resourceVersion that was seen in it."""

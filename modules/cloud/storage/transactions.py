@@ -1,0 +1,159 @@
+"""The transactions of the API server: group commit of the storage and its database."""
+
+from collections.abc import Callable, Sequence
+
+from beehive.trace_context import Cause, current_cause, own_context, resumed
+from modules.cloud.storage.database.database import Database, RemoteChanges
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.object_store import ObjectStore
+from modules.cloud.storage.object_sync import Holder
+
+_MANY = 1_000
+"""ObjectSyncs to write and calls to make at the end of a transaction: 0.03 s of processor time."""
+
+
+class Transactions:
+    """Handles messages in transactions: reads the changes of other cloudcores, does the work of the messages, commits,
+    and only then sends responses and messages to nodes.
+
+    So no message ever reports a change that a crash could undo, and all messages of a transaction share one wait for
+    the disk.
+
+    Args:
+        storage: the objects in memory.
+        database: their durable copy.
+        changed: called with each change of an object, by this cloudcore or another, in order; this is the watch.
+        claimed: called with nodes that have connected to other cloudcores, and these cloudcores.
+        rolled_back: called with changes that were rolled back, newest first, and nodes whose ObjectSyncs were.
+    """
+
+    def __init__(
+        self,
+        storage: ObjectStore,
+        database: Database,
+        changed: Callable[[ObjectEvent], None],
+        claimed: Callable[[Sequence[tuple[str, Holder]]], None],
+        rolled_back: Callable[[list[ObjectEvent], set[str]], None],
+    ) -> None:
+        self._storage = storage
+        self._database = database
+        self._changed = changed
+        self._claimed = claimed
+        self._rolled_back = rolled_back
+        self.is_adopting = False
+        """Whether `changed` is called for a change of another cloudcore."""
+        self._later: list[tuple[Cause, Callable[[], None]]] = []
+        self._is_working = False
+        """Whether the work of a message is under way."""
+        self._pulled: RemoteChanges | None = None
+        """Changes of other cloudcores that wait for the end of that work."""
+        database.begin_late = self.begin
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a transaction has begun, or the work of a message is under way."""
+        return self._is_working or self._database.in_transaction
+
+    def begin(self) -> None:
+        """Begins a transaction, unless one has begun.
+
+        Raises:
+            DatabaseError: the database is unreachable, or was locked for too long.
+        """
+        if self._database.in_transaction:
+            return
+        pulled = self._database.begin()
+        if self._is_working:
+            self._pulled = pulled
+        else:
+            self._adopt(pulled)
+
+    def attempt(self, work: Callable[[], None], *, begins: bool = True) -> None:
+        """Does the work of one message in the transaction.
+
+        If it raises, its changes, pending writes and after-commit calls are rolled back; those of the transaction's
+        other messages stay.
+
+        Args:
+            work: the work.
+            begins: whether the transaction begins before the work. Otherwise it begins when the work uses the database,
+                and not at all if it does not; then the changes of other cloudcores are taken over after the work.
+
+        Raises:
+            DatabaseError: the whole transaction is over.
+            Exception: any exception of the work.
+        """
+        if begins:
+            self.begin()
+        if self._database.in_transaction:
+            self._database.set_savepoint()
+        self._storage.set_savepoint()
+        acts = len(self._later)
+        was_working, self._is_working = self._is_working, True
+        try:
+            work()
+            self.note_changes()
+        except DatabaseError:
+            self._pulled = None
+            raise
+        except Exception:
+            del self._later[acts:]
+            self._rolled_back(self._storage.roll_back(), self._database.roll_back())
+            raise
+        finally:
+            self._is_working = was_working
+            if not was_working:
+                self._adopt_late()
+
+    def note_changes(self) -> None:
+        """Adds the changes since the last call to the transaction, and calls `changed` with them."""
+        for event in self._storage.take_events():
+            self._database.put(event)
+            self._changed(event)
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        """Calls a function after the commit, in the present trace context."""
+        self._later.append((current_cause(), act))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the end of the transaction has so much to do that it should come before any further work."""
+        return len(self._later) + self._database.put_syncs >= _MANY
+
+    def commit(self) -> None:
+        """Commits the transaction, if one has begun, and makes the after-commit calls.
+
+        Raises:
+            DatabaseError: the commit failed; no after-commit call is made.
+        """
+        self.note_changes()
+        if self._database.in_transaction:
+            self._database.commit(self._storage.version)
+        self._storage.set_savepoint()
+        later, self._later = self._later, []
+        with resumed(current_cause()):
+            context = own_context()
+            for cause, act in later:
+                context.span, context.trace = cause
+                act()
+
+    def abandon(self) -> None:
+        """Rolls back the whole transaction, if one has begun."""
+        self._later.clear()
+        self._storage.take_events()
+        self._storage.set_savepoint()
+        self._database.abandon()
+
+    def _adopt_late(self) -> None:
+        pulled, self._pulled = self._pulled, None
+        if pulled is not None:
+            self._adopt(pulled)
+
+    def _adopt(self, pulled: RemoteChanges) -> None:
+        self._claimed(pulled.sessions)
+        self._storage.adopt(pulled.objects, pulled.version, complete=pulled.complete)
+        self.is_adopting = True
+        for event in self._storage.take_events():
+            self._changed(event)
+        self.is_adopting = False

@@ -1,0 +1,116 @@
+"""The received frames that wait to be delivered to cloudhub."""
+
+import itertools
+from collections.abc import Callable
+from typing import Final
+
+from beehive.codec import decode
+from beehive.errors import FrameError
+from beehive.names import Operation
+from modules.cloud.websocket.connection import WebsocketConnection
+from modules.cloud.websocket.fair_share import FairShare
+
+_FRAME_COST: Final = 512
+"""Fixed cost of a frame, in bytes, for the time it takes beside its bytes."""
+_PORTION: Final = 1024 * 1024
+"""Cost of the frames decoded between two polls of the sockets, so that newly received frames get their share."""
+_MOST_BYTES: Final = 256 * 1024 * 1024
+"""Waiting bytes of all connections above which connections with waiting frames are not read."""
+_UNCHECKED: Final = 16
+"""Frames that are delivered between two looks whether the inboxes are full."""
+_KEEPALIVE: Final = b'"keepalive"'
+_KEEPALIVE_BYTES: Final = 1024
+_KEEPALIVE_PERIOD: Final = 1.0
+"""Seconds between two keepalives of a node that are delivered out of order."""
+
+
+class IncomingFrames:
+    """The received frames of all connections, delivered to cloudhub in fair shares; for the server's thread.
+
+    While the inboxes of cloudhub or edgecontroller are full, only keepalives are delivered, as they always are, before
+    the older frames of their connections. The other frames wait here, and then in the sockets, which are not read.
+
+    Args:
+        deliver: delivers a frame of a connection to cloudhub.
+        is_full: whether the inboxes are full.
+    """
+
+    def __init__(self, deliver: Callable[[WebsocketConnection, bytes], None], is_full: Callable[[], bool]) -> None:
+        self._deliver = deliver
+        self._is_full = is_full
+        self._waiting: FairShare[WebsocketConnection] = FairShare()
+        self._bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def keep(self, connection: WebsocketConnection, frame: bytes, now: float) -> None:
+        """Queues a received frame. A keepalive is delivered now, at most one per second and connection."""
+        connection.keep(frame)
+        self._bytes += len(frame)
+        if not _is_keepalive(frame):
+            return
+        self._bytes -= len(connection.pass_last())
+        if now - connection.alive_at >= _KEEPALIVE_PERIOD:
+            connection.alive_at = now
+            self._deliver(connection, frame)
+        else:
+            connection.link.handled(len(frame))
+
+    def update(self, connection: WebsocketConnection) -> bool:
+        """Queues the connection if it has a frame to deliver, and returns whether its socket may be read."""
+        if connection.has_to_pass:
+            self._waiting.add(connection)
+        may_be_read = connection.may_be_read and not (connection.unread and self._bytes >= _MOST_BYTES)
+        connection.link.is_held_back = bool(connection.unread) or not may_be_read
+        return may_be_read
+
+    def dispatch(self, delivered: Callable[[WebsocketConnection], None]) -> None:
+        """Delivers a portion of the waiting frames in fair shares; none while the inboxes are full.
+
+        Args:
+            delivered: called with each connection of delivered frames.
+        """
+        cost = 0
+        served: dict[WebsocketConnection, None] = {}
+        for number in itertools.count():
+            if not self._waiting or cost >= _PORTION or (number % _UNCHECKED == 0 and self._is_full()):
+                break
+            connection = self._waiting.take()
+            if connection is None:
+                break
+            cost += self._deliver_next(connection)
+            served[connection] = None
+            if connection.has_to_pass:
+                self._waiting.add(connection)
+        for connection in served:
+            delivered(connection)
+
+    def end(self, connection: WebsocketConnection) -> None:
+        """Delivers the remaining frames of a closed connection: the node may know that they arrived, and not repeat
+        them.
+        """
+        while connection.unread:
+            frame = connection.pass_next()
+            self._bytes -= len(frame)
+            if not connection.link.is_closed:
+                self._deliver(connection, frame)
+        self._waiting.forget(connection)
+
+    def _deliver_next(self, connection: WebsocketConnection) -> int:
+        """Delivers the oldest frame of a connection, and returns its cost."""
+        frame = connection.pass_next()
+        self._bytes -= len(frame)
+        cost = len(frame) + _FRAME_COST
+        self._waiting.charge(connection, cost)
+        self._deliver(connection, frame)
+        return cost
+
+
+def _is_keepalive(frame: bytes) -> bool:
+    if len(frame) > _KEEPALIVE_BYTES or _KEEPALIVE not in frame:
+        return False
+    try:
+        return decode(frame).route.operation == Operation.KEEPALIVE
+    except FrameError:
+        return False

@@ -1,0 +1,470 @@
+"""The websocket server of cloudhub."""
+
+import errno
+import logging
+import selectors
+import socket
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from beehive.codec import decode
+from beehive.decoding import has_more_values
+from beehive.errors import FrameError
+from beehive.ports import told_why
+from modules.cloud.cloudhub.counters import CloudHubCounters
+from modules.cloud.identities.known import NOT_YET, KnownIdentities
+from modules.cloud.identities.peer import read_peer
+from modules.cloud.tls_stream import TlsStream
+from modules.cloud.websocket.connection import UpgradeCallbacks, WebsocketConnection, WebsocketLink
+from modules.cloud.websocket.handshake import Refusal, node_of, refuse_handshake
+from modules.cloud.websocket.incoming_frames import IncomingFrames
+from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
+from modules.cloud.websocket.opening_connections import OpeningConnections, most_opening
+from modules.cloud.websocket.reading_order import Ready, in_order
+from modules.cloud.websocket.wire import PlainWire
+
+if TYPE_CHECKING:
+    import ssl
+
+    from websockets.http11 import Request
+
+    from beehive.clock import Clock
+    from beehive.message import Message
+
+Deliver = Callable[[LinkEvent], None]
+
+_log = logging.getLogger(__name__)
+_OVERDUE_PERIOD = 0.5
+"""Seconds between two checks for overdue connections."""
+_BACKLOG = 1024
+_MOST_VALUES = 200_000
+"""JSON values in a message of a node; each may take a hundred bytes and a microsecond when it is decoded. Requests of
+the Kubernetes API have a lower limit of their own, uploads of applications have this one.
+"""
+_TLS = "TLS"
+_ENDING_SECONDS = 2.0
+"""Time in which nodes that were told of the end close their connections."""
+_ACCEPTED = 64
+"""Connections that are accepted between two polls of the sockets: those before them may have sent something."""
+_FULL_PERIOD = 0.005
+"""Seconds between two checks whether the controllers' inboxes have room again."""
+
+
+class WebsocketSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Address and limits of the websocket server."""
+
+    address: str
+    port: int
+    """0 takes a free one."""
+    node_limit: int
+    """Maximum of connected nodes; further ones are refused with 503."""
+    max_frame_bytes: int
+    """A longer message ends its connection with close code 1009."""
+    write_timeout: float
+    """Seconds after which a node that reads nothing is disconnected."""
+
+
+class WebsocketServer:
+    """Accepts the websockets of nodes, and delivers their messages to cloudhub.
+
+    One thread serves all connections, outside the actor model: with one or two threads per connection, a thousand
+    nodes made three thousand threads that waited for one another. The thread only reads, decodes and calls `deliver`.
+
+    Nodes are served fairly (`IncomingFrames`): the server reads little ahead of each node, decodes a message only when
+    the node is next, and passes few messages of a node to cloudhub at a time; TCP holds back a node that sends more.
+    With TLS, the node name must be that of the certificate; KubeEdge checks this only with authorization enabled.
+
+    Args:
+        settings: address and limits.
+        deliver: receives the link events on the server's thread; must not block.
+        clock: for deadlines.
+        ssl_context: server-side TLS that requires client certificates; None for plain TCP.
+        is_full: whether the inboxes behind `deliver` are full, so that only keepalives and ends are passed on.
+        counters: counts refused connections and frames.
+        identities: says which nodes are refused; None: none is.
+
+    Raises:
+        ListenError: the server cannot listen on the address.
+    """
+
+    option: ClassVar[str] = "--listen"
+    """The option of `cloudcore run` that chooses the address, for errors."""
+    thread_name: ClassVar[str] = "cloudhub/links"
+
+    def __init__(
+        self,
+        settings: WebsocketSettings,
+        deliver: Deliver,
+        clock: "Clock",
+        *,
+        ssl_context: "ssl.SSLContext | None" = None,
+        is_full: Callable[[], bool] = lambda: False,
+        counters: CloudHubCounters | None = None,
+        identities: KnownIdentities | None = None,
+    ) -> None:
+        counters = counters or CloudHubCounters()
+        self._refused = counters.refused_connections
+        self._settings = settings
+        self._write_timeout = settings.write_timeout
+        self._deliver = deliver
+        self._is_full = is_full
+        self._clock = clock
+        self._context = ssl_context
+        self.rejected = counters.rejected_frames
+        """Frames that are not messages, by reason."""
+        with told_why(settings.address, settings.port, self.option):
+            self._listening = socket.create_server((settings.address, settings.port), backlog=_BACKLOG)
+        self._identities = identities
+        self._is_recheck_due = False
+        self._listening.settimeout(0.0)
+        host, bound_port = self._listening.getsockname()[:2]
+        self._address = (str(host), int(bound_port))
+        self._connections: dict[WebsocketLink, WebsocketConnection] = {}
+        self._nodes: Counter[str] = Counter()
+        """Connections of each node: a new one exists beside the old until cloudhub closes that."""
+        self._incoming = IncomingFrames(self._deliver_frame, is_full)
+        self._callbacks = UpgradeCallbacks(self._refusal, self._opened, self._tls_failed)
+        self._opening = OpeningConnections(f"{self.option} {host}:{bound_port}", clock.monotonic, most_opening())
+        self._unopened: list[WebsocketConnection] = []
+        """Connections that are not read before the inboxes have room: each opened one is news for the controllers."""
+        self._signalled: deque[WebsocketLink] = deque()
+        """Links on which another thread has sent or closed."""
+        self._waker, self._woken = socket.socketpair()
+        self._is_woken = False
+        self._stopping = False
+        self._accepts = True
+        self._selector = selectors.DefaultSelector()
+        self._thread = threading.Thread(target=self._run, name=self.thread_name, daemon=True)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the listening socket; also after `stop`."""
+        return self._address
+
+    def start(self) -> None:
+        """Starts to accept connections."""
+        if self._identities is not None:
+            self._identities.on_change(self.recheck)
+        self._thread.start()
+
+    def recheck(self) -> None:
+        """Ends the connections of nodes that are refused now; callable from any thread."""
+        self._is_recheck_due = True
+        self._wake()
+
+    def stop_listening(self) -> None:
+        """Closes the port; callable from any thread. Connections stay, and those that are being closed get a moment in
+        `stop`.
+        """
+        self._accepts = False
+        self._wake()
+
+    def stop(self) -> None:
+        """Closes all connections and ends the thread; the links' closing is delivered before it returns."""
+        if self._identities is not None:
+            self._identities.forget(self.recheck)
+        self._stopping = True
+        self._wake()
+        self._thread.join()
+
+    def _signal(self, link: WebsocketLink) -> None:
+        """Wakes the server's thread for a link; callable from any thread."""
+        self._signalled.append(link)
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            with suppress(BlockingIOError, OSError):
+                self._waker.send(b"!")
+
+    def _run(self) -> None:
+        for own in (self._waker, self._woken):
+            own.settimeout(0.0)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._selector.register(self._listening, selectors.EVENT_READ)
+        try:
+            check_at = 0.0
+            while not self._stopping:
+                self._poll()
+                now = self._clock.monotonic()
+                if now >= check_at:
+                    check_at = now + _OVERDUE_PERIOD
+                    self._drop_overdue(now)
+            if not self._accepts:
+                self._await_ends()
+        finally:
+            self._close_all()
+
+    def _await_ends(self) -> None:
+        """Lets nodes read their close frames, for a short time."""
+        deadline = self._clock.monotonic() + _ENDING_SECONDS
+        while self._connections and self._clock.monotonic() < deadline:
+            self._poll()
+            self._drop_overdue(self._clock.monotonic())
+
+    def _poll(self) -> None:
+        """Waits for sockets, serves those that are ready, and dispatches received messages."""
+        if not self._accepts and self._listening.fileno() >= 0:
+            self._close_listening()
+        is_full = self._is_full()
+        if self._unopened and not is_full:
+            self._resume_openings()
+        wait = _OVERDUE_PERIOD
+        if self._incoming or self._unopened:
+            wait = _FULL_PERIOD if is_full else 0.0
+        ready: list[Ready] = []
+        for key, happened in self._selector.select(wait):
+            if key.fileobj is self._woken:
+                self._clear_waker()
+            elif key.fileobj is self._listening:
+                self._accept()
+            else:
+                ready.append((key.data, happened))
+        for connection, happened in in_order(ready, self._clock.monotonic):
+            self._serve(connection, happened)
+        if self._is_recheck_due:
+            self._end_refused()
+        self._serve_signalled()
+        self._incoming.dispatch(self._update)
+
+    def _close_listening(self) -> None:
+        if self._listening in self._registered:
+            self._selector.unregister(self._listening)
+        self._listening.close()
+
+    @property
+    def _registered(self) -> Any:
+        return self._selector.get_map()
+
+    def _update(self, connection: WebsocketConnection) -> None:
+        """Registers a connection for the events it waits for now, and for its share of the dispatching."""
+        if connection.link not in self._connections:
+            return
+        wanted = selectors.EVENT_READ if self._incoming.update(connection) else 0
+        wanted |= selectors.EVENT_WRITE if connection.has_to_write else 0
+        self._watch(connection, wanted)
+
+    def _watch(self, connection: WebsocketConnection, wanted: int) -> None:
+        """Registers a connection's socket for events; a selector would write the socket out for each that it lacks."""
+        watched, connection.watched = connection.watched, wanted
+        if not watched and wanted:
+            self._selector.register(connection.socket, wanted, connection)
+        elif watched and not wanted:
+            self._selector.unregister(connection.socket)
+        elif watched != wanted:
+            self._selector.modify(connection.socket, wanted, connection)
+
+    def _clear_waker(self) -> None:
+        with suppress(BlockingIOError):
+            self._woken.recv(4096)
+        self._is_woken = False
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED):
+            try:
+                accepted, address = self._listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                _log.warning("a connection could not be accepted: %s", error)
+                if error.errno in (errno.EMFILE, errno.ENFILE) and not self._end_opening(self._opening.spare()):
+                    self._selector.unregister(self._listening)  # until the next check for overdue connections
+                return
+            wire = PlainWire() if self._context is None else TlsStream(self._context)
+            link = WebsocketLink(self._signal)
+            connection = WebsocketConnection(
+                accepted, str(address[0]), wire, link, self._callbacks,
+                max_frame_bytes=self._settings.max_frame_bytes, now=self._clock.monotonic(),
+            )  # fmt: skip
+            self._connections[link] = connection
+            self._opening.add(connection)
+            self._watch(connection, selectors.EVENT_READ)
+            self._end_opening(self._opening.surplus())
+
+    def _end_opening(self, connection: WebsocketConnection | None) -> bool:
+        """Ends a connection in favour of another; returns whether there was one."""
+        if connection is None:
+            return False
+        if connection in self._unopened:
+            self._unopened.remove(connection)
+        self._drop(connection, "there are too many")
+        return True
+
+    def _serve(self, connection: WebsocketConnection, happened: int) -> None:
+        if connection.link not in self._connections:
+            return
+        if not connection.is_open and not connection.has_to_write and self._is_full():
+            connection.pause_opening()
+            self._watch(connection, 0)
+            self._unopened.append(connection)
+        else:
+            self._attempt(connection, happened)
+
+    def _resume_openings(self) -> None:
+        """Reads again the connections that have not been opened because the inboxes were full."""
+        unopened, self._unopened = self._unopened, []
+        now = self._clock.monotonic()
+        for connection in unopened:
+            connection.resume_opening(now)
+            self._update(connection)
+
+    def _attempt(self, connection: WebsocketConnection, happened: int) -> None:
+        """Reads or writes; any error ends the connection."""
+        try:
+            now = self._clock.monotonic()
+            if happened & selectors.EVENT_READ:
+                for frame in connection.read(now):
+                    self._incoming.keep(connection, frame, now)
+            if happened & selectors.EVENT_WRITE:
+                connection.write(now)
+            self._opening.update(connection)
+        except OSError as error:
+            self._drop(connection, str(error))
+            return
+        except Exception:  # noqa: BLE001 - a failure of one connection must not end the others
+            _log.exception("node %s: its connection failed", connection.node or connection.peer)
+            self._drop(connection, "it failed")
+            return
+        self._update(connection)
+
+    def _serve_signalled(self) -> None:
+        links = dict.fromkeys(self._signalled.popleft() for _ in range(len(self._signalled)))
+        for link in links:
+            connection = self._connections.get(link)
+            if connection is None:
+                continue
+            if connection.is_refused:
+                continue  # it has a moment to read why
+            if link.is_closed:
+                self._drop(connection, "ended by the cloud")
+            elif link.is_ended:
+                self._end(connection)
+            elif connection.has_to_write:
+                self._update(connection)
+            else:
+                self._attempt(connection, selectors.EVENT_WRITE)
+
+    def _end(self, connection: WebsocketConnection) -> None:
+        try:
+            connection.end(self._clock.monotonic())
+        except OSError as error:
+            self._drop(connection, str(error))
+        else:
+            self._update(connection)
+
+    def _refusal(self, connection: WebsocketConnection, request: "Request") -> Refusal | None:
+        """Returns the reason to refuse an upgrade, or None; then the connection counts for its node."""
+        limit = self._settings.node_limit
+        refusal = refuse_handshake(
+            request, connection.wire.certificate(), self._nodes, limit, tls=self._context is not None
+        )
+        refusal = refusal or self._refusal_of_identity(connection, node_of(request))
+        if refusal is None:
+            connection.node = node_of(request)
+            self._nodes[connection.node] += 1
+        else:
+            self._refused[refusal.reason] += 1
+        return refusal
+
+    def _refusal_of_identity(self, connection: WebsocketConnection, node: str) -> Refusal | None:
+        """Returns the reason to refuse a node that is revoked, or whose name belongs to another key."""
+        if self._identities is None:
+            return None
+        connection.certified = peer = read_peer(connection.wire.certificate())
+        why = self._identities.refusal_of_node(node, peer)
+        if not why:
+            if peer is not None:
+                self._identities.accepted(peer)
+            return None
+        _log.warning("connection of node %s refused: %s", node, why)
+        status = HTTPStatus.SERVICE_UNAVAILABLE if why == NOT_YET else HTTPStatus.FORBIDDEN
+        return Refusal(status, f"{why}\n", "revoked or another key")
+
+    def _end_refused(self) -> None:
+        """Ends the open connections of nodes that are refused now."""
+        self._is_recheck_due = False
+        known = self._identities
+        for connection in [each for each in self._connections.values() if each.is_open and not each.is_refused]:
+            why = known.refusal_of_node(connection.node, connection.certified) if known is not None else ""
+            if why and why != NOT_YET:
+                self._cut_off(connection, why)
+
+    def _cut_off(self, connection: WebsocketConnection, why: str) -> None:
+        """Ends a connection with the reason; nothing more of the node is taken."""
+        _log.warning("node %s: connection ended: %s", connection.node, why)
+        connection.is_refused = connection.link.is_closed = True
+        self._incoming.end(connection)
+        self._deliver(LinkClosed(connection.node, connection.link))
+        try:
+            connection.refuse(why, self._clock.monotonic())
+        except OSError as error:
+            self._drop(connection, str(error))
+        else:
+            self._update(connection)
+
+    def _tls_failed(self) -> None:
+        self._refused[_TLS] += 1
+
+    def _opened(self, connection: WebsocketConnection) -> None:
+        self._deliver(LinkOpened(connection.node, connection.link))
+
+    def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
+        """Decodes a message and delivers it to cloudhub."""
+        try:
+            message = _decoded(frame)
+        except FrameError as error:
+            self.rejected[error.reason] += 1
+            _log.warning("node %s: a frame of %d bytes was rejected: %s", connection.node, len(frame), error)
+            connection.link.handled(len(frame))
+            return
+        except Exception:  # noqa: BLE001 - a message of one node must not end the connections of the others
+            _log.exception("node %s: a message could not be read", connection.node)
+            connection.link.close()
+            return
+        self._deliver(FrameReceived(connection.node, connection.link, message, len(frame)))
+
+    def _drop(self, connection: WebsocketConnection, reason: str) -> None:
+        self._incoming.end(connection)
+        self._opening.remove(connection)
+        del self._connections[connection.link]
+        self._watch(connection, 0)
+        connection.close()
+        node = connection.node
+        if not node:
+            return
+        _log.info("node %s: connection closed: %s", node, reason)
+        self._nodes[node] -= 1
+        if not self._nodes[node]:
+            del self._nodes[node]
+        if connection.is_open and not connection.is_refused:
+            self._deliver(LinkClosed(node, connection.link))
+
+    def _drop_overdue(self, now: float) -> None:
+        for connection in list(self._connections.values()):
+            connection.seconds /= 2
+            if connection.is_overdue(now, self._write_timeout):
+                self._drop(connection, "it was too slow")
+        if self._accepts and self._listening not in self._registered:
+            self._selector.register(self._listening, selectors.EVENT_READ)
+
+    def _close_all(self) -> None:
+        for connection in list(self._connections.values()):
+            self._drop(connection, "the cloud ends")
+        self._selector.close()
+        for own in (self._listening, self._waker, self._woken):
+            own.close()
+
+
+def _decoded(frame: bytes) -> "Message":
+    """Return the message in a node's frame. Raise FrameError when it is none, or has too many values."""
+    message = decode(frame)
+    if has_more_values(bytes(message.content_raw()), _MOST_VALUES):
+        raise FrameError("too large", f"its content has more than {_MOST_VALUES} values", "send less at a time")
+    return message

@@ -1,0 +1,181 @@
+"""Links over which the cloud sends its recorded frames at their times.
+
+A recorded answer names the recorded request, which has another id in the replay. It is found by its role, and an answer
+recorded earlier than the replay's request waits for it. Frames of the node are confirmed at the recorded times, or at
+once if the trace has none.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import msgspec
+
+from beehive import Message, Runtime, decode, encode
+from beehive.trace import Direction, LinkFrame
+from edgehub.errors import ClosedHereError, LinkError, LinkLostError
+from edgehub.link import Link, LinkEvents
+from edgehub.recording import CONFIRMED
+from modules.lab.replay.outputs import message_of
+from modules.lab.replay.recorded import Recorded
+
+
+class RecordedConnection(msgspec.Struct):
+    """One recorded connection, or an attempt at one."""
+
+    up: float | None = None
+    down: float = float("inf")
+    why: str = ""
+    frames: list[LinkFrame] = []
+    confirmed: list[tuple[float, int]] = []
+    """Time, and how many more frames the cloud had read then."""
+
+
+class RecordedCloud:
+    """Makes the links of a replay and sends the cloud's recorded frames over them.
+
+    Args:
+        actors: the replay's runtime.
+        recorded: the run.
+        acted: when answers were acted on, by their spans; see `acted_at`.
+    """
+
+    def __init__(self, actors: Runtime, recorded: Recorded, acted: Mapping[int, float]) -> None:
+        self.actors = actors
+        self.given = 0
+        """Number of frames sent so far."""
+        self._connections = deque(connections_of(recorded))
+        self._acted = {one.cause: acted[one.span] for one in recorded.delivered() if one.span in acted}
+        """The same by the spans of frames."""
+        self.confirms = not recorded.notes(CONFIRMED)
+        """Whether frames of the node are confirmed at once."""
+        self._roles: dict[str, Hashable] = {}
+        """Roles of recorded requests by their ids."""
+        self._ids: dict[Hashable, str] = {}
+        """Ids of this run's messages by their roles."""
+        self._recorded_number: dict[tuple[str, str], int] = defaultdict(int)
+        self._number: dict[tuple[str, str], int] = defaultdict(int)
+        self._held: dict[Hashable, list[Callable[[str], None]]] = {}
+        for frame in recorded.frames():
+            message = message_of(frame.frame) if frame.direction is Direction.OUT else None
+            if message is not None and not message.parent_id and message.id not in self._roles:
+                step = (message.operation, message.resource)
+                self._recorded_number[step] += 1
+                self._roles[message.id] = (*step, self._recorded_number[step])
+
+    def make_link(self) -> Link:
+        """Return the next link."""
+        connection = self._connections.popleft() if self._connections else RecordedConnection()
+        return RecordedLink(self, connection)
+
+    def due(self, frame: LinkFrame) -> float:
+        """Return when to send a recorded frame: one that is an answer when that was acted on."""
+        return self._acted.get(frame.span, frame.time)
+
+    def send(self, link: "RecordedLink", frame: LinkFrame) -> None:
+        """Send a recorded frame, or keep it until its request has been made."""
+        recorded = message_of(frame.frame)
+        role = self._roles.get(recorded.parent_id) if recorded is not None else None
+        if recorded is None or role is None:
+            link.deliver(frame.frame)
+            return
+        message = recorded.message()
+        key = self._ids.get(role)
+        if key is not None:
+            link.deliver(encode(message.with_header(parent_msg_id=key)))
+        else:
+            self._held.setdefault(role, []).append(
+                lambda key: link.deliver(encode(message.with_header(parent_msg_id=key)))
+            )
+
+    def receive(self, frame: bytes) -> None:
+        """Learn the id of a frame that the node sent, and send the answers that waited for it."""
+        message: Message = decode(frame)
+        if message.parent_id or message.id in self._roles:
+            self._learn(self._roles.get(message.id), message.id)
+            return
+        step = (message.route.operation, message.route.resource)
+        self._number[step] += 1
+        self._learn((*step, self._number[step]), message.id)
+
+    def _learn(self, role: Hashable, key: str) -> None:
+        if role is not None:
+            self._ids[role] = key
+            for held in self._held.pop(role, []):
+                held(key)
+
+
+class RecordedLink(Link):
+    """One link to the recorded cloud."""
+
+    def __init__(self, cloud: RecordedCloud, connection: RecordedConnection) -> None:
+        self._cloud = cloud
+        self._connection = connection
+        self._queue: Any = cloud.actors.queue()
+        self._ended = False
+
+    def run(self, events: LinkEvents) -> LinkError:
+        """Connect and serve at the recorded times (`Link.run`)."""
+        connection, clock = self._connection, self._cloud.actors.clock
+        lost = LinkLostError(connection.why)
+        self._at(connection.up if connection.up is not None else connection.down, None)
+        if self._queue.get() is not None or connection.up is None:
+            return lost
+        events.opened()
+        for frame in connection.frames:
+            self._at(self._cloud.due(frame), frame)
+        for time, frames in connection.confirmed:
+            self._at(time, frames)
+        if connection.down != float("inf"):
+            clock.after(connection.down - clock.monotonic(), lambda: self._queue.put(lost))
+        while not isinstance(item := self._queue.get(), LinkError):
+            if isinstance(item, int):
+                events.confirmed(item)
+            elif isinstance(item, LinkFrame):
+                self._cloud.send(self, item)
+            else:
+                self._cloud.given += 1
+                events.received(item)
+        self._ended = True
+        return item
+
+    def send(self, frame: bytes) -> None:
+        """Pass a frame to the cloud."""
+        if not self._ended:
+            self._cloud.receive(frame)
+            if self._cloud.confirms:
+                self._queue.put(1)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._queue.put(ClosedHereError())
+
+    def deliver(self, frame: bytes) -> None:
+        """Deliver a frame to the node now."""
+        self._queue.put(frame)
+
+    def _at(self, time: float, item: object) -> None:
+        clock = self._cloud.actors.clock
+        if time != float("inf"):
+            clock.after(time - clock.monotonic(), lambda: self._queue.put(item))
+
+
+def connections_of(recorded: Recorded) -> list[RecordedConnection]:
+    """Return the recorded connections and attempts in their order. A capture has only frames, with the numbers of their
+    connections.
+    """
+    found: dict[int, RecordedConnection] = {}
+    for note in recorded.notes("link"):
+        connection = found.setdefault(note.data, RecordedConnection(frames=[], confirmed=[]))
+        if note.text == "up":
+            connection.up = note.time
+        else:
+            connection.down, connection.why = note.time, note.text.removeprefix("down: ")
+    for note in recorded.notes(CONFIRMED):
+        number, frames = note.data
+        found[number].confirmed.append((note.time, frames))
+    for frame in recorded.frames():
+        connection = found.setdefault(frame.connection, RecordedConnection(up=frame.time, frames=[], confirmed=[]))
+        if frame.direction is Direction.IN:
+            connection.frames.append(frame)
+    return [found[number] for number in sorted(found)]

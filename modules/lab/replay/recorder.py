@@ -1,0 +1,67 @@
+"""Records the events of a hive, as the recorder of a running node does."""
+
+from beehive.clock import Clock
+from beehive.delivery import DeliveryRecord as Delivery
+from beehive.delivery import HiveEvent
+from beehive.hive import Hive
+from beehive.trace import Record
+from beehive.trace.entries import AnyEntry, Serialiser
+from beehive.trace.redact import Redactor
+from edged.cri.contract import ContainerRuntime
+from edged.cri.recording import CriEntry, recording
+from edgehub.link import LinkFactory
+from edgehub.recording import RecordingLinks
+from metamanager.recording import RecordingStore
+from metamanager.store import Store
+from modules.lab.replay.worker_reads import CHANGES
+
+
+class Recorder:
+    """Records deliveries, CRI calls, link frames and store commits of a hive in memory.
+
+    Args:
+        hive: the hive to record, not yet started.
+        origin: monotonic time, in seconds, that becomes time 0 of the records.
+    """
+
+    def __init__(self, hive: Hive, origin: float = 0.0) -> None:
+        self._hive = hive
+        self._clock: Clock = hive.clock
+        self._redactor = Redactor()
+        self._serialiser = Serialiser(origin, self._redactor)
+        self.kept: list[AnyEntry] = []
+        self.add = self.kept.append
+        hive.taps.append(self)
+        hive.watchers.append(self._happened)
+
+    def delivered(self, record: Delivery) -> None:
+        """Record a delivery (`beehive.delivery.Tap`)."""
+        self.kept.append(record)
+
+    def runtime(self, runtime: ContainerRuntime) -> ContainerRuntime:
+        """Wrap a container runtime so that its calls are recorded."""
+        return recording(runtime, self._clock, self._hive.next_span, self.add)
+
+    def links(self, make: LinkFactory) -> LinkFactory:
+        """Wrap a link factory so that the frames of its links are recorded."""
+        return RecordingLinks(make, self._clock, self._hive.next_span, self.add, self._redactor.frame)
+
+    def store(self, store: Store) -> RecordingStore:
+        """Wrap a store so that its commits are recorded."""
+        return RecordingStore(store, self._clock, self._hive.next_span, self.add, self._redactor.learn)
+
+    def records(self, *, reads: bool = True) -> tuple[Record, ...]:
+        """Return the records, oldest first.
+
+        Args:
+            reads: include CRI calls that change nothing; they are most of the records.
+        """
+        kept = self.kept if reads else [one for one in self.kept if not _only_reads(one)]
+        return tuple(sorted(map(self._serialiser.record, kept), key=lambda record: record.time))
+
+    def _happened(self, happened: HiveEvent) -> None:
+        self.kept.append(happened)
+
+
+def _only_reads(entry: AnyEntry) -> bool:
+    return isinstance(entry, CriEntry) and entry.method not in CHANGES

@@ -1,0 +1,326 @@
+"""Replays a recorded run."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from beehive import Actor, Hive
+from beehive.delivery import DeliveryMode, DropReason
+from beehive.names import ModuleName
+from beehive.simulation import EPOCH, Simulation
+from beehive.trace import CriCall, Delivered, Direction, Record
+from edged.cgroups.tree import SilentTree
+from edged.host import Host
+from edged.node.recording import RecordingMachineInfo
+from edged.pleg.pleg import Pleg
+from edged.pod_workers.worker import Worker
+from edged.server.snapshots import Snapshots
+from edged.static_pods.directory import StaticPodDirectory
+from edged.volumes import MemoryMounts
+from edgehub.counters import LinkCounters
+from edgehub.outbox.recording import OUTBOX
+from edgehub.outgoing import Outgoing
+from metamanager.store import Store
+from modules.edge.devicetwin.module import DeviceTwin
+from modules.lab.replay.acted import acted_at
+from modules.lab.replay.batches import grouped
+from modules.lab.replay.compare import Difference, differences
+from modules.lab.replay.directories import Directories
+from modules.lab.replay.errors import ReplayError
+from modules.lab.replay.events import listening
+from modules.lab.replay.link import RecordedCloud
+from modules.lab.replay.machine_info import RecordedMachineInfo
+from modules.lab.replay.outbox import outbox_of
+from modules.lab.replay.outputs import NODE, Output, RunOutputs, belongs, is_shutdown, message_of, sent_at, subject_of
+from modules.lab.replay.pleg import RecordedInspections, recorded_pleg, recorded_worker
+from modules.lab.replay.recorded import Recorded
+from modules.lab.replay.recorder import Recorder
+from modules.lab.replay.runtime import RecordedRuntime, role
+from modules.lab.replay.static_pods import directory_states, replay_directory
+from modules.lab.replay.store import RecordedStore
+from modules.lab.replay.stub_module import Responder, stub_module
+from modules.lab.replay.timers import RecordedTimers, timed
+from modules.processes.edgecore.settings import meta_settings, twin_settings
+
+MODULES = (ModuleName.METAMANAGER, ModuleName.DEVICETWIN, ModuleName.EDGED, ModuleName.EDGEHUB)
+"""Modules that can be replayed, alone or together as a whole node, in the order of their start."""
+
+OTHERS: Final = frozenset(
+    {
+        ModuleName.EVENTBUS,
+        ModuleName.SERVICEBUS,
+        ModuleName.DMI,
+        ModuleName.EDGESTREAM,
+        ModuleName.TASKMANAGER,
+        ModuleName.METASERVER,
+        ModuleName.TESTMANAGER,
+    }
+)
+"""Modules of a node whose inputs are in no trace, such as those from a broker; stubs take their place."""
+
+AFTER = 2.0
+"""Virtual seconds by which the replay outlasts the recorded run."""
+
+_SOON = 0.05
+"""Seconds within which two calls count as simultaneous."""
+_DAY = 86400.0
+_TIMEOUT = 60.0
+"""Time-out in seconds of a request whose answer is not recorded."""
+
+Pace = Callable[[float], None]
+"""Called with the virtual time, in seconds, before each step; may wait."""
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """The result of a replay."""
+
+    module: str
+    """Name of the module; empty for the whole node."""
+    fed: int
+    """Number of messages and frames that went in."""
+    recorded: list[Output]
+    replayed: list[Output]
+    differences: list[Difference]
+    seconds: float
+    """Virtual duration in seconds."""
+    took: float
+    """Real duration in seconds."""
+    records: Callable[[], tuple[Record, ...]]
+    """Returns the records of the replay, as a recorder would have written them."""
+    not_played: dict[str, int] = {}
+    """For a capture: number of steps that were not played, by reason."""
+
+
+def replay(
+    recorded: Recorded, root: Path, module: str = NODE, *, until: float | None = None, pace: Pace | None = None
+) -> Replayed:
+    """Replay one module, or the whole node.
+
+    Args:
+        recorded: the run.
+        root: an empty directory.
+        module: one of `MODULES`, or empty for the whole node.
+        until: second of the trace at which to stop.
+        pace: slows virtual time down; None for full speed.
+
+    Raises:
+        ReplayError: the trace lacks something that the replay needs.
+    """
+    if module and module not in MODULES:
+        raise ReplayError("cannot replay", module, f"one of {', '.join(MODULES)} can be")
+    began = time.perf_counter()
+    player = Replay(recorded, root, module)
+    end = recorded.end if until is None else min(until, recorded.end)
+    player.run(end, pace)
+    took = time.perf_counter() - began
+    return player.result(end, took)
+
+
+class Replay:
+    """One replay; see `replay`."""
+
+    def __init__(self, recorded: Recorded, root: Path, module: str) -> None:
+        self._recorded = recorded
+        self._module = module
+        self._played = (module,) if module else MODULES
+        self._simulation = Simulation(recorded.seed())
+        self._clock = self._simulation.clock
+        self._clock.jump_wall(recorded.header.began - EPOCH)
+        self._directories = Directories(recorded.header, root)
+        self._hive = Hive(self._simulation)
+        self._recorder = Recorder(self._hive)
+        self._fed = 0
+        self._stores: list[RecordedStore] = []
+        """Each time that metamanager opened its store, the last one last."""
+        self._deliveries = recorded.delivered()
+        acted = acted_at(self._deliveries)
+        self._answers = Responder(self._hive, self._deliveries, acted, self._is_played)
+        self._runtime = RecordedRuntime(self._simulation, recorded.calls(), self._directories.ours, recorded.events())
+        self._cloud = RecordedCloud(self._simulation, recorded, {} if module else acted)
+        self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
+        self._machine_info = RecordedMachineInfo(self._clock, recorded.notes("figures"))
+        present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}
+        for name in MODULES:
+            if name == module or (not module and (name in present or recorded.foreign)):
+                self._add(name)
+            elif name in present:
+                self._hive.add(stub_module(name), self._answers.take)
+        for other in sorted(present & OTHERS):
+            self._hive.add(stub_module(other), self._answers.take)
+
+    def run(self, end: float, pace: Pace | None) -> None:
+        """Run until some time after `end`."""
+        start = self._start()
+        self._simulation.run_for(start)
+        self._schedule()
+        self._hive.start()
+        while (now := self._clock.monotonic()) < end + AFTER:
+            step = end + AFTER - now
+            if pace is not None:
+                step = min(step, 0.05)
+                pace(now)
+            self._simulation.run_for(step)
+
+    def result(self, end: float, took: float) -> Replayed:
+        """Compare the replay with the recorded run."""
+        records = self._recorder.records(reads=False)
+        given = self._given()
+        known = self._machine_info.known
+        reader = RunOutputs(self._module, given, same_machine=known)
+        theirs = reader.outputs(self._recorded.records)
+        extra = [call for call in self._runtime.unanswered if not self._was_under_way(call, reader)]
+        ours = RunOutputs(self._module, given, same_machine=known, plain=self._directories.theirs, pods=reader.pods)
+        done = ours.outputs((*records, *extra))
+        return Replayed(
+            module=self._module,
+            fed=self._fed + self._answers.given + self._cloud.given,
+            recorded=[one for one in theirs if one.time <= end],
+            replayed=done,
+            differences=differences(theirs, done, end),
+            seconds=end,
+            took=took,
+            records=self._recorder.records,
+        )
+
+    def _was_under_way(self, call: CriCall, reader: RunOutputs) -> bool:
+        """Whether a call without a record may have been under way when the recording ended: it was cut off then, or no
+        later call is about its pod.
+        """
+        if role(call.method, call.request) in self._cut_off:
+            return True
+        request = msgspec.json.decode(call.request)
+        config = request.get("sandbox_config") or request.get("config") or {}
+        subject = subject_of(request)
+        names = (
+            (config.get("metadata", {}).get("uid") or reader.pods.get(subject) or subject).encode(),
+            subject.encode(),
+        )
+        return not any(
+            later.time - later.seconds > call.time + _SOON
+            and not later.sender.endswith("/Pleg")
+            and any(name in later.request for name in names)
+            for later in self._recorded.calls()
+        )
+
+    def _start(self) -> float:
+        """Return when the replayed part did or received something for the first time."""
+        module = self._module
+        began = [call.time - call.seconds for call in self._recorded.calls()[:1] if module in (NODE, ModuleName.EDGED)]
+        for one in self._deliveries:
+            if not module or module == one.module or belongs(one.sender, module):
+                began.append(sent_at(one))
+                break
+        return max(0.0, min(began, default=0.0))
+
+    def _add(self, name: str) -> None:
+        hive, directories, recorder = self._hive, self._directories, self._recorder
+        if name == ModuleName.METAMANAGER:
+            settings = replace(meta_settings(directories.config), data_source=str(directories.database))
+            hive.add(grouped(lambda: self._stores[-1]), settings, self._open_store)
+        elif name == ModuleName.DEVICETWIN:
+            hive.add(DeviceTwin, twin_settings(directories.config))
+        elif name == ModuleName.EDGED:
+            hive.add(
+                listening(self._runtime.events, self._parts_of_edged()),
+                directories.edged(self._machine_info.address),
+                lambda: recorder.runtime(self._runtime.client()),
+                Snapshots(),
+                self._recorded.agent_version(),
+                Host(
+                    machine_info=RecordingMachineInfo(self._machine_info, self._clock, recorder.add),
+                    mounts=MemoryMounts(),
+                    cgroups=SilentTree() if _had_cgroups(self._recorded) else None,
+                ),
+            )
+        else:
+            link = directories.edgehub()
+            outgoing = Outgoing(link.limits, link.heartbeat)
+            hub = timed(RecordedTimers(self._recorded.records, name))
+            outbox = outbox_of(self._recorded.notes(OUTBOX))
+            hive.add(hub, link, recorder.links(self._cloud.make_link), outgoing, LinkCounters(), None, outbox)
+
+    def _open_store(self, source: str) -> Store:
+        self._stores.append(RecordedStore(Path(source), self._simulation, self._recorded.commits()))
+        return self._recorder.store(self._stores[-1])
+
+    def _parts_of_edged(self) -> dict[type[Actor], type[Actor]]:
+        """Return the actors that take the place of some of edged's."""
+        inspections = RecordedInspections(self._recorded.calls(), self._recorded.events())
+        return {
+            StaticPodDirectory: replay_directory(directory_states(self._deliveries, self._directories.ours)),
+            Pleg: recorded_pleg(inspections),
+            Worker: recorded_worker(self._runtime.synced_at),
+        }
+
+    def _schedule(self) -> None:
+        """Schedule the clock's jumps and the messages to the replayed module."""
+        now = self._clock.monotonic()
+        for note in self._recorded.notes("clock"):
+            self._clock.after(note.time - now, partial(self._clock.jump_wall, note.data))
+        if not self._module:
+            self._schedule_messages()
+            return
+        answered = {one.message.parent_id for one in self._deliveries if one.way == DeliveryMode.RESPONSE}
+        for one in self._deliveries:
+            if one.way == DeliveryMode.REQUEST and one.module != self._module and not belongs(one.sender, self._module):
+                seconds = _DAY if one.message.id in answered else _TIMEOUT
+                self._clock.after(sent_at(one) - now, partial(self._await, one, seconds))
+        for one in sorted(self._deliveries, key=lambda one: one.time - one.handled):
+            if one.module == self._module and not self._is_own(one) and _was_taken(one):
+                due = one.time - one.handled
+                self._clock.after(due - now, partial(self._feed, one))
+
+    def _schedule_messages(self) -> None:
+        """For a whole node: schedule the messages and requests from outside of it, such as a mapper's reports."""
+        now = self._clock.monotonic()
+        for one in self._deliveries:
+            if not self._is_own(one) and one.module in MODULES and _was_taken(one):
+                self._clock.after(sent_at(one) - now, partial(self._feed, one))
+
+    def _is_own(self, one: Delivered) -> bool:
+        """Whether the replayed part sent it, and so sends it again; logind's messages come from outside."""
+        return not is_shutdown(one) and self._is_played(one.sender)
+
+    def _is_played(self, actor: str) -> bool:
+        """Whether an actor belongs to a replayed module."""
+        return any(belongs(actor, name) for name in self._played)
+
+    def _feed(self, one: Delivered) -> None:
+        self._fed += 1
+        message = self._answers.ids.answer(one.message.message())
+        if one.way == DeliveryMode.REQUEST:
+            self._hive.request_then(one.module, message, _DAY, lambda _answer: None)
+        else:
+            self._hive.send(one.module, message)
+        self._answers.message_fed(one)
+
+    def _await(self, request: Delivered, seconds: float) -> None:
+        """Register a request between two modules that are not replayed. Some answers, such as a link's reply with the
+        cloud's answer, need its waiter.
+        """
+        self._hive.pending_requests.register(
+            request.message.message(), seconds, lambda _answer: None, asked=(request.module,)
+        )
+
+    def _given(self) -> frozenset[str]:
+        """Return the ids of messages that came from outside of the replayed part."""
+        given = {one.message.id for one in self._deliveries if not self._is_played(one.sender)}
+        for frame in self._recorded.frames():
+            message = message_of(frame.frame) if frame.direction is Direction.IN else None
+            if message is not None:
+                given.add(message.id)
+        return frozenset(given)
+
+
+def _had_cgroups(recorded: Recorded) -> bool:
+    """Whether pods had cgroups of their own, which depends on the machine: the recorded CRI requests tell."""
+    return any(call.method == "run_pod_sandbox" and b'"cgroup_parent"' in call.request for call in recorded.calls())
+
+
+def _was_taken(one: Delivered) -> bool:
+    return one.way != DeliveryMode.RESPONSE and (one.outcome == "handled" or one.reason == DropReason.POISON)

@@ -1,0 +1,363 @@
+"""The simulated cloud."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from beehive.clock import Clock
+from beehive.errors import BeehiveError, StartError
+from beehive.hive import Hive
+from beehive.message import Message
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
+from modules.cloud.apiserver.access.in_process import InProcessAccess
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.completeness import Completeness
+from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
+from modules.cloud.cloudhub.module import CloudHubSettings
+from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.devicecontroller.definitions import definitions
+from modules.cloud.devicecontroller.module import DeviceController
+from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
+from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.refusals import Refusals
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.turns import Turns
+from modules.cloud.websocket.link import LinkEvent
+from modules.lab.simulate.cloud_store import ObservedStore
+from modules.lab.simulate.failing_database import FailingDatabase, SimulatedDatabaseServer
+from modules.lab.simulate.network import CloudEndpoint, CloudListener
+from modules.lab.simulate.observed_cloudhub import ObservedCloudHub
+from modules.lab.simulate.plan import Write, Writer
+from modules.lab.simulate.status_watch import StatusWatch
+from modules.lab.simulate.world import Process, WallClock, World
+from modules.lab.simulate.writers import OF_NODES, OF_STATUS, call_of
+from modules.processes.common.version import KUBELET_VERSION
+
+Key = tuple[str, str]
+"""Kind and name; all objects are in namespace `default`."""
+_ANSWER_WITHIN = 30.0
+_ENDED_FOR = 2.0
+"""Seconds after which an init system starts a process again that has ended."""
+_POD = kind_named("Pod")
+_OF_DEVICES = {kind.name: kind for kind in (DEVICE, DEVICE_MODEL, DEVICE_STATUS)}
+
+
+def known_kind(name: str) -> Kind:
+    """Return a kind of objects that the simulation has."""
+    return _OF_DEVICES.get(name) or kind_named(name)
+
+
+def start_or_end(process: Process, hive: Hive, ended: Callable[[Process], None]) -> None:
+    """Start the modules of a cloudcore; `ended` is called some time after one that cannot start, as cloudcore ends."""
+    world = process.world
+
+    def start() -> None:
+        try:
+            hive.start()
+        except StartError as error:
+            if not isinstance(error.__cause__, DatabaseError):
+                raise
+            world.note(process.name, "cannot start: its database fails")
+            world.at(world.now() + _ENDED_FOR, lambda: ended(process))
+
+    process.run(start)
+
+
+class SimulatedCloud:
+    """The cloud's modules in a process that can be restarted with or without its objects.
+
+    Args:
+        world: the world of the run.
+        root: a directory of its own.
+        statuses: receives the changes of pods' statuses.
+        first_version: see `Plan.first_version`.
+    """
+
+    def __init__(self, world: World, root: Path, statuses: StatusWatch, first_version: int = 0) -> None:
+        self.world = world
+        self._statuses = statuses
+        self._first_version = first_version
+        self.endpoint = CloudEndpoint()
+        self.database_server = SimulatedDatabaseServer(world)
+        self.has_devices = False
+        """Whether devicecontroller runs."""
+        self._lease: LeaseSettings | None = None
+        """By which several cloudcores divide their duties."""
+        self.known = KnownCloudcores()
+        """The cloudcores that this one takes for alive."""
+        self._embeds_api_server = True
+        """Whether the API server ends with cloudcore."""
+        self.is_shared = False
+        """Whether another cloudcore may use the database."""
+        self.wanted: dict[Key, JsonObject | None] = {}
+        """Manifests of the objects that users want, by kind and name; None for an object to be deleted."""
+        self.came_back: set[str] = set()
+        """Uids of pods that a restore of the objects has brought back to an earlier state: nodes may be ending them."""
+        self._forgotten: set[str] = set()
+        self._forgotten_with_nodes: set[str] = set()
+        self._unsettled: set[Key] = set()
+        self._asked: set[Key] = set()
+        self._path = root / "cloud.db"
+        self._wall = WallClock()
+        self._starts = 0
+        self.process: Process | None = None
+        self.hive: Hive | None = None
+        self.cluster: Cluster
+        self._turn = Turns()
+        self._databases: list[Database] = []
+        self._subscriptions = Subscriptions()
+        self._listener: CloudListener | None = None
+        self._deliveries: dict[str, NodeSession] = {}
+        root.mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> None:
+        """Start the process."""
+        self._starts += 1
+        process = self.process = Process(self.world, "cloud", self._wall, self._starts)
+        hive = self.hive = Hive(process)
+        self._turn = Turns()
+        cluster = self._make_cluster(process, hive)
+        database = self._open_database(stores_objects=False)
+        if not database.is_new:
+            self._forgotten_with_nodes.clear()
+        self._deliveries = {}
+        hive.add(
+            ObservedCloudHub,
+            CloudHubSettings(),
+            lambda deliver: self._make_listener(process, deliver),
+            self._deliveries,
+        )
+        self.known = KnownCloudcores(database.cloudcore)
+        hive.add(EdgeController, cluster, database, None, self._lease, self.known)
+        hive.add(DynamicController)
+        if self.has_devices:
+            hive.add(DeviceController, Refusals(process.clock), deletes=self._embeds_api_server)
+        self.world.note("cloud", f"life {self._starts} begins")
+        start_or_end(process, hive, self._start_again)
+
+    def _start_again(self, process: Process) -> None:
+        """Start a process anew that could not start, as an init system does."""
+        if self.process is process:
+            self.stop()
+            self.start()
+
+    def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:
+        """Return the API server with which edgecontroller works: the embedded one."""
+        clock = process.clock
+        storage = ObservedStore(clock, self._next_version(clock), self._statuses.stored)
+        self.cluster = Cluster(clock, storage=storage)
+        database = self._open_database(stores_objects=True)
+        access = InProcessAccess(hive, clock, KUBELET_VERSION)
+        self._subscriptions = access.subscriptions
+        completeness = Completeness(database, None)
+        kinds = definitions() if self.has_devices else []
+        hive.add(ApiServer, self.cluster, database, None, kinds, Refusals(clock), access.subscriptions)
+        return RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all)
+
+    def _open_database(self, *, stores_objects: bool) -> Database:
+        database = FailingDatabase(
+            self.database_server,
+            self.database_url,
+            f"cloud-{self._starts}",
+            shared=self.is_shared,
+            stores_objects=stores_objects,
+            turn=self._turn,
+        )
+        self._databases.append(database)
+        return database
+
+    @property
+    def database_url(self) -> str:
+        """The URL of a cloudcore's database."""
+        return str(self._path)
+
+    @property
+    def state_path(self) -> Path:
+        """The file of cloudcore's database."""
+        return self._path
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether the API server runs."""
+        return self.hive is not None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether all its processes run."""
+        return self.process is not None
+
+    def _next_version(self, clock: Clock) -> int:
+        """Return the first resourceVersion. A cloud that has lost its objects counts on above the versions that nodes
+        have seen.
+        """
+        return self._first_version or int(clock.now())
+
+    def write(self, write: Write) -> None:
+        """Let another writer change a pod or a Node object; the answer is ignored."""
+        kind, namespace = ("Node", "") if write.writer in OF_NODES else ("Pod", "default")
+        obj = self.find(kind, namespace, write.name) if self.takes_calls else None
+        if obj is None:
+            return
+        ended = self._statuses.others_write(obj, write.writer.value) if write.writer in OF_STATUS else lambda: None
+        if write.writer is Writer.NODE_DELETED:
+            self._delete_node(write.name)
+        self._call(call_of(write), lambda _answer: ended())
+
+    def _delete_node(self, node: str) -> None:
+        """Forget a node's pods (KubeEdge's ObjectSyncs go with their node) and allow its connection to end. The node
+        may register again.
+        """
+        self._forgotten_with_nodes |= self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
+        for connection in self._listener.connections if self._listener is not None else ():
+            if connection.line.node == node:
+                connection.may_end()
+
+    def stop(self) -> None:
+        """Kill the process."""
+        if self.process is not None and self._first_version:
+            self._first_version = self.cluster.storage.version
+        self._kill()
+
+    def close(self) -> None:
+        """End everything, at the end of the run."""
+        self.stop()
+
+    def _kill(self) -> None:
+        process, self.process, self.hive = self.process, None, None
+        if process is not None:
+            process.kill()
+            if self._embeds_api_server:
+                self._statuses.writes_lost()
+        if self._listener is not None:
+            self.endpoint.end(self._listener)
+            for connection in list(self._listener.connections):
+                connection.close_from_cloud()
+        self._subscriptions.close()
+        databases, self._databases = self._databases, []
+        for database in databases:
+            database.close()
+        self._asked.clear()
+
+    @property
+    def forgotten(self) -> set[str]:
+        """Uids of pods whose deletion may never reach their node: pods and pending deletions that the cloud had when it
+        lost its database, and those of deleted nodes, because a cloud with a new database does not call its lists
+        complete.
+        """
+        return self._forgotten | self._forgotten_with_nodes
+
+    def forget(self) -> None:
+        """Lose all objects while the process is stopped; users apply them again later."""
+        self._forgotten |= self._uids() | {uid for uid, _ in self._synced()}
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        self._unsettled.update(key for key, document in self.wanted.items() if document is not None)
+
+    def set_object(self, kind: str, name: str, document: JsonObject | None) -> None:
+        """Apply an object, or with `document=None` delete it; repeated until the cloud accepts it."""
+        self.wanted[kind, name] = document
+        self._unsettled.add((kind, name))
+        if (kind, name) not in self._asked:
+            self._ask((kind, name))
+
+    def reconcile(self) -> None:
+        """Repeat the commands that the cloud has not accepted; called now and then."""
+        for key in sorted(self._unsettled - self._asked):
+            self._ask(key)
+
+    def settled(self) -> bool:
+        """Whether the cloud has accepted all commands."""
+        return not self._unsettled
+
+    def taken(self) -> set[Key]:
+        """Return kind and name of the objects that the cloud has accepted."""
+        return {key for key, document in self.wanted.items() if document is not None and key not in self._unsettled}
+
+    def disagreements(self) -> Iterator[str]:
+        """Yield what cloudcores do not agree about among themselves; one is never at odds with itself."""
+        yield from ()
+
+    def unacknowledged(self, node: str) -> int:
+        """Return how many messages a node has not acknowledged; cloudhub repeats them."""
+        return len(self._deliveries.get(node, ()))
+
+    def find(self, kind: str, namespace: str, name: str) -> JsonObject | None:
+        """Return an object of the cloud, or None."""
+        return self.cluster.storage.find(ObjectKey(kind, namespace, name))
+
+    def pods(self) -> list[JsonObject]:
+        """Return all pods of the cloud."""
+        return self.cluster.list(_POD)
+
+    def pods_of(self, node: str) -> dict[str, JsonObject]:
+        """Return a node's pods in the cloud, by uid."""
+        return {pod["metadata"]["uid"]: pod for pod in self.cluster.list(_POD) if pod["spec"].get("nodeName") == node}
+
+    def _synced(self) -> list[tuple[str, str]]:
+        """Return uids of pods that nodes have or are to delete, with the nodes."""
+        if not self._path.exists():
+            return []
+        with closing(sqlite3.connect(self._path)) as database:
+            return database.execute("SELECT uid, node FROM cluster_syncs WHERE kind = 'Pod'").fetchall()
+
+    def _uids(self) -> set[str]:
+        return {pod["metadata"]["uid"] for pod in self.cluster.list(_POD)}
+
+    def _ask(self, key: Key) -> None:
+        if not self.takes_calls:
+            return
+        kind, name = key
+        document = self.wanted[key]
+        self._asked.add(key)
+        self._call(self._command(kind, name, document), lambda answer: self._answered(key, document, answer))
+
+    def _call(self, call: ApiCall, then: Callable[[ApiResult | BeehiveError], None]) -> None:
+        """Make a call of a user or another writer."""
+        assert self.process is not None  # noqa: S101 - `takes_calls`
+        assert self.hive is not None  # noqa: S101 - as above
+        message = Message.new(
+            self.process.clock,
+            source=api_messages.SOURCE,
+            resource=api_messages.RESOURCE,
+            operation=Verb.CALL,
+            content=call,
+        )
+
+        def answered(answer: Message | BeehiveError) -> None:
+            then(answer if isinstance(answer, BeehiveError) else answer.content_as(ApiResult))
+
+        self.hive.request_then(api_messages.MODULE, message, _ANSWER_WITHIN, answered)
+
+    @staticmethod
+    def _command(kind: str, name: str, document: JsonObject | None) -> ApiCall:
+        known = known_kind(kind)
+        of: dict[str, Any] = {"api_version": known.api_version, "plural": known.plural, "name": name}
+        if known.namespaced:
+            of["namespace"] = "default" if document is None else document["metadata"].get("namespace", "default")
+        if document is None:
+            return ApiCall(verb="delete", **of)
+        return ApiCall(verb="patch", patch_type=APPLY, body=document, **of)
+
+    def _answered(self, key: Key, document: JsonObject | None, answer: ApiResult | BeehiveError) -> None:
+        self._asked.discard(key)
+        if isinstance(answer, BeehiveError) or self.wanted[key] is not document:
+            return
+        refusal = answer.refusal
+        if refusal is None or (document is None and refusal.get("code") == HTTPStatus.NOT_FOUND):
+            self._unsettled.discard(key)
+
+    def _make_listener(self, process: Process, deliver: Callable[[LinkEvent], None]) -> CloudListener:
+        self._listener = CloudListener(self.endpoint, process, deliver)
+        return self._listener

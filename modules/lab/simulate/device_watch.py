@@ -1,0 +1,152 @@
+"""Invariants of the stored devices of a node."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from metamanager.rows import Row
+from modules.apimachinery.device_properties import ModelProperty, desired_fault
+from modules.edge.devicetwin.objects import read_model
+from modules.edge.devicetwin.state import Device, Side, Twin, decode
+from modules.lab.simulate.broker import SimulatedBroker
+from modules.lab.simulate.world import World
+from protos.dmi.v1beta1 import api_pb2 as dmi
+
+TEMPERATURE = "temperature"
+"""The property whose values a device counts up, so that each value identifies its report."""
+
+_KIND = "/devicetwin/"
+_MODEL = "/devicemodel/"
+_ON_ITS_WAY = 2.0
+"""Seconds in which a stored model reaches dmi."""
+
+
+class DeviceWatch:
+    """Checks that versions never fall, that a report is stored before it is answered, and that a crash loses none.
+
+    It outlives the node's processes, as the store does.
+
+    Args:
+        world: collects violations.
+        node: node of the store.
+        broker: has the reports that come again.
+    """
+
+    def __init__(self, world: World, node: str, broker: SimulatedBroker) -> None:
+        self._world = world
+        self._node = node
+        self._broker = broker
+        self._durable: dict[str, Device] = {}
+        self._newest: dict[str, int] = {}
+        """Number of the newest report that was ever stored, by device; older ones may have been stored with it."""
+        self._answered: dict[str, int] = {}
+        """Number of the newest answered report, by device."""
+        self._changes: dict[str, Device | None] = {}
+        self._models: list[tuple[float, str, dict[str, ModelProperty]]] = []
+        """The stored models: the time of the commit, `namespace/name`, and the properties."""
+        self._models_now: list[tuple[str, dict[str, ModelProperty]]] = []
+        self._ended: set[str] = set()
+        """Devices that were deleted in the cloud, or lost there. One that is made again at once takes the place of the
+        old one in a single commit, and reported values of the old one are dropped without having been stored."""
+
+    def begin(self) -> None:
+        """Drop uncommitted changes."""
+        self._changes, self._models_now = {}, []
+
+    def put(self, row: Row) -> None:
+        """Note a row that is about to be committed."""
+        if _KIND in row.key:
+            self._changes[row.key.replace(_KIND, "/")] = decode(row.value.encode())
+        elif _MODEL in row.key:
+            self._models_now.append((row.key.replace(_MODEL, "/"), read_model(row.value.encode()).properties))
+
+    def deleted(self, key: str) -> None:
+        """Note the removal of a row that is about to be committed."""
+        if _KIND in key:
+            self._changes[key.replace(_KIND, "/")] = None
+
+    def committed(self) -> None:
+        """Check the committed changes."""
+        self._models += [(self._world.now(), name, properties) for name, properties in self._models_now]
+        self._models_now = []
+        changes, self._changes = self._changes, {}
+        for device_id, device in changes.items():
+            if device is None:
+                self._durable.pop(device_id, None)
+                self._answered.pop(device_id, None)
+                continue
+            before = self._durable.get(device_id)
+            if before is not None and device.number < before.number and device_id in self._ended:
+                self._answered.pop(device_id, None)
+            else:
+                self._check_versions(before, device)
+            self._durable[device_id] = device
+            self._newest[device_id] = max(number_of(device), self._newest.get(device_id, 0))
+
+    def answered(self, device_id: str, number: int) -> None:
+        """Take the answer to a report that the device has got."""
+        if number > self._newest.get(device_id, 0) and device_id not in self._ended:
+            self._violated("a report is stored before it is answered", f"{device_id}: report {number}")
+        device = self._durable.get(device_id)
+        if device is not None and number_of(device) >= number:
+            self._answered[device_id] = max(number, self._answered.get(device_id, 0))
+
+    def told_mapper(self, device: dmi.Device) -> None:
+        """Check a device that a mapper receives: the node's model allows its desired values, as it is stored now or was
+        a moment ago.
+        """
+        name = f"{device.namespace}/{device.spec.deviceModelReference}"
+        known = [(at, properties) for at, each, properties in self._models if each == name]
+        now = self._world.now()
+        before = [properties for at, properties in known if at <= now - _ON_ITS_WAY][-1:]
+        in_force = before + [properties for at, properties in known if at > now - _ON_ITS_WAY]
+        for one in device.spec.properties:
+            if known and all(desired_fault(rules.get(one.name), one.name, one.desired.value) for rules in in_force):
+                text = f"{device.namespace}/{device.name} {one.name}: {one.desired.value}"
+                self._violated("no mapper is told what the model forbids", text)
+
+    def ended(self, device_id: str) -> None:
+        """Note that a device is deleted in the cloud, or lost there."""
+        self._ended.add(device_id)
+
+    def lost(self) -> None:
+        """Forget everything: the store is gone."""
+        self._durable.clear()
+        self._answered.clear()
+        self.begin()
+
+    def check(self, database: Path) -> None:
+        """Check the database that the next process finds."""
+        self.begin()
+        there = devices_in(database)
+        for device_id, number in sorted(self._answered.items()):
+            found = number_of(there[device_id]) if device_id in there else 0
+            if found < number and not self._broker.holds(f'"event_id":"t{number}"'):
+                self._violated("no answered report is lost", f"{device_id}: report {number}, there is {found}")
+
+    def _check_versions(self, before: Device | None, after: Device) -> None:
+        for name, twin in after.twins.items() if before is not None else ():
+            old = before.twins.get(name, Twin()) if before is not None else Twin()
+            for was, now in ((old.expected, twin.expected), (old.actual, twin.actual)):
+                versions = [((side or Side()).cloud, (side or Side()).edge) for side in (was, now)]
+                if versions[1][0] < versions[0][0] or versions[1][1] < versions[0][1]:
+                    text = f"{after.id} {name}: {versions[0]} became {versions[1]}"
+                    self._violated("versions of a device never fall", text)
+
+    def _violated(self, invariant: str, text: str) -> None:
+        self._world.violated(invariant, f"{self._node}: {text}")
+
+
+def number_of(device: Device) -> int:
+    """Return the number of the report that a device's temperature is of; 0 for none."""
+    actual = device.twins.get(TEMPERATURE, Twin()).actual
+    return int(actual.value) if actual is not None and actual.value else 0
+
+
+def devices_in(path: Path) -> dict[str, Device]:
+    """Return the devices in a node's database, by id."""
+    if not path.exists():
+        return {}
+    with closing(sqlite3.connect(path)) as database:
+        rows = database.execute("SELECT value FROM meta WHERE type = 'devicetwin'").fetchall()
+    return {device.id: device for device in (decode(value.encode()) for (value,) in rows)}

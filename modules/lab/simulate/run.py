@@ -1,0 +1,338 @@
+"""Executes a plan."""
+
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from beehive.delivery import DropReason
+from beehive.files.removal import remove_tree
+from modules.apimachinery.kinds import JsonObject, uid_of
+from modules.lab.simulate.cloud import SimulatedCloud
+from modules.lab.simulate.clustered_cloud import ClusteredCloud
+from modules.lab.simulate.convergence import disagreements
+from modules.lab.simulate.device_documents import MODEL, device_disagreements, device_document, model_document
+from modules.lab.simulate.documents import document_of, kind_of
+from modules.lab.simulate.faults import Faults
+from modules.lab.simulate.hostile_node import HostileNode
+from modules.lab.simulate.node import SimulatedNode
+from modules.lab.simulate.plan import DeviceAction, DeviceStep, FaultKind, Plan, Shape, WorkloadStep, Write
+from modules.lab.simulate.report_watch import ReportWatch
+from modules.lab.simulate.sizes import grown, sizes_of
+from modules.lab.simulate.status_watch import StatusWatch
+from modules.lab.simulate.world import Entry, Violation, World
+
+CONVERGE_WITHIN = 900.0
+"""Virtual seconds from the end of the last fault until all must agree: three of the longest back-offs (300 s)."""
+_LOOK_EVERY = 1.0
+_LONGEST_REQUEST = 100.0
+"""Longest allowed request in seconds; the longest deadline in the product is 65 s."""
+_INBOX_BOUND = 1100
+"""Commands (1024), and a few answers and timers."""
+_NO_REASON = (DropReason.NO_MODULE, DropReason.NO_GROUP, DropReason.NO_HANDLER, DropReason.POISON)
+"""Reasons of dead letters that no fault explains: a message without a receiver."""
+_HEARTBEAT = 70.0
+"""Seconds after which an equal value of a device is a change again, and some."""
+_RESTARTED_AFTER = 30.0
+"""Seconds after which a node that is stopped runs again: those of the stop, and of its init system."""
+_FAST_DISK = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
+
+
+class SimulationResult(msgspec.Struct, frozen=True):
+    """The result of a run."""
+
+    plan: Plan
+    violation: Violation | None
+    """The first violation."""
+    simulated: float
+    """Virtual seconds of each node."""
+    converged_after: float
+    """Virtual seconds from the end of the last fault."""
+    took: float
+    """Real seconds."""
+    steps: int
+    """Steps of the scheduler."""
+    kills: int
+    log: list[Entry]
+
+
+def run_plan(
+    plan: Plan,
+    *,
+    keep_log: bool = True,
+    converge: bool = True,
+    traces: Path | None = None,
+    scratch: Path | None = None,
+) -> SimulationResult:
+    """Execute a plan to its end or to the first violation.
+
+    Args:
+        plan: the plan.
+        keep_log: whether the log is kept.
+        converge: whether the nodes have to agree with the cloud in the end.
+        traces: directory for a trace of each node; None for no recording.
+        scratch: directory for the nodes' directories; None makes one on a fast disk.
+
+    Raises:
+        TraceError: a trace could not be written.
+    """
+    began = time.perf_counter()
+    with scratch_directory(scratch) as root, World(plan.seed, keep_log=keep_log) as world:
+        run = Simulation(world, plan, root, record=traces is not None)
+        try:
+            run.carry_out()
+            after = run.converge() if converge and not world.violations else 0.0
+            if plan.compares_sizes and not world.violations:
+                run.compare_sizes()
+        finally:
+            run.close()
+        if traces is not None:
+            run.write_traces(traces)
+        return SimulationResult(
+            plan=plan,
+            violation=world.violations[0] if world.violations else None,
+            simulated=world.now(),
+            converged_after=after,
+            took=time.perf_counter() - began,
+            steps=world.scheduler.steps,
+            kills=sum(node.kills for node in run.nodes),
+            log=world.log,
+        )
+
+
+class Simulation:
+    """One run; see `run_plan`."""
+
+    def __init__(self, world: World, plan: Plan, root: Path, *, record: bool = False) -> None:
+        self.world = world
+        self.plan = plan
+        self.statuses = StatusWatch(world)
+        make = ClusteredCloud if plan.cluster else SimulatedCloud
+        self.cloud = make(world, root / "cloud", self.statuses, plan.first_version)
+        self.nodes = [
+            SimulatedNode(world, number, root / f"node-{number}", self.cloud.endpoint, self.statuses, record=record)
+            for number in range(plan.nodes)
+        ]
+        self.faults = Faults(world, self.cloud, self.nodes)
+        if plan.devices:
+            self.cloud.has_devices = True
+            for node in self.nodes:
+                own = [step for step in plan.devices if self._node(step) is node]
+                node.with_devices(dict.fromkeys(step.name for step in own if step.action is not DeviceAction.MODEL))
+        self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
+        self.reports = ReportWatch(world)
+        self.cloud.is_shared = any(fault.kind is FaultKind.TAKEN_OVER for fault in plan.faults)
+        if isinstance(self.cloud, ClusteredCloud):
+            self.cloud.keeps_state = plan.keeps_state
+            self.cloud.is_shared &= not plan.keeps_state
+            self.cloud.restored.append(self._forget)
+            for node in self.nodes:
+                node.wire.lists_are_newer = True
+        self._open_since: dict[int, dict[str, float]] = {}
+        """Time at which each open request of a node was first seen."""
+
+    def carry_out(self) -> None:
+        """Start everything and execute the plan."""
+        self.cloud.start()
+        for node in self.nodes:
+            node.machine.watch.wants_running = partial(self._wants_running, node)
+            node.machine.add_foreign()
+            node.start()
+        for step in self.plan.steps:
+            self.world.at(step.at, partial(self._change, step))
+        if self.plan.devices:
+            self.cloud.set_object("DeviceModel", MODEL, model_document(is_writable=True))
+        for event in self.plan.devices:
+            self.world.at(event.at, partial(self._device, event))
+        for at in self.plan.publications if self.plan.devices else ():
+            for node in self.nodes:
+                self.world.at(at, node.publish)
+        for write in self.plan.writes:
+            self.world.at(write.at, partial(self._write, write))
+        for fault in self.plan.faults:
+            self.faults.schedule(fault)
+        if self.plan.uploads:
+            self._upload()
+        if self.hostile is not None:
+            self.hostile.start()
+        while self.world.now() < self.plan.seconds and not self.world.violations:
+            self._go_on()
+
+    def _forget(self) -> None:
+        """Forget the messages of the cloud: it has an older state again."""
+        self.reports.forget()
+        for node in self.nodes:
+            node.wire.forget()
+            node.rows.forget_deletions()
+            node.forget_reports()
+
+    def _upload(self) -> None:
+        """Let each node send an upload, and again later."""
+        for node in self.nodes:
+            node.upload()
+        if self.world.now() + self.plan.uploads < self.plan.seconds:
+            self.world.at(self.world.now() + self.plan.uploads, self._upload)
+
+    def converge(self) -> float:
+        """Wait until all agree; return the virtual seconds."""
+        end = self.world.now()
+        while self.faults.open and not self.world.violations:
+            self._go_on()
+        self.world.note("run", "no more faults")
+        self._repeat_reports()
+        while not self.world.violations:
+            problem = next(self._disagreements(), None)
+            if problem is None:
+                return self.world.now() - end
+            if self.world.now() > end + CONVERGE_WITHIN:
+                self.world.violated("all agree in the end", f"after {CONVERGE_WITHIN:g} s: {problem}")
+            self._go_on()
+        return 0.0
+
+    def compare_sizes(self) -> None:
+        """Restart all nodes, and check that they had kept little more in memory than they keep after a start."""
+        before = [sizes_of(node.hive) if node.hive is not None else Counter[str]() for node in self.nodes]
+        for node in self.nodes:
+            node.restart()
+        self.world.run_for(_RESTARTED_AFTER)
+        self.converge()
+        for node, sizes in zip(self.nodes, before, strict=True):
+            for problem in grown(sizes, sizes_of(node.hive)) if node.hive is not None else ():
+                self.world.violated("nothing piles up in memory", f"{node.name}: {problem}")
+
+    def close(self) -> None:
+        """Close files."""
+        self.cloud.close()
+        for node in self.nodes:
+            node.close()
+
+    def write_traces(self, directory: Path) -> None:
+        """Write a trace of each node, replacing a file of its name."""
+        directory.mkdir(parents=True, exist_ok=True)
+        for node in self.nodes:
+            path = directory / f"seed-{self.plan.seed}-{node.name}.trace"
+            path.unlink(missing_ok=True)
+            for recorder in node.recorders:
+                recorder.write(path)
+
+    def _go_on(self) -> None:
+        self.world.run_for(_LOOK_EVERY)
+        self.cloud.reconcile()
+        pods = self.cloud.pods()
+        self.reports.check(pods, is_late=self.world.now() < self.statuses.late_until)
+        if self.hostile is not None:
+            self.hostile.check()
+        for node in self.nodes:
+            self._check(node)
+        self._look_at_delays(pods)
+
+    def _look_at_delays(self, pods: list[JsonObject]) -> None:
+        of_nodes: dict[str, dict[str, JsonObject]] = {node.name: {} for node in self.nodes}
+        for pod in pods:
+            of_nodes.get(pod["spec"].get("nodeName"), {})[uid_of(pod)] = pod
+        up = not self.faults.open and self.cloud.is_running
+        for node in self.nodes:
+            own = of_nodes[node.name]
+            node.machine.delays.look(own, is_calm=up and node.is_connected, behind=self.statuses.behind)
+
+    def _change(self, step: WorkloadStep) -> None:
+        self.world.note("people", str(step))
+        if step.shape is Shape.STATIC:
+            self.nodes[step.node % len(self.nodes)].change_file(step)
+            return
+        self.cloud.set_object(kind_of(step.shape), step.name, document_of(step))
+
+    def _node(self, step: DeviceStep) -> SimulatedNode:
+        return self.nodes[step.node % len(self.nodes)]
+
+    def _device(self, step: DeviceStep) -> None:
+        self.world.note("people", str(step))
+        if step.action is DeviceAction.MODEL:
+            self.cloud.set_object("DeviceModel", MODEL, model_document(is_writable=bool(step.value)))
+            return
+        device = self._node(step).devices[step.name]
+        if step.action in (DeviceAction.DESIRED, DeviceAction.DELETED):
+            device.is_wanted = step.action is DeviceAction.DESIRED
+            if not device.is_wanted:
+                device.forget()
+            self.cloud.set_object("Device", step.name, device_document(step))
+        else:
+            device.act(step)
+
+    def _repeat_reports(self) -> None:
+        """Let devices repeat lost reports: at once, and again when an equal value counts as new."""
+        for node in self.nodes:
+            for device in node.devices.values():
+                if device.must_repeat:
+                    device.repeat()
+                    self.world.at(self.world.now() + _HEARTBEAT, device.repeat)
+
+    def _write(self, write: Write) -> None:
+        self.world.note("others", str(write))
+        self.cloud.write(write)
+
+    def _wants_running(self, node: SimulatedNode, uid: str) -> bool:
+        """Whether the cloud, or a file, has that pod unchanged and it should be running."""
+        if uid in node.manifests.wanted.values():
+            return uid not in node.machine.watch.reborn
+        pod = self.cloud.pods_of(node.name).get(uid)
+        return (
+            pod is not None
+            and uid not in self.cloud.came_back
+            and not pod["metadata"].get("deletionTimestamp")
+            and pod["metadata"].get("generation", 1) == 1
+            and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        )
+
+    def _disagreements(self) -> Iterator[str]:
+        yield from self.cloud.disagreements()
+        for node in self.nodes:
+            for problem in (*disagreements(node, self.cloud), *device_disagreements(node, self.cloud)):
+                yield f"{node.name}: {problem}"
+
+    def _check(self, node: SimulatedNode) -> None:
+        node.machine.watch.live()
+        hive = node.hive
+        if hive is None:
+            return
+        for name, depth in hive.depths().items():
+            if depth > _INBOX_BOUND:
+                self.world.violated("inboxes are bounded", f"{node.name}: {depth} wait for {name}")
+        for name, count in hive.restarts().items():
+            if count:
+                self.world.violated("no module fails", f"{node.name}: {name} was started again")
+        self._check_requests(node)
+        for letter in hive.dead_letters:
+            if letter.reason in _NO_REASON:
+                route = letter.message.route
+                text = f"{node.name}: {route.operation} {route.resource} for {letter.module}: {letter.reason.value}"
+                self.world.violated("no dead letter without a reason", text)
+
+    def _check_requests(self, node: SimulatedNode) -> None:
+        """Check that no request is open for longer than the longest deadline."""
+        open_ids = [] if node.hive is None else node.hive.pending_requests.ids()
+        since = self._open_since.get(node.number, {})
+        now = self.world.now()
+        self._open_since[node.number] = {each: since.get(each, now) for each in open_ids}
+        for each, began in self._open_since[node.number].items():
+            if now - began > _LONGEST_REQUEST:
+                self.world.violated("no request waits for ever", f"{node.name}: request {each} since {began:.0f} s")
+
+
+@contextmanager
+def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
+    """Make a temporary directory, by default on a fast disk: the simulated disk's delays are virtual."""
+    if parent is None and os.access(_FAST_DISK, os.W_OK):
+        parent = _FAST_DISK
+    path = Path(tempfile.mkdtemp(prefix="edgecore-simulate-", dir=parent))
+    try:
+        yield path
+    finally:
+        with suppress(OSError):
+            remove_tree(path)

@@ -1,0 +1,101 @@
+"""A second cloudcore beside the one of a simulated cluster. Both share a database, or the state in the cluster, and
+take nodes from each other.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from beehive.hive import Hive
+from modules.cloud.cloudhub.module import CloudHubSettings
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.storage.database.database import Database
+from modules.cloud.websocket.link import LinkEvent
+from modules.lab.simulate.api_network import ApiNetwork
+from modules.lab.simulate.cloud import start_or_end
+from modules.lab.simulate.failing_database import FailingDatabase
+from modules.lab.simulate.network import CloudListener
+from modules.lab.simulate.observed_cloudhub import ObservedCloudHub
+from modules.lab.simulate.world import Process, WallClock
+
+if TYPE_CHECKING:
+    from modules.lab.simulate.clustered_cloud import ClusteredCloud
+
+
+class SecondCloudcore:
+    """A cloudcore to which nodes connect while it runs; its way to the API server has no faults but the server's own.
+    By their Leases the two divide the duties that belong to no node's connection.
+
+    Args:
+        cloud: the API server and the first cloudcore.
+    """
+
+    def __init__(self, cloud: "ClusteredCloud") -> None:
+        self._cloud = cloud
+        self._network = ApiNetwork(cloud.world, cloud.api)
+        self._wall = WallClock()
+        self._starts = 0
+        self._process: Process | None = None
+        self._database: Database | None = None
+        self.known = KnownCloudcores()
+        """The cloudcores that it takes for alive."""
+        self._listener: CloudListener | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and not killed since."""
+        return self._process is not None
+
+    def start(self) -> None:
+        """Start it, unless it runs; from now on nodes that connect come to it."""
+        if self._process is not None:
+            return
+        self._starts += 1
+        world, endpoint = self._cloud.world, self._cloud.endpoint
+        process = self._process = Process(world, "second", self._wall, self._starts)
+        database = self._database = self._cloud.opened(self._open_database)
+
+        def listen(deliver: Callable[[LinkEvent], None]) -> CloudListener:
+            self._listener = CloudListener(endpoint, process, deliver)
+            return self._listener
+
+        hive = Hive(process)
+        hive.add(ObservedCloudHub, CloudHubSettings(), listen, {})
+        cluster = RemoteCluster(self._network.connect, self._cloud.keeps_state)
+        self.known = KnownCloudcores(database.cloudcore)
+        hive.add(EdgeController, cluster, database, None, LeaseSettings(), self.known)
+        hive.add(DynamicController)
+        world.note("second", f"life {self._starts} begins")
+        start_or_end(process, hive, self._start_again)
+
+    def _start_again(self, process: Process) -> None:
+        if self._process is process:
+            self.stop()
+            self.start()
+
+    def _open_database(self) -> Database:
+        return FailingDatabase(
+            self._cloud.database_server,
+            self._cloud.database_url,
+            f"second-{self._starts}",
+            shared=not self._cloud.keeps_state,
+            stores_objects=False,
+        )
+
+    def stop(self) -> None:
+        """Kill it; nodes connect to the first one again, if that runs."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        if self._listener is not None:
+            self._cloud.endpoint.end(self._listener)
+            for connection in list(self._listener.connections):
+                connection.close_from_cloud()
+        if self._database is not None:
+            self._database.close()
+        self._network.end_all()
+        self._cloud.world.note("second", "killed")

@@ -1,0 +1,84 @@
+"""Runs many seeds on all cores, each core in a spawned process."""
+
+import gc
+import multiprocessing
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from modules.lab.simulate.draw import FaultProfile, draw_plan
+from modules.lab.simulate.plan import Plan
+from modules.lab.simulate.run import SimulationResult, run_plan, scratch_directory
+from modules.lab.simulate.shrink import shrink
+from modules.lab.simulate.world import Violation
+
+
+class SeedSettings(msgspec.Struct, frozen=True):
+    """Arguments of `draw_plan` that are the same for all seeds."""
+
+    nodes: int = 1
+    seconds: float = 240.0
+    profile: FaultProfile = FaultProfile.ALL
+    pods: int = 5
+    hostile: float = 0.0
+    cluster: bool = False
+    devices: int = 0
+    keeps_state: bool = False
+    compares_sizes: bool = False
+
+    def plan(self, seed: int) -> Plan:
+        """Return the plan of a seed."""
+        return draw_plan(seed, **msgspec.structs.asdict(self))
+
+
+class SeedOutcome(msgspec.Struct, frozen=True):
+    """The outcome of one seed."""
+
+    seed: int
+    violation: Violation | None
+    node_seconds: float
+    """Virtual seconds of all nodes together."""
+    took: float
+    """Real seconds on one core."""
+    kills: int
+
+
+def run_seed(seed: int, settings: SeedSettings, scratch: Path | None = None) -> SeedOutcome:
+    """Run one seed; `scratch` as in `run_plan`."""
+    result = run_plan(settings.plan(seed), keep_log=False, scratch=scratch)
+    return SeedOutcome(seed, result.violation, result.simulated * settings.nodes, result.took, result.kills)
+
+
+def run_seeds(seeds: Iterable[int], settings: SeedSettings, cores: int = 0) -> Iterator[SeedOutcome]:
+    """Run seeds on `cores` processes (0: one for each core) and yield outcomes as they are ready."""
+    cores = cores or len(os.sched_getaffinity(0))
+    context = multiprocessing.get_context("spawn")
+    with scratch_directory() as scratch, context.Pool(cores, _begin, (settings, scratch)) as pool:
+        yield from pool.imap_unordered(_run, seeds)
+
+
+def small_failure(plan: Plan, violation: Violation, traces: Path | None = None) -> SimulationResult:
+    """Run the smallest plan that violates the same invariant; its traces go to directory `traces`."""
+
+    def fails(candidate: Plan) -> bool:
+        found = run_plan(candidate, keep_log=False).violation
+        return found is not None and found.invariant == violation.invariant
+
+    return run_plan(shrink(plan, fails), traces=traces)
+
+
+_settings = SeedSettings()
+_scratch: Path | None = None
+
+
+def _begin(settings: SeedSettings, scratch: Path) -> None:
+    """Initialise a worker. Its files are removed by the parent, however the worker ends."""
+    global _settings, _scratch
+    _settings, _scratch = settings, scratch
+    gc.freeze()
+
+
+def _run(seed: int) -> SeedOutcome:
+    return run_seed(seed, _settings, _scratch)

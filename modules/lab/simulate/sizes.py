@@ -1,0 +1,71 @@
+"""The sizes of what a node's modules keep in memory, compared with those of a node that has just started."""
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from functools import partial
+from types import MethodType
+from typing import Any, Final
+
+import pykka
+
+from beehive.hive import Hive
+from beehive.module_timers import ModuleTimers
+
+_PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.edge.")
+_DOUBLES: Final = ("beehive.simulation.", "modules.lab.doubles.container_runtime.")
+_CONTAINERS: Final = (dict, list, set, frozenset, deque)
+_BOUNDED: Final = frozenset({"PendingRequests._closed", "LocalQuery._deleted", "ModuleTimers._timers"})
+"""Memories of a fixed size, which fill in the course of a run; of timers only the active ones count."""
+ACTIVE_TIMERS: Final = "active timers"
+_MORE: Final = 40
+"""Entries that may be there in addition: of what went on a moment ago."""
+
+
+def sizes_of(hive: Hive) -> Counter[str]:
+    """Return the number of entries of all containers that are reached from a hive, by class and attribute."""
+    seen: set[int] = set()
+    sizes: Counter[str] = Counter()
+    todo: list[tuple[Any, str]] = [(hive, "")]
+    while todo:
+        thing, path = todo.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, _CONTAINERS):
+            sizes[path] += len(thing)
+        if isinstance(thing, ModuleTimers):
+            sizes[ACTIVE_TIMERS] += sum(timer.active for timer in thing._timers)
+        todo += _parts(thing, path)
+    return sizes
+
+
+def grown(before: Counter[str], fresh: Counter[str]) -> Iterator[str]:
+    """Yield each container that has many more entries than it has after a start, as a line."""
+    for path, number in sorted(before.items()):
+        if path not in _BOUNDED and number > 2 * fresh[path] + _MORE:
+            yield f"{path} has {number} entries, and {fresh[path]} after a restart"
+
+
+def _parts(thing: Any, path: str) -> Iterator[tuple[Any, str]]:
+    """Yield what a thing refers to, with its path."""
+    if isinstance(thing, dict):
+        yield from ((each, path) for each in thing.values())
+    elif isinstance(thing, (*_CONTAINERS, tuple)):
+        yield from ((each, path) for each in thing)
+    elif isinstance(thing, pykka.ActorRef):
+        yield thing._actor_weakref(), path
+    elif isinstance(thing, MethodType):
+        yield thing.__self__, path
+    elif isinstance(thing, partial):
+        yield from ((each, path) for each in (thing.func, *thing.args))
+    elif type(thing).__module__.startswith(_PRODUCT) and not type(thing).__module__.startswith(_DOUBLES):
+        yield from ((value, f"{type(thing).__name__}.{name}") for name, value in _attributes(thing))
+
+
+def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
+    yield from list(getattr(thing, "__dict__", {}).items())
+    for each in type(thing).__mro__:
+        slots = getattr(each, "__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(thing, name):
+                yield name, getattr(thing, name)

@@ -1,0 +1,269 @@
+"""The file of a backup: a tar.gz whose first member, `manifest.json`, names all others with size and SHA-256.
+
+A file that is read may be truncated, damaged or hostile. No path in it is used: the members' names are those that the
+program asks for, and their contents are written to a directory of their own until all are complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import sqlite3
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+import msgspec
+
+from beehive.decoding import decode_json
+from beehive.files.advice import advice
+from beehive.files.durable import put_in_place
+from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.version import VERSION
+
+FORMAT: Final = 1
+"""Version of the form. A file of a newer one is refused."""
+
+OWNER_ONLY: Final = 0o600
+_MANIFEST: Final = "manifest.json"
+_LARGEST_MANIFEST: Final = 1024 * 1024
+_MOST_PARTS: Final = 4096
+LARGEST_FILE: Final = 16 * 1024 * 1024
+"""Bytes of a member that is no database."""
+LARGEST_DATABASE: Final = 16 * 1024 * 1024 * 1024
+_SPARE: Final = 16 * 1024 * 1024
+"""Bytes of the disk that a restore leaves free."""
+_PIECE: Final = 256 * 1024
+_BUSY_SECONDS: Final = 30.0
+_DAMAGED: Final = (tarfile.TarError, EOFError, zlib.error, UnicodeError, ValueError)
+
+
+class Part(NamedTuple):
+    """A member to write."""
+
+    name: str
+    content: bytes | Path
+    """Its content, or the file that has it."""
+
+
+class PartEntry(msgspec.Struct, frozen=True):
+    """A member in the manifest."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+class BackupManifest(msgspec.Struct, frozen=True, rename="camel"):
+    """The first member."""
+
+    format: int
+    program: str
+    """`edgecore` or `cloudcore`."""
+    program_version: str
+    node: str
+    """Name of the node; empty for a cloud."""
+    created: str
+    """RFC 3339."""
+    parts: tuple[PartEntry, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The members' names."""
+        return frozenset(part.name for part in self.parts)
+
+
+def write_archive(target: Path, manifest: BackupManifest, parts: Sequence[Part]) -> BackupManifest:
+    """Write a file with mode 0600, durably, and return its manifest. It is there completely or not at all.
+
+    Raises:
+        BackupError: there is a file of that name, or it cannot be written.
+    """
+    making = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        if os.path.lexists(target):
+            raise BackupError("cannot write the backup", str(target), "it exists; name a new file")
+        complete = msgspec.structs.replace(manifest, parts=tuple(_entry(part) for part in parts))
+        descriptor = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
+        with os.fdopen(descriptor, "wb") as file:
+            with tarfile.open(fileobj=file, mode="w:gz") as tar:
+                _add(tar, _MANIFEST, io.BytesIO(text := msgspec.json.encode(complete)), len(text))
+                for part, entry in zip(parts, complete.parts, strict=True):
+                    with _opened(part) as content:
+                        _add(tar, part.name, content, entry.size)
+            file.flush()
+            os.fsync(file.fileno())
+        put_in_place(making, target)
+    except OSError as error:
+        raise BackupError("cannot write the backup", str(error.filename or target), advice(error)) from error
+    finally:
+        with suppress(OSError):
+            making.unlink(missing_ok=True)
+    return complete
+
+
+def read_archive(source: Path, into: Path, program: str, wanted: Callable[[str], bool]) -> BackupManifest:
+    """Extract a file into an empty directory, each member to its own path below, and verify it.
+
+    Args:
+        source: the file.
+        into: the directory.
+        program: the program that must have written it.
+        wanted: whether a member of that name may be in it.
+
+    Raises:
+        BackupError: it is no backup of the program, damaged, of a newer version, or cannot be read.
+    """
+    try:
+        with source.open("rb") as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
+            members = iter(tar)
+            manifest = _manifest(tar, next(members, None), source)
+            _check(manifest, source, program, wanted)
+            check_room(into, sum(part.size for part in manifest.parts))
+            _extract(tar, members, {part.name: part for part in manifest.parts}, into)
+    except OSError as error:
+        raise BackupError("cannot read the backup", str(error.filename or source), advice(error)) from error
+    except _DAMAGED as error:
+        raise _refused(source, f"it is truncated or damaged: {error}") from error
+    return manifest
+
+
+def check_room(directory: Path, size: int) -> None:
+    """Check that a directory's file system has room for so many bytes more, before anything is written.
+
+    Raises:
+        BackupError: it has not.
+    """
+    free = shutil.disk_usage(directory).free
+    if size + _SPARE > free:
+        hint = f"{size + _SPARE >> 20} MiB are needed and {free >> 20} are free; nothing was changed"
+        raise BackupError("there is no room for the backup's files", str(directory), hint)
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy an SQLite file consistently, also while a program writes to it.
+
+    Raises:
+        BackupError: it cannot be read or copied.
+    """
+    try:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY))
+        uri = f"{source.absolute().as_uri()}?mode=ro"
+        with (
+            closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as original,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            original.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.Error as error:
+        raise BackupError("cannot copy the database", str(source), str(error)) from error
+    except OSError as error:
+        raise BackupError("cannot copy the database", str(error.filename or source), advice(error)) from error
+
+
+def check_database(path: Path) -> None:
+    """Check that an SQLite file is whole.
+
+    Raises:
+        BackupError: it is not.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+            found = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        raise BackupError("cannot restore the database", path.name, str(error)) from error
+    if found != ("ok",):
+        raise BackupError("cannot restore the database", path.name, "SQLite finds it damaged")
+
+
+def _entry(part: Part) -> PartEntry:
+    digest, size = hashlib.sha256(), 0
+    with _opened(part) as content:
+        while piece := content.read(_PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return PartEntry(part.name, size, digest.hexdigest())
+
+
+def _opened(part: Part) -> IO[bytes]:
+    return io.BytesIO(part.content) if isinstance(part.content, bytes) else part.content.open("rb")
+
+
+def _add(tar: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, OWNER_ONLY
+    tar.addfile(member, content)
+
+
+def _manifest(tar: tarfile.TarFile, first: tarfile.TarInfo | None, source: Path) -> BackupManifest:
+    if first is None or first.name != _MANIFEST or not first.isreg() or first.size > _LARGEST_MANIFEST:
+        raise _refused(source, "it is no backup of edgecore or cloudcore")
+    content = tar.extractfile(first)
+    try:
+        return decode_json(content.read() if content else b"", BackupManifest)
+    except msgspec.DecodeError as error:
+        raise _refused(source, f"its manifest cannot be read: {error}") from error
+
+
+def _check(manifest: BackupManifest, source: Path, program: str, wanted: Callable[[str], bool]) -> None:
+    if manifest.format > FORMAT or _release(manifest.program_version) > _release(VERSION):
+        raise _refused(source, f"it is of {manifest.program} {manifest.program_version[:40]}, newer than {VERSION}")
+    if manifest.program != program:
+        raise _refused(source, f"it is of {manifest.program[:40]}, not of {program}")
+    strange = [part.name for part in manifest.parts if not wanted(part.name) or part.size < 0]
+    large = [part.name for part in manifest.parts if part.size > _largest(part.name)]
+    if large:
+        raise _refused(source, f"{large[0]} is larger than any backup's")
+    if strange or len(manifest.names) != len(manifest.parts) or len(manifest.parts) > _MOST_PARTS:
+        raise _refused(source, f"it has parts that no backup has: {', '.join(strange)[:200] or 'too many'}")
+
+
+def _largest(name: str) -> int:
+    return LARGEST_DATABASE if name.endswith(".db") else LARGEST_FILE
+
+
+def _extract(
+    tar: tarfile.TarFile, members: Iterable[tarfile.TarInfo], missing: dict[str, PartEntry], into: Path
+) -> None:
+    for member in members:
+        entry = missing.pop(member.name, None)
+        if entry is None or not member.isreg() or member.size != entry.size:
+            raise ValueError(f"unexpected member {member.name[:100]!r}")
+        content = tar.extractfile(member)
+        assert content is not None, "a regular file has content"  # noqa: S101 - for the type
+        if _copy(content, into / entry.name, entry.size) != entry.sha256:
+            raise ValueError(f"{entry.name} is not what was backed up")
+    if missing:
+        raise ValueError(f"{next(iter(missing))} is missing")
+
+
+def _copy(content: IO[bytes], target: Path, size: int) -> str:
+    """Write `size` bytes to a new file, durably; return their SHA-256."""
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
+    with os.fdopen(descriptor, "wb") as file:
+        while size > 0:
+            piece = content.read(min(_PIECE, size))
+            if not piece:
+                raise EOFError("it ends too early")
+            digest.update(piece)
+            file.write(piece)
+            size -= len(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the three numbers of a release; builds that lead to it (`.dev5`) have the same."""
+    return tuple(int(part) if part.isascii() and part.isdigit() else 0 for part in version[:40].split(".")[:3])
+
+
+def _refused(source: Path, why: str) -> BackupError:
+    return BackupError("cannot restore the backup", str(source), why)

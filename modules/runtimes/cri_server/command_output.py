@@ -1,0 +1,124 @@
+"""The output of a command in a container, gathered until it ends or its time has passed.
+
+poll(2) waits in real time, because it waits for the pipes of real processes too (see `modules.runtimes.cri_server.process_watcher`,
+also for the threads).
+"""
+
+import contextlib
+import os
+import select
+import threading
+from collections.abc import Sequence
+
+from beehive.clock import Clock
+
+OUTPUT_LIMIT = 16 * 1024 * 1024 - 64 * 1024
+"""Bytes kept of both streams together: CRI's 16 MiB, less room for the rest of the message."""
+
+_CHUNK = 64 * 1024
+_LARGEST_PIPE = 1024 * 1024
+"""Bytes that a pipe can hold at most (fs.pipe-max-size): more output was written after the command's end."""
+_LONGEST_SECONDS = 2_000_000.0
+"""poll(2) counts milliseconds in 31 bits."""
+
+
+class _Stream:
+    """One pipe and its output so far. `kept_open` and `handed_on` close its ends."""
+
+    def __init__(self, kept_open: contextlib.ExitStack, handed_on: contextlib.ExitStack) -> None:
+        self.kept = bytearray()
+        self.read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
+        kept_open.callback(os.close, self.read_end)
+        handed_on.callback(os.close, self.write_end)
+        os.set_blocking(self.read_end, False)
+
+    def pump(self, room: int) -> bool:
+        """Read one chunk and keep `room` bytes of it at most; return False when the pipe is empty or closed."""
+        try:
+            chunk = os.read(self.read_end, _CHUNK)
+        except BlockingIOError:
+            return False
+        self.kept += chunk[: max(0, room)]
+        return bool(chunk)
+
+
+class CommandOutput:
+    """Both pipes of a command. `kept_open` closes the descriptors that edgecore needs, `handed_on` those that only the
+    command needs.
+
+    It takes five descriptors, and the stacks close those it has opened when it cannot get the next.
+    """
+
+    def __init__(self, kept_open: contextlib.ExitStack, handed_on: contextlib.ExitStack, clock: Clock) -> None:
+        self._clock = clock
+        self._stdout, self._stderr = (_Stream(kept_open, handed_on) for _ in range(2))
+        self._wakeup = _Wakeup()
+        kept_open.callback(self._wakeup.close)
+
+    @property
+    def write_ends(self) -> tuple[int, int]:
+        """The descriptors for the command's standard output and error."""
+        return self._stdout.write_end, self._stderr.write_end
+
+    @property
+    def stdout(self) -> bytearray:
+        """The standard output received so far."""
+        return self._stdout.kept
+
+    @property
+    def stderr(self) -> bytearray:
+        """The standard error received so far."""
+        return self._stderr.kept
+
+    def wake(self) -> None:
+        """End `gather`: the command has ended, or the client has given up."""
+        self._wakeup.ring()
+
+    def gather(self, seconds: float | None, ends: Sequence[int] = ()) -> None:
+        """Keep the output until `wake` is called, one of the descriptors in `ends` is readable, or the time has passed.
+
+        Only output that is in the pipes when the command ends counts: a process left behind may hold them open for
+        ever.
+        """
+        deadline = None if seconds is None else self._clock.monotonic() + seconds
+        poll = select.poll()
+        streams = {each.read_end: each for each in (self._stdout, self._stderr)}
+        stops = {self._wakeup.descriptor, *ends}
+        for descriptor in (*streams, *stops):
+            poll.register(descriptor, select.POLLIN)
+        while True:
+            left = (
+                None if deadline is None else min(max(0.0, deadline - self._clock.monotonic()), _LONGEST_SECONDS) * 1000
+            )
+            ready = [descriptor for descriptor, _ in poll.poll(left)]
+            if not ready or stops.intersection(ready):
+                break
+            for descriptor in ready:
+                if not streams[descriptor].pump(self._room()):
+                    poll.unregister(descriptor)
+        for stream in streams.values():
+            for _ in range(_LARGEST_PIPE // _CHUNK):
+                if not stream.pump(self._room()):
+                    break
+
+    def _room(self) -> int:
+        return OUTPUT_LIMIT - len(self.stdout) - len(self.stderr)
+
+
+class _Wakeup:
+    """An event descriptor that any thread may ring at any time, even after it was closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = True
+        self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def ring(self) -> None:
+        with self._lock:
+            if self._open:
+                os.eventfd_write(self.descriptor, 1)
+
+    def close(self) -> None:
+        with self._lock:
+            self._open = False
+            os.close(self.descriptor)

@@ -1,0 +1,175 @@
+"""Sandboxes and containers in memory: the state that all embedded runtimes share, and the state of containers that are
+processes.
+"""
+
+import os
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modules.runtimes.cri_server.records import ContainerId, ContainerRecord, Exit, Run, SandboxId, SandboxRecord
+from modules.runtimes.process.images import image_id
+from modules.runtimes.process.users import resolve_user
+from protos.cri.v1 import api_pb2 as cri
+
+if TYPE_CHECKING:
+    from modules.runtimes.process.shim_client import ShimClient
+
+
+class Sandbox:
+    """A pod sandbox: a name that containers belong to, without a process of its own."""
+
+    def __init__(
+        self, sandbox_id: SandboxId, directory: Path, request: cri.RunPodSandboxRequest, record: SandboxRecord
+    ) -> None:
+        self.id = sandbox_id
+        self.directory = directory
+        self.request = request
+        self.record = record
+
+    @property
+    def config(self) -> cri.PodSandboxConfig:
+        """The configuration in the client's request."""
+        return self.request.config
+
+    @property
+    def state(self) -> cri.PodSandboxState.ValueType:
+        """Ready until it is stopped."""
+        return cri.SANDBOX_NOTREADY if self.record.stopped else cri.SANDBOX_READY
+
+    @property
+    def reservation(self) -> tuple[str, ...]:
+        """Name, namespace, uid and attempt: unique among sandboxes."""
+        metadata = self.config.metadata
+        return metadata.name, metadata.namespace, metadata.uid, str(metadata.attempt)
+
+
+class RuntimeContainer:
+    """A container and the state of its process.
+
+    `run` and `exit` change only once, from None, under the watcher's lock; so a reader needs no lock. `lifecycle` keeps
+    start and removal apart. `decided` is set when a start has succeeded or failed, `ended` together with `exit`.
+    """
+
+    def __init__(
+        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
+    ) -> None:
+        self.id = container_id
+        self.directory = directory
+        self.request = request
+        self.record = record
+        self.adopted = False
+        """Whether an earlier edgecore has created it: then `request` is without what only a start needs."""
+        self.run: Run | None = None
+        self.exit: Exit | None = None
+        self.lifecycle = threading.Lock()
+        self.decided = threading.Event()
+        self.ended = threading.Event()
+
+    @property
+    def sandbox_id(self) -> SandboxId:
+        """The sandbox of the container."""
+        return SandboxId(self.request.pod_sandbox_id)
+
+    @property
+    def config(self) -> cri.ContainerConfig:
+        """The configuration in the client's request."""
+        return self.request.config
+
+    @property
+    def state(self) -> cri.ContainerState.ValueType:
+        """CREATED, RUNNING or EXITED, from `run` and `exit`."""
+        if self.exit is not None:
+            return cri.CONTAINER_EXITED
+        return cri.CONTAINER_CREATED if self.run is None else cri.CONTAINER_RUNNING
+
+    @property
+    def reservation(self) -> tuple[str, ...]:
+        """Sandbox, name and attempt: unique among containers."""
+        return self.sandbox_id, self.config.metadata.name, str(self.config.metadata.attempt)
+
+    @property
+    def image_id(self) -> str:
+        """The id of its image."""
+        raise NotImplementedError
+
+    @property
+    def image_ref(self) -> str:
+        """The reference by which clients find its image."""
+        return self.image_id
+
+    @property
+    def user(self) -> cri.ContainerUser | None:
+        """The user that its main process starts as; None when the runtime does not choose one."""
+        raise NotImplementedError
+
+    @property
+    def mounts(self) -> Sequence[cri.Mount]:
+        """Its mounts as its status reports them."""
+        return self.config.mounts
+
+    @cached_property
+    def log_path(self) -> str:
+        """The absolute path of its log; empty when the client requests none."""
+        config = self.request.sandbox_config
+        if not (config.log_directory and self.config.log_path):
+            return ""
+        return str(Path(config.log_directory, self.config.log_path))
+
+    def started(self, run: Run) -> None:
+        """Record that its command runs."""
+        self.run = run
+        self.decided.set()
+
+    def abandon(self) -> None:
+        """Release all threads that wait for it: the runtime closes, while the container goes on."""
+        self.decided.set()
+        self.ended.set()
+
+    def finished(self, exit_: Exit) -> None:
+        """Record that it ended, or could not be started."""
+        self.exit = exit_
+        self.decided.set()
+        self.ended.set()
+
+
+class EmbeddedContainer(RuntimeContainer):
+    """A container that is a plain process, with the connection to its shim."""
+
+    def __init__(
+        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
+    ) -> None:
+        super().__init__(container_id, directory, request, record)
+        self.link: ShimClient | None = None
+
+    @property
+    def image_id(self) -> str:
+        """An id made from the image's name."""
+        return image_id(self.config.image.image)
+
+    @property
+    def user(self) -> cri.ContainerUser | None:
+        """The user that it asks for; None for edgecore's own."""
+        user = resolve_user(self.config.linux.security_context, os.geteuid(), "")
+        if user is None:
+            return None
+        return cri.ContainerUser(
+            linux=cri.LinuxContainerUser(uid=user["uid"], gid=user["gid"], supplemental_groups=user["groups"])
+        )
+
+    @property
+    def work(self) -> Path:
+        """The container's own directory: its HOME, and its working directory if the pod does not set one."""
+        return self.directory / "work"
+
+    @property
+    def root(self) -> Path:
+        """The place of its private root, in its own mount namespace; always empty on the host."""
+        return self.directory / "root"
+
+    def not_started(self) -> None:
+        """Forget a start whose shim died before it started anything."""
+        self.link = None
+        self.decided.set()

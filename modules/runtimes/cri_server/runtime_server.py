@@ -1,0 +1,87 @@
+"""A runtime inside edgecore as edgecore starts it: an engine, and the server around it."""
+
+import logging
+from abc import ABC, abstractmethod
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from beehive.clock import Clock
+from beehive.socket_activation import ActivatedServer
+from modules.runtimes.cri_server.call_threads import CallThreads
+from modules.runtimes.cri_server.cri_socket import listen_for_cri
+from modules.runtimes.cri_server.local_calls import LocalCall, local_calls
+from modules.runtimes.cri_server.methods import CriMethods
+
+if TYPE_CHECKING:
+    from modules.runtimes.cri_server.server import Server
+
+_GRACE_SECONDS = 1.0
+"""Seconds for calls under way when the runtime stops; the next start finds their containers again."""
+_LOCAL_SECONDS = 5.0
+"""Seconds that local calls may take to end, after the processes that they wait for were ended."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Closing(Protocol):
+    def close(self) -> None: ...
+
+
+class CriServer(ABC):
+    """A CRI v1 server on a unix socket, whose gRPC server starts with the first client.
+
+    Args:
+        root: its state directory, made when missing. The same directory finds the same containers again.
+        socket: path of its socket; 107 bytes at most.
+        clock: for the times of sandboxes and containers.
+    """
+
+    def __init__(self, root: Path, socket: Path, clock: Clock) -> None:
+        self._root = root.absolute()
+        self._socket = socket.absolute()
+        self._clock = clock
+        self._engine: _Closing | None = None
+        self._server: ActivatedServer | None = None
+        self._threads = CallThreads()
+        self.local_calls: dict[str, LocalCall] = {}
+        """For clients in this process, while it serves."""
+
+    @property
+    def endpoint(self) -> str:
+        """The address for CRI clients."""
+        return f"unix://{self._socket}"
+
+    @abstractmethod
+    def _open(self) -> tuple[_Closing, CriMethods[Any, Any]]:
+        """Return a new engine, and its methods."""
+
+    def start(self) -> None:
+        """Take over running containers and serve; return when the socket answers. Raises StateDirectoryError."""
+        self._engine, methods = self._open()
+        try:
+            self._server = ActivatedServer(listen_for_cri(self._socket), partial(_serve, methods), self._clock)
+        except BaseException:
+            self._engine.close()
+            raise
+        self._threads = CallThreads()
+        self.local_calls = local_calls(methods, self._threads)
+
+    def stop(self) -> None:
+        """Stop serving; the containers go on running. Idempotent."""
+        server, self._server = self._server, None
+        engine, self._engine = self._engine, None
+        if server is None or engine is None:
+            return
+        self._socket.unlink(missing_ok=True)
+        server.stop(_GRACE_SECONDS)
+        engine.close()
+        if left := self._threads.close(_LOCAL_SECONDS):
+            _log.warning("%d calls to the runtime hang; the next start undoes what they began", left)
+        server.join()
+
+
+def _serve(methods: CriMethods[Any, Any]) -> "Server":
+    from modules.runtimes.cri_server.server import Server  # noqa: PLC0415 - 21 MB, with the first client
+
+    return Server(methods)

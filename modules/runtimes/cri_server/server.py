@@ -1,0 +1,134 @@
+"""gRPC around the methods: status codes for errors, explanations for missing methods, threads for blocking calls.
+
+Importing this loads gRPC's library, so the first call on the socket does.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from beehive.socket_activation import PrivateSocket
+from modules.runtimes.cri_server.errors import NotProvidedError, RequestRefusedError
+from modules.runtimes.cri_server.listings import streamed_listings
+from modules.runtimes.cri_server.local_calls import REQUEST_LIMIT, failure_of
+from modules.runtimes.cri_server.methods import CriMethods, Method, OnEnd
+from protos.cri.v1 import api_pb2 as cri
+
+_THREADS = 1000
+"""Upper limit; only as many threads exist as calls were ever under way at one time. A StopContainer keeps one for its
+grace period, an ExecSync for its run time (an endless hook as long as its container runs), an event stream (at most
+`event_stream.STREAM_LIMIT`) while it is open. Without a free thread nothing could be stopped any more.
+"""
+
+Behaviour = Callable[[Any, grpc.ServicerContext], Any]
+
+
+class Server:
+    """Serves the methods of a runtime on a socket of this process."""
+
+    def __init__(self, methods: CriMethods[Any, Any]) -> None:
+        """Begin to answer calls. Raises RuntimeError or OSError when that fails."""
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="embedded-runtime")
+        limit = ("grpc.max_receive_message_length", REQUEST_LIMIT)
+        self._server = grpc.server(self._threads, options=[limit])
+        answers = {name: _answering(method) for name, method in methods.table().items()}
+        answers |= {name: _watching_client(method) for name, method in methods.watching().items()}
+        answers |= _listing("RuntimeService", methods.table())
+        self._add("RuntimeService", answers | {"GetContainerEvents": _streaming(methods.events)}, methods.why_not)
+        images = {name: _watching_client(method) for name, method in methods.images().items()}
+        listed = {name: partial(_never_cancelled, method) for name, method in methods.images().items()}
+        self._add("ImageService", images | _listing("ImageService", listed), methods.why_not)
+        self.socket = PrivateSocket(lambda path: self._server.add_insecure_port(f"unix://{path}"))
+        self._server.start()
+
+    def stop(self, grace_seconds: float | None) -> None:
+        """Refuse new calls, give running ones `grace_seconds`, then cancel them."""
+        self._server.stop(grace_seconds).wait()
+        self._threads.shutdown(wait=False)
+
+    def join(self) -> None:
+        """Wait for the threads of cancelled calls; the engine must be closed first, so that they end."""
+        self._threads.shutdown()
+
+    def _add(self, name: str, behaviours: dict[str, Behaviour], why_not: Mapping[str, str]) -> None:
+        service = cri.DESCRIPTOR.services_by_name[name]
+        handlers = {
+            method.name: _handler(method, behaviours.get(method.name) or _refusing(method.name, why_not))
+            for method in service.methods
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
+
+
+def _handler(method: MethodDescriptor, behaviour: Behaviour) -> "grpc.RpcMethodHandler[Any, Any]":
+    make = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
+    return make(
+        behaviour,
+        request_deserializer=GetMessageClass(method.input_type).FromString,
+        response_serializer=GetMessageClass(method.output_type).SerializeToString,
+    )
+
+
+def _answering(method: Method) -> Behaviour:
+    def behaviour(request: Any, context: grpc.ServicerContext) -> Any:
+        with _errors_to_status(context):
+            return method(request)
+
+    return behaviour
+
+
+def _watching_client(method: Callable[[Any, OnEnd], Any]) -> Behaviour:
+    def behaviour(request: Any, context: grpc.ServicerContext) -> Any:
+        with _errors_to_status(context):
+            return method(request, context.add_callback)
+
+    return behaviour
+
+
+def _streaming(method: Callable[[OnEnd], Iterator[Any]]) -> Behaviour:
+    def behaviour(_: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        with _errors_to_status(context):
+            events = method(context.add_callback)
+            context.send_initial_metadata(())  # tells the client that from now on it misses nothing
+            yield from events
+
+    return behaviour
+
+
+def _listing(service: str, methods: Mapping[str, Method]) -> dict[str, Behaviour]:
+    """Return the streamed listings of a service."""
+
+    def behaviour(stream: Callable[[Any], Iterator[Any]], request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        with _errors_to_status(context):
+            yield from stream(request)
+
+    return {name: partial(behaviour, stream) for name, stream in streamed_listings(service, methods).items()}
+
+
+def _never_cancelled(method: Callable[[Any, OnEnd], Any], request: Any) -> Any:
+    return method(request, lambda _: None)
+
+
+def _refusing(name: str, why_not: Mapping[str, str]) -> Behaviour:
+    why = why_not.get(name) or why_not[""]
+
+    def behaviour(_: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(
+            grpc.StatusCode[NotProvidedError.status.name], f"the embedded runtime does not offer {name}: {why}"
+        )
+
+    return behaviour
+
+
+@contextmanager
+def _errors_to_status(context: grpc.ServicerContext) -> Iterator[None]:
+    try:
+        yield
+    except (RequestRefusedError, OSError) as error:
+        status, text = failure_of(error)
+        context.abort(grpc.StatusCode[status.name], text)

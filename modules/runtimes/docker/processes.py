@@ -1,0 +1,176 @@
+"""The processes of containers as Docker reports them: their starts and ends, and the states of an earlier edgecore's
+containers.
+
+Docker's state is authoritative and never copied to the disk: Docker keeps the exit code as long as it keeps the
+container.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from beehive.clock import Clock
+from modules.runtimes.cri_server.errors import NoSuchObjectError, RequestRefusedError, RunFailedError
+from modules.runtimes.cri_server.process_watcher import ProcessWatcher
+from modules.runtimes.cri_server.records import ContainerId, Exit, Run, lost
+from modules.runtimes.cri_server.state import RECORD, read_container_request, read_record
+from modules.runtimes.docker.answers import InspectedContainer, State, nanoseconds
+from modules.runtimes.docker.client import DockerClient
+from modules.runtimes.docker.creation import remove_container
+from modules.runtimes.docker.errors import DockerUnreachableError
+from modules.runtimes.docker.log_stream import LogFollower, catch_up, open_log_stream
+from modules.runtimes.docker.model import DockerContainer
+from modules.runtimes.oci.isolated_model import IsolatedRecord
+
+_log = logging.getLogger(__name__)
+
+START_ERROR_EXIT_CODE: Final = 128
+"""Exit code of a container that could not be started, as containerd reports it."""
+_KILLED: Final = 137
+_WRITABLE_LAYER: Final = "UpperDir"
+
+Told = Callable[[DockerContainer], None]
+
+
+class DockerProcesses:
+    """The processes of all containers.
+
+    `on_started` and `on_ended` are called on the thread that notices the event.
+    """
+
+    def __init__(
+        self, docker: DockerClient, watcher: ProcessWatcher, clock: Clock, on_started: Told, on_ended: Told
+    ) -> None:
+        self._docker = docker
+        self._watcher = watcher
+        self._clock = clock
+        self._on_started = on_started
+        self._on_ended = on_ended
+
+    def start(self, container: DockerContainer) -> None:
+        """Start a created container and return when its command runs.
+
+        Raises:
+            RunFailedError: Docker cannot start it; it has ended.
+            DockerUnreachableError: whether the container runs is unknown until `refresh`.
+        """
+        attempt = f"start container {container.id}"
+        try:
+            self._docker.call("POST", f"/containers/{container.id}/start", attempt)
+        except DockerUnreachableError:
+            raise
+        except RequestRefusedError as error:
+            container.log.close()
+            container.finished(self._start_error(error.reason))
+            self._on_ended(container)
+            raise RunFailedError(attempt, error.reason) from error
+        self.refresh(container)
+
+    def read(self, directory: Path) -> DockerContainer | None:
+        """Return the container of a directory; None when its files cannot be read."""
+        record, request = read_record(directory / RECORD, IsolatedRecord), read_container_request(directory)
+        if record is None or request is None:
+            return None
+        return DockerContainer(ContainerId(directory.name), directory, request, record)
+
+    def find(self, container: DockerContainer, *, rebooted: bool = False) -> None:  # noqa: ARG002 - Docker knows it
+        """Find the state of a container of an earlier edgecore. Raises DockerUnreachableError."""
+        self.refresh(container)
+
+    def end_unknown(self, directory: Path) -> bool:
+        """Remove a container without readable records; return whether it is gone."""
+        try:
+            remove_container(self._docker, directory.name)
+        except RequestRefusedError as error:
+            _log.error("a container cannot be removed: %s", error)
+            return False
+        return True
+
+    def refresh(self, container: DockerContainer) -> None:
+        """Take over Docker's state of a container, and follow the log of a running one.
+
+        Raises RequestRefusedError if Docker does not report it.
+        """
+        if container.exit is not None:
+            return
+        found = self._inspect(container)
+        if found is None:
+            self._end(container, lost(self._clock.now_ns(), "somebody has removed it from Docker"))
+            return
+        state, at = found.state, nanoseconds(found.state.finished_at)
+        container.writable_layer = (found.graph_driver.data or {}).get(_WRITABLE_LAYER, "")
+        if state.running or at:
+            self._note_start(container, Run(state.pid, nanoseconds(state.started_at)))
+        if state.running:
+            self._follow(container)
+        elif at:
+            self._end(container, _exit_of(state, at))
+        elif state.exit_code:
+            self._end(container, self._start_error(state.error))
+
+    def _note_start(self, container: DockerContainer, run: Run) -> None:
+        with container.ending:
+            if container.run is not None:
+                return
+            container.started(run)
+        self._on_started(container)
+
+    def _inspect(self, container: DockerContainer) -> InspectedContainer | None:
+        attempt = f"look at container {container.id}"
+        try:
+            return self._docker.get(f"/containers/{container.id}/json", InspectedContainer, attempt)
+        except NoSuchObjectError:
+            return None
+
+    def _follow(self, container: DockerContainer) -> None:
+        """Write the container's log from now on, unless that has begun already."""
+        if not container.log_path or container.follower is not None:
+            return
+        stream, since = container.log.resume()
+        exchange = open_log_stream(self._docker, container.id, since, follow=True)
+        follower = LogFollower(exchange, container.log, stream, partial(self._log_ended, container))
+        container.follower = follower
+        if follower.read():  # bytes that came with the head; the watcher waits for later ones
+            self._watcher.add(follower)
+        else:
+            container.follower = None
+            follower.close()
+
+    def _log_ended(self, container: DockerContainer, has_received: bool) -> None:
+        """Handle the end of a log's stream, which ends with its container, with Docker, or for a reason of Docker's
+        own.
+        """
+        container.follower = None
+        if container.exit is not None or not has_received:
+            return  # the event of its end, or Docker's return, leads to `refresh`
+        try:
+            self.refresh(container)
+        except RequestRefusedError as error:
+            _log.info("the log of container %s is not followed now: %s", container.id, error)
+
+    def _end(self, container: DockerContainer, exit_: Exit) -> None:
+        """Record the end of a container after writing its whole log."""
+        with container.ending:
+            if container.exit is not None:
+                return
+            try:
+                if container.log_path and container.run is not None:
+                    catch_up(self._docker, container.id, container.log)
+            except RequestRefusedError as error:
+                _log.warning("the end of a log is missing: %s", error)
+            container.log.close()
+            if container.follower is not None:
+                container.follower.stop()
+            container.finished(exit_)
+        self._on_ended(container)
+
+    def _start_error(self, reason: str) -> Exit:
+        return Exit(START_ERROR_EXIT_CODE, self._clock.now_ns(), "StartError", reason)
+
+
+def _exit_of(state: State, at: int) -> Exit:
+    is_oom = state.out_of_memory and state.exit_code == _KILLED
+    reason = "OOMKilled" if is_oom else "Error" if state.exit_code else "Completed"
+    return Exit(state.exit_code, at, reason, state.error)

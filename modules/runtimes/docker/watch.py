@@ -1,0 +1,154 @@
+"""The connection to Docker Engine: its event stream, which reports the ends of containers, and whether Docker can be
+reached.
+
+While the stream is broken the state of containers is unknown: CRI requests are refused as UNAVAILABLE, and no container
+counts as ended. When Docker can be reached again all states are compared, so a missed event does no harm.
+"""
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from beehive.decoding import decode_json
+from beehive.http.errors import HttpError
+from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.cri_server.process_watcher import ProcessWatcher
+from modules.runtimes.docker.answers import DockerEvent
+from modules.runtimes.docker.client import DockerClient, Exchange, Query
+from modules.runtimes.docker.errors import DockerUnreachableError
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
+"""Seconds between two attempts to reach Docker."""
+_LONGEST_LINE: Final = 16 * 1024 * 1024
+"""Bytes of an event, which carries all labels."""
+_ATTEMPT: Final = "follow Docker's events"
+
+
+class DockerWatch:
+    """Follows Docker's events on a thread of its own.
+
+    Like `ProcessWatcher` it is outside the actor model. Its pauses are real time: it waits for a real daemon.
+
+    Args:
+        docker: Docker's API.
+        events: the query for them.
+        logs: the watcher of logs, which `settle` settles too.
+        on_connected: compares all states; may raise RequestRefusedError.
+        on_end: called with the id of a container that has ended; may raise RequestRefusedError.
+    """
+
+    def __init__(
+        self,
+        docker: DockerClient,
+        events: Query,
+        logs: ProcessWatcher,
+        on_connected: Callable[[], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._docker = docker
+        self._events = events
+        self._logs = logs
+        self._on_connected = on_connected
+        self._on_end = on_end
+        self._lock = threading.Lock()
+        self._exchange: Exchange | None = None
+        self._stopping = threading.Event()
+        self._tried = threading.Event()
+        self._problem: RequestRefusedError | None = None
+        self._thread = threading.Thread(target=self._run, name="docker-events", daemon=True)
+
+    def start(self) -> None:
+        """Start, and return after the first attempt to reach Docker."""
+        self._thread.start()
+        self._tried.wait()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopping.set()
+        with self._lock:
+            if self._exchange is not None:
+                with suppress(OSError):
+                    self._exchange.socket.shutdown(socket.SHUT_RDWR)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def settle(self) -> None:
+        """Handle all events that have arrived. Raises DockerUnreachableError while containers' states are unknown."""
+        self._logs.settle()
+        if (problem := self._problem) is not None:
+            raise DockerUnreachableError("tell the states of containers", problem.reason, problem.hint)
+
+    @property
+    def problem(self) -> str:
+        """The reason why Docker cannot be reached; empty if it can."""
+        return str(self._problem or "")
+
+    def _run(self) -> None:
+        pause = _FIRST_PAUSE
+        while not self._stopping.is_set():
+            try:
+                if self._follow():
+                    pause = _FIRST_PAUSE
+            except Exception:  # noqa: BLE001 - the thread must survive whatever one event leads to
+                _log.exception("Docker's events cannot be dealt with")
+            self._tried.set()
+            self._stopping.wait(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _follow(self) -> bool:
+        """Follow the events until the stream breaks; return whether a stream was opened."""
+        try:
+            self._docker.negotiate()
+            exchange = self._docker.stream("GET", "/events", _ATTEMPT, self._events)
+        except RequestRefusedError as error:
+            self._lost(error)
+            return False
+        with self._lock:
+            self._exchange = exchange
+        try:
+            self._on_connected()
+            self._problem = None
+            self._tried.set()
+            self._read(exchange)
+        except RequestRefusedError as error:
+            self._lost(error)
+        except (OSError, HttpError) as error:
+            self._lost(self._docker.unreachable(_ATTEMPT, error))
+        finally:
+            with self._lock:
+                self._exchange = None
+            exchange.close()
+        return True
+
+    def _read(self, exchange: Exchange) -> None:
+        rest = b""
+        while not self._stopping.is_set():
+            piece = exchange.piece()
+            if not piece:
+                raise HttpError(502, "Docker has ended the stream of events")
+            *lines, rest = (rest + piece).split(b"\n")
+            if len(rest) > _LONGEST_LINE:
+                raise HttpError(502, "an event of Docker's is too long")
+            for line in lines:
+                self._handle(line)
+
+    def _handle(self, line: bytes) -> None:
+        try:
+            event = decode_json(line, DockerEvent)
+        except (msgspec.MsgspecError, UnicodeError):
+            return
+        if event.actor.id:
+            self._on_end(event.actor.id)
+
+    def _lost(self, error: RequestRefusedError) -> None:
+        if self._problem is None and not self._stopping.is_set():
+            _log.warning("%s; containers go on, and nothing is known about them until it is back", error)
+        self._problem = error

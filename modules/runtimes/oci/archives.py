@@ -1,0 +1,90 @@
+"""Archives of images that the node gets as files, for machines without a registry.
+
+The archives in the directory are imported when edgecore starts, and when a client asks for images. A new or changed
+archive is imported at once; an unchanged one again when a client asks for one of its images that was removed. An
+archive that cannot be imported is logged, and not tried again until it changes or edgecore starts again.
+"""
+
+import logging
+import threading
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from beehive.decoding import decode_json
+from beehive.files.durable import replace_file
+from beehive.files.reading import read_file
+from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.oci.images import ImageStore
+from modules.runtimes.oci.images.names import name_of
+
+_log = logging.getLogger(__name__)
+
+_ENDINGS: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst")
+_RECORD: Final = "archives.json"
+_LONGEST: Final = 16 * 1024 * 1024
+"""Bytes of the record."""
+
+
+class ImportedArchive(msgspec.Struct, frozen=True):
+    """An archive as it was imported; `changed` in nanoseconds since the epoch."""
+
+    changed: int
+    size: int
+    names: tuple[str, ...] = ()
+    """Names and ids of its images."""
+
+
+class ImageArchives:
+    """The archives (`*.tar`, also compressed by gzip or zstd) of a directory, which need not exist.
+
+    Args:
+        directory: of the archives.
+        images: where they are imported to.
+    """
+
+    def __init__(self, directory: Path, images: ImageStore) -> None:
+        self._directory = directory
+        self._images = images
+        self._record = images.layout.root / _RECORD
+        self._lock = threading.Lock()
+        self._known = _read(self._record)
+
+    def refresh(self, wanted: str = "") -> None:
+        """Import the archives that are new or have changed, and the archive of a wanted image that is missing."""
+        name = "" if not wanted or self._images.find(wanted) else name_of(wanted) or wanted
+        with self._lock:
+            paths = sorted(path for path in self._directory.glob("*") if path.name.endswith(_ENDINGS))
+            now = {path.name: self._imported(path, self._known.get(path.name), name) for path in paths}
+            if now == self._known:
+                return
+            self._known = now
+            worked = {key: each for key, each in now.items() if each.names}
+            try:
+                replace_file(self._record, msgspec.json.encode(worked))
+            except OSError as error:
+                _log.warning("archives of images are imported again at the next start: %s", error)
+
+    def _imported(self, path: Path, before: ImportedArchive | None, wanted: str) -> ImportedArchive:
+        try:
+            status = path.stat()
+        except OSError:
+            return ImportedArchive(0, 0)
+        found = ImportedArchive(status.st_mtime_ns, status.st_size, before.names if before else ())
+        if found == before and wanted not in found.names:
+            return found
+        try:
+            imported = self._images.import_archive(path)
+        except (OSError, RequestRefusedError) as error:
+            _log.error("%s", error)
+            return msgspec.structs.replace(found, names=())
+        _log.info("imported the images of %s", path)
+        return msgspec.structs.replace(found, names=tuple(name for each in imported for name in (each.id, *each.names)))
+
+
+def _read(record: Path) -> dict[str, ImportedArchive]:
+    try:
+        return decode_json(read_file(record, _LONGEST), dict[str, ImportedArchive])
+    except (OSError, msgspec.MsgspecError):
+        return {}

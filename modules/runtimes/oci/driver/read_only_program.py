@@ -1,0 +1,95 @@
+"""A read-only mount of the OCI runtime's program, which spares crun a copy of itself at every command.
+
+A process of a container could open /proc/PID/exe of a crun that enters the container, and overwrite the machine's crun
+(CVE-2019-5736). So crun begins every command by mounting its own file read-only, and executes itself again from there,
+unless it finds itself on a read-only mount already (crun 1.8.1, `src/libcrun/cloned_binary.c`). Here one mount serves
+all commands. No container has it in its mount namespace, so that none can make it writable.
+"""
+
+import errno
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import Final
+
+from modules.runtimes.shim import kernel
+
+_log = logging.getLogger(__name__)
+
+_PROGRAMS: Final = "programs"
+
+
+class ReadOnlyProgram:
+    """The mount of one program. It outlives edgecore; the next one takes it over.
+
+    Args:
+        program: path of the machine's program.
+        root: the state directory.
+    """
+
+    def __init__(self, program: Path, root: Path) -> None:
+        self._program = program
+        self._directory = root / _PROGRAMS
+        self._lock = threading.Lock()
+        self._refused = False
+
+    def path(self) -> Path:
+        """Return the path to execute; the machine's own where the mount is not possible.
+
+        The program may have been replaced by an update of its package since the last call: then the new one is mounted,
+        and the old one stays for commands that are just beginning.
+        """
+        with self._lock:
+            if self._refused:
+                return self._program
+            try:
+                target = self._directory / f"{self._program.name}-{self._program.stat().st_ino}"
+                if not _is_same(self._program, target):
+                    self._mount(target)
+            except OSError as error:
+                self._refused = True
+                _log.warning("%s cannot be mounted read-only, and mounts itself each time: %s", self._program, error)
+                return self._program
+            return target
+
+    def remove(self, *, but_current: bool = False) -> None:
+        """Undo the mounts; with `but_current` only those of programs that were replaced. Raises OSError."""
+        with self._lock:
+            for target in self._directory.glob("*"):
+                if not (but_current and _is_same(self._program, target)):
+                    _unmount(target)
+                    target.unlink()
+
+    def _mount(self, target: Path) -> None:
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        if target.exists():
+            _unmount(target)  # a mount that a killed edgecore has begun
+        target.touch(mode=0o600)
+        try:
+            kernel.mount(str(self._program.resolve()), str(target), "none", kernel.MS_BIND)
+        except OSError:
+            target.unlink()  # `remove` unmounts what it finds, which this machine would refuse as well
+            raise
+        flags = kernel.mount_flags(str(target)) | kernel.MS_RDONLY
+        kernel.mount("none", str(target), "none", kernel.MS_REMOUNT | kernel.MS_BIND | flags)
+
+
+def _is_same(program: Path, target: Path) -> bool:
+    """Return whether the program is mounted at a file, and read-only. Raises OSError if there is no program."""
+    own = program.stat()
+    try:
+        mounted, flags = target.stat(), os.statvfs(target).f_flag
+    except FileNotFoundError:
+        return False
+    return (own.st_dev, own.st_ino) == (mounted.st_dev, mounted.st_ino) and bool(flags & os.ST_RDONLY)
+
+
+def _unmount(target: Path) -> None:
+    """Undo all mounts at a file; there may be none. Raises OSError."""
+    try:
+        while True:
+            kernel.unmount(str(target), kernel.MNT_DETACH)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise

@@ -1,0 +1,305 @@
+"""The image store: CRI's ImageService, the holds of containers, archives, and garbage collection."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from beehive.clock import Clock
+from modules.runtimes.oci.images.errors import BadRequestError, NoSuchObjectError, RequestRefusedError
+from modules.runtimes.oci.images.holds import Holds
+from modules.runtimes.oci.images.index import ImageIndex
+from modules.runtimes.oci.images.layers import Layers
+from modules.runtimes.oci.images.model import PullSettings, StorageUsage, StoredImage
+from modules.runtimes.oci.images.names import without_name
+from modules.runtimes.oci.images.pulls import PullsUnderWay
+from modules.runtimes.oci.images.views import cri_image
+from modules.runtimes.oci.images.worker.limits import UnpackLimits
+from modules.runtimes.oci.images.worker.store_layout import StoreLayout
+from modules.runtimes.oci.images.worker_process import LayerProgress, Needs, WorkerProcess
+from protos.cri.v1 import api_pb2 as cri
+
+_log = logging.getLogger(__name__)
+
+_SHOWN = 200
+
+OnCancel = Callable[[Callable[[], None]], object]
+"""Registers a callback for the end of a call, however it ends."""
+
+
+def never(_: Callable[[], None]) -> None:
+    """Register nothing: the caller waits however long it takes."""
+
+
+class ImageStore:
+    """The images of the node. Thread-safe.
+
+    Work that fetches, unpacks or removes many files runs in a short-lived process of its own. The layers and blobs of
+    an image are protected from collection from the moment when they are known until the image is in the index.
+
+    Args:
+        root: directory of the store, on a file system that overlayfs can use.
+        clock: time of pulls.
+        registries: containerd's `certs.d` directory, with a `hosts.toml` for each registry that has one.
+        limits: of each layer.
+        pulls: how pulls wait.
+        keep_blobs: keep layers also as they came, so that images can be exported; takes about half as much space again.
+
+    Raises:
+        OSError: the directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        clock: Clock,
+        registries: Path,
+        limits: UnpackLimits | None = None,
+        pulls: PullSettings | None = None,
+        *,
+        keep_blobs: bool = False,
+    ) -> None:
+        self.layout = StoreLayout(root)
+        self.layout.make()
+        self._clock = clock
+        self._registries = registries
+        self._limits = limits or UnpackLimits()
+        self._pulls = pulls or PullSettings()
+        self.pulls = PullsUnderWay()
+        self._keep_blobs = keep_blobs
+        self._lock = threading.Lock()
+        self._index = ImageIndex(self.layout.index)
+        self._layers = Layers(self.layout, clock)
+        self._holds = Holds()
+        self._needs: dict[str, Needs] = {}
+        self._working = 0
+        self._layers.drop_unfinished()
+
+    # CRI
+
+    def listing(self, request: cri.ListImagesRequest) -> cri.ListImagesResponse:
+        """ListImages: all, or the one that the filter names."""
+        wanted = request.filter.image.image
+        with self._lock:
+            found = [self._index.find(wanted)] if wanted else self._index.images()
+        return cri.ListImagesResponse(images=[cri_image(image) for image in found if image is not None])
+
+    def status(self, request: cri.ImageStatusRequest) -> cri.ImageStatusResponse:
+        """ImageStatus: an answer without an image if it is not there."""
+        image = self.find(_required(request.image))
+        return cri.ImageStatusResponse(image=None if image is None else cri_image(image))
+
+    def pull(
+        self,
+        request: cri.PullImageRequest,
+        on_cancel: OnCancel = never,
+        progress: Callable[[LayerProgress], None] | None = None,
+    ) -> cri.PullImageResponse:
+        """PullImage: layers that the store already has are not fetched again.
+
+        Args:
+            request: name and credentials.
+            on_cancel: registers a callback for a client that gives up; the pull ends, and a later one resumes it.
+            progress: told how far a layer is, on the calling thread.
+
+        Raises:
+            RequestRefusedError: it failed; the reason has no secret.
+        """
+        name = _required(request.image)
+        before = self.find(name)
+        work = {
+            "operation": "pull",
+            "reference": name,
+            "registries": str(self._registries),
+            "auth": {field.name: value for field, value in request.auth.ListFields()},
+            "waiting": self._pulls.waiting(),
+            "parallel": self._pulls.parallel_blobs,
+            "known": [] if before is None else [each.rpartition("@")[2] for each in before.repo_digests],
+        }
+        with self.pulls.one(name) as told:
+
+            def pass_on(layer: LayerProgress) -> None:
+                told(layer)
+                if progress is not None:
+                    progress(layer)
+
+            found = self._work(f"pull {name[:_SHOWN]!r}", work, on_cancel, pass_on)
+            if not found and before is not None and self.find(before.id) is None:  # removed while it was looked for
+                found = self._work(f"pull {name[:_SHOWN]!r}", {**work, "known": []}, on_cancel, pass_on)
+        (image,) = found or (before,)
+        return cri.PullImageResponse(image_ref="" if image is None else image.id)
+
+    def remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
+        """RemoveImage: by a name, this name alone if the image has others (as CRI-O; containerd removes all); by its
+        last tag or its id, the image. No error if it is not there. Layers stay while a container needs them.
+        """
+        with self._lock:
+            image = self._index.find(_required(request.image))
+            rest = image and without_name(image, request.image.image)
+            if rest is not None:
+                self._index.replace(rest)
+                return cri.RemoveImageResponse()
+            if image is not None and self._holds.of(image.id):
+                self._index.replace(replace(image, repo_tags=(), repo_digests=(), removed=True))
+            elif image is not None:
+                self._index.drop([image.id])
+        if image is not None:
+            self.collect()
+        return cri.RemoveImageResponse()
+
+    def file_system(self, writable: StorageUsage) -> cri.ImageFsInfoResponse:
+        """ImageFsInfo: the disk usage of images, and of containers' writable layers (`writable`)."""
+        with self._lock:
+            layers = self._layers.total()
+            documents = [size for image in self._index.all_images() for size in image.blobs.values()]
+        images = StorageUsage(layers.bytes + sum(documents), layers.inodes + len(documents))
+        return cri.ImageFsInfoResponse(
+            image_filesystems=[self._usage(images)], container_filesystems=[self._usage(writable)]
+        )
+
+    # images
+
+    def find(self, name_or_id: str) -> StoredImage | None:
+        """Return the image of an id, a unique beginning of an id, a tag or a digest."""
+        with self._lock:
+            return self._index.find(name_or_id)
+
+    def get(self, image_id: str) -> StoredImage:
+        """Return an image by its id, also one that was removed and that a container holds.
+
+        Raises NoSuchObjectError.
+        """
+        with self._lock:
+            return self._get(image_id)
+
+    def import_archive(self, path: Path, on_cancel: OnCancel = never) -> tuple[StoredImage, ...]:
+        """Add the images of an archive: of `docker save`, or an OCI layout in a tar.
+
+        Raises RequestRefusedError.
+        """
+        request = {"operation": "import", "archive": str(path.absolute())}
+        return self._work(f'import the images of "{path}"', request, on_cancel)
+
+    # holds
+
+    def hold(self, holder: str, image_id: str) -> None:
+        """Keep the layers of an image for a container until `release`. Raises NoSuchObjectError."""
+        with self._lock:  # `remove` decides by the holds whether the image goes
+            self._get(image_id)
+            self._holds.add(holder, image_id)
+
+    def release(self, holder: str) -> None:
+        """Undo `hold`; no error if there is none. A removed image without a further holder goes."""
+        image_id = self._holds.drop(holder)
+        with self._lock:
+            image = self._index.by_id(image_id)
+        if image is not None and image.removed and not self._holds.of(image_id):
+            self.collect()
+
+    def keep_only(self, holders: Mapping[str, str]) -> None:
+        """At the start: set the holds of all present containers, and release those of earlier containers."""
+        self._holds.set(holders)
+        self.collect()
+
+    def collect(self) -> None:
+        """Remove the layers and blobs that no image and no container needs: mark from both, then sweep. A failure is
+        logged.
+        """
+        try:
+            with self._lock:
+                self._drop_released()
+                self._layers.discard_unneeded(self._index.all_images(), self._needs.values(), is_idle=not self._working)
+            if any(self.layout.trash.iterdir()):
+                self._sweep()
+        except (OSError, RequestRefusedError) as error:
+            _log.warning("images that were removed stay on the disk for now: %s", error)
+
+    # internals
+
+    def _get(self, image_id: str) -> StoredImage:
+        image = self._index.by_id(image_id)
+        if image is None:
+            raise NoSuchObjectError(f"find image {image_id}", "it is not in the store", "pull it again")
+        return image
+
+    def _drop_released(self) -> None:
+        gone = [image.id for image in self._index.all_images() if image.removed and not self._holds.of(image.id)]
+        self._index.drop(gone)
+
+    def _sweep(self) -> None:
+        with self._working_on():
+            WorkerProcess("remove what no image needs", lambda _: None).run(self._request({"operation": "sweep"}))
+
+    def _work(
+        self,
+        attempt: str,
+        request: Mapping[str, object],
+        on_cancel: OnCancel,
+        progress: Callable[[LayerProgress], None] | None = None,
+    ) -> tuple[StoredImage, ...]:
+        """Let a worker add images; they are in the index when this returns."""
+        with self._collecting_after_failure(), self._working_on() as token:
+            worker = WorkerProcess(attempt, lambda needs: self._protect(token, needs), progress)
+            if on_cancel(worker.cancel) is False:  # the call has ended already (grpc's `add_callback`)
+                worker.cancel()
+            return self._added(worker.run(self._request(request)))
+
+    @contextmanager
+    def _collecting_after_failure(self) -> Iterator[None]:
+        """Remove the layers that a failed or killed worker has unpacked in vain."""
+        try:
+            yield
+        except RequestRefusedError:
+            self.collect()
+            raise
+
+    def _added(self, images: Iterable[StoredImage]) -> tuple[StoredImage, ...]:
+        with self._lock:
+            complete = [
+                replace(
+                    image,
+                    size=self._layers.usage(image.chain) + sum(image.blobs.values()),
+                    pulled_at=self._clock.now_ns(),
+                )
+                for image in images
+            ]
+            self._index.add(complete)
+            return tuple(self._index.by_id(image.id) or image for image in complete)
+
+    def _request(self, request: Mapping[str, object]) -> dict[str, object]:
+        settings = {"root": str(self.layout.root.absolute()), "limits": self._limits._asdict()}
+        return {**request, **settings, "keep_blobs": self._keep_blobs}
+
+    @contextmanager
+    def _working_on(self) -> Iterator[str]:
+        """Count a worker, and at its end drop the layers and blobs that it protects."""
+        token = self._clock.new_id()
+        with self._lock:
+            self._working += 1
+        try:
+            yield token
+        finally:
+            with self._lock:
+                self._working -= 1
+                self._needs.pop(token, None)
+
+    def _protect(self, token: str, needs: Needs) -> None:
+        with self._lock:
+            self._needs[token] = needs
+
+    def _usage(self, usage: StorageUsage) -> cri.FilesystemUsage:
+        return cri.FilesystemUsage(
+            timestamp=self._clock.now_ns(),
+            fs_id=cri.FilesystemIdentifier(mountpoint=str(self.layout.root)),
+            used_bytes=cri.UInt64Value(value=usage.bytes),
+            inodes_used=cri.UInt64Value(value=usage.inodes),
+        )
+
+
+def _required(spec: cri.ImageSpec) -> str:
+    if not spec.image:
+        raise BadRequestError("find an image", "the request names none")
+    return spec.image

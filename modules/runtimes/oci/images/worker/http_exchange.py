@@ -1,0 +1,164 @@
+"""HTTP requests of a pull: TLS, redirects, bounded answers."""
+
+import http.client
+import ipaddress
+import os
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from modules.runtimes.oci.images.worker.errors import UNAVAILABLE, ImageWorkError, invalid
+from modules.runtimes.oci.images.worker.hosts import RegistryHost, ServerAddress, address_of, is_loopback
+from modules.runtimes.oci.images.worker.proxies import HttpProxy, proxy_for
+
+_MOST_REDIRECTS: Final = 5
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+_LONGEST_URL: Final = 16 * 1024
+_AGENT: Final = "edgecore"
+
+
+class HttpExchange:
+    """Requests to one endpoint, and to where it redirects. Thread-safe: each request has a connection of its own.
+
+    Args:
+        endpoint: the server.
+        stall_seconds: longest silence of a connection.
+    """
+
+    def __init__(self, endpoint: RegistryHost, stall_seconds: float) -> None:
+        self._endpoint = endpoint
+        self._seconds = stall_seconds
+        self._contexts: dict[bool, ssl.SSLContext] = {}
+
+    @contextmanager
+    def get(
+        self, url: str, headers: Mapping[str, str], *, authorization: str = "", method: str = "GET", body: bytes = b""
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Yield the answer to a request, after redirects.
+
+        Args:
+            url: where to.
+            headers: also sent to where it redirects.
+            authorization: never sent to another server.
+            method, body: a body is not sent again after a redirect.
+
+        Raises:
+            ImageWorkError: a redirect leads where it must not.
+            OSError, http.client.HTTPException: the connection failed.
+        """
+        first = self._checked(url, None)
+        at, target = url, first
+        for _ in range(_MOST_REDIRECTS + 1):
+            proxy = proxy_for(target, os.environ)
+            connection = self._connect(target, proxy)
+            try:
+                sent = {"User-Agent": _AGENT, "Host": target.name, **headers}
+                if authorization and target == first:
+                    sent["Authorization"] = authorization
+                if target == self._endpoint.address:
+                    sent.update(self._endpoint.headers)
+                way = _way(at)
+                if proxy is not None and target.scheme == "http":
+                    sent.update(proxy.headers)
+                    way = f"http://{target.name}{way}"
+                connection.request(method, way, body or None, sent)
+                response = connection.getresponse()
+                if response.status not in _REDIRECTS or not (location := response.getheader("Location")):
+                    yield response
+                    return
+                at = _joined(at, location)
+                target = self._checked(at, target)
+                method, body = ("GET", b"") if response.status == 303 else (method, b"")
+            finally:
+                connection.close()
+        raise invalid("the registry redirects in a circle")
+
+    def _checked(self, url: str, before: ServerAddress | None) -> ServerAddress:
+        """Return the address of a URL that may be asked."""
+        address = address_of(url) if len(url) <= _LONGEST_URL else None
+        if address is None:
+            raise invalid("the registry redirects to something that is no URL of HTTP")
+        if before is not None and address.scheme == "http" and (before.scheme == "https" or address != before):
+            raise invalid(f"the registry redirects to {address.name} without TLS")
+        return address
+
+    def _connect(self, target: ServerAddress, proxy: HttpProxy | None) -> http.client.HTTPConnection:
+        connection: http.client.HTTPConnection
+        host, port = (target.host, target.port) if proxy is None else (proxy.host, proxy.port)
+        if target.scheme == "http":
+            connection = http.client.HTTPConnection(host, port, timeout=self._seconds)
+        else:
+            context = self._context(lax=self._endpoint.skip_verify and target == self._endpoint.address)
+            connection = http.client.HTTPSConnection(host, port, timeout=self._seconds, context=context)
+            if proxy is not None:
+                connection.set_tunnel(target.host, target.port, proxy.headers)
+        own = self._endpoint.address
+        if proxy is None:
+            connection.connect()
+            peer = str(connection.sock.getpeername()[0])
+        else:  # the proxy looks names up
+            peer = target.host
+        is_named = own.scheme == "https" and is_loopback(own.host)  # hosts.toml has its authority
+        if target != own and not is_named and _is_inside(peer):
+            connection.close()
+            raise invalid(f"the registry leads to {target.name}, an address of this machine itself")
+        return connection
+
+    def _context(self, *, lax: bool) -> ssl.SSLContext:
+        if lax not in self._contexts:
+            context = ssl.create_default_context()
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # of Python 3.13; containerd's Go is not as strict
+            for each in self._endpoint.ca:
+                context.load_verify_locations(each)
+            for certificate, key in self._endpoint.clients:
+                context.load_cert_chain(certificate, key)
+            if lax:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+            self._contexts[lax] = context
+        return self._contexts[lax]
+
+
+def read_bounded(response: http.client.HTTPResponse, most: int) -> bytes:
+    """Return an answer's body. Raises ImageWorkError if it has more bytes, and the connection's errors."""
+    content = response.read(most + 1)
+    if len(content) > most:
+        raise invalid(f"the registry's answer has more than {most} bytes")
+    return content
+
+
+def unreachable(address: ServerAddress, error: Exception) -> ImageWorkError:
+    """Return the error of a connection that failed."""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    proxy = proxy_for(address, os.environ)
+    hint = "" if proxy is None else f"it was asked through the proxy {proxy.name}: see HTTPS_PROXY and NO_PROXY"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = f"its certificate is not trusted: {error.verify_message}"
+        hint = "name the authority with `ca` in the hosts.toml of the registry"
+    return ImageWorkError(UNAVAILABLE, f"{address.name} cannot be reached: {reason}", hint)
+
+
+def _is_inside(host: str) -> bool:
+    """Whether an address is one of this machine or of its link; a name is none."""
+    try:
+        peer = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = peer.ipv4_mapped if isinstance(peer, ipaddress.IPv6Address) else None
+    found = mapped or peer
+    return found.is_loopback or found.is_link_local or found.is_unspecified
+
+
+def _joined(base: str, location: str) -> str:
+    """Return the URL of a redirect; empty if its location is no URL."""
+    try:
+        return urljoin(base, location)
+    except ValueError:
+        return ""
+
+
+def _way(url: str) -> str:
+    parts = urlsplit(url)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

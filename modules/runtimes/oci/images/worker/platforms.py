@@ -1,0 +1,111 @@
+"""The platform of this machine, and which entry of an index fits it.
+
+As in containerd, a machine of 64 bits takes an image of its 32-bit architecture where there is no other.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from modules.runtimes.oci.images.worker.compatible import runs
+from modules.runtimes.oci.images.worker.documents import Descriptor
+
+_ARCHITECTURES: Final = {
+    "x86_64": "amd64",
+    "aarch64": "arm64",
+    "armv8l": "arm",
+    "armv7l": "arm",
+    "armv6l": "arm",
+    "armv5tel": "arm",
+    "i686": "386",
+    "i386": "386",
+}
+_ARM: Final = {"armv8l": 7, "armv7l": 7, "armv6l": 6, "armv5tel": 5}
+_WITHOUT_VARIANT: Final = {"arm": 7, "arm64": 8, "amd64": 1}
+"""The variant of an image that names none, as in containerd."""
+_AMD64_LEVELS: Final = {
+    2: {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
+    3: {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"},
+    4: {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+}
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_LONGEST: Final = 1024 * 1024
+
+
+_LESS: Final = 1000
+"""How much less any other architecture fits than the machine's own."""
+
+
+class Platform(NamedTuple):
+    """An architecture by Go's name, and the highest variant of it that this machine runs (0: it has none).
+
+    `others` are architectures that it runs too, in order of preference.
+    """
+
+    architecture: str
+    variant: int = 0
+    others: "tuple[Platform, ...]" = ()
+
+
+_OTHERS: Final = {"amd64": Platform("386"), "arm64": Platform("arm", 8)}
+"""By architecture of 64 bits, that of 32."""
+
+
+def own_platform() -> Platform:
+    """Return the platform of this machine."""
+    machine = os.uname().machine
+    architecture = _ARCHITECTURES.get(machine, machine)
+    other = _OTHERS.get(architecture)
+    others = (other,) if other is not None and runs(other.architecture) else ()
+    if architecture == "amd64":
+        return Platform(architecture, amd64_level(_cpu_flags()), others)
+    return Platform(architecture, _ARM.get(machine, 8 if architecture == "arm64" else 0), others)
+
+
+def amd64_level(flags: set[str]) -> int:
+    """Return the x86-64 microarchitecture level, 1 to 4, of a processor with these flags of /proc/cpuinfo."""
+    level = 1
+    for higher, wanted in _AMD64_LEVELS.items():
+        if not wanted <= flags:
+            break
+        level = higher
+    return level
+
+
+def fitting(entries: Sequence[Descriptor], own: Platform) -> tuple[Descriptor, ...]:
+    """Return the entries that this machine runs, the best first; entries without a platform come last."""
+    ranked = [(rank, each) for each in entries if (rank := rank_of(each.platform, own)) is not None]
+    found = [each for _, each in sorted(ranked, key=lambda one: -one[0])]
+    return (*found, *(each for each in entries if not each.platform))
+
+
+def rank_of(wanted: Mapping[str, Any], own: Platform) -> int | None:
+    """Return how well an image's platform fits: more for the machine's own architecture, and for a higher variant of
+    it; None if it does not.
+    """
+    ranks = (
+        _rank(wanted, each, -number * _LESS)
+        for number, each in enumerate((own, *own.others))
+        if wanted.get("os") == "linux" and wanted.get("architecture") == each.architecture
+    )
+    return next(ranks, None)
+
+
+def _rank(wanted: Mapping[str, Any], own: Platform, least: int) -> int | None:
+    text = str(wanted.get("variant") or "").removeprefix("v")
+    if not text:
+        variant = _WITHOUT_VARIANT.get(own.architecture, 0)
+    else:
+        variant = int(text) if text.isdigit() and len(text) < 3 else own.variant + 1
+    return least + variant if variant <= own.variant else None
+
+
+def _cpu_flags() -> set[str]:
+    try:
+        with _CPUINFO.open() as file:
+            text = file.read(_LONGEST)
+    except OSError:
+        return set()
+    line = next((each for each in text.splitlines() if each.startswith("flags")), "")
+    return set(line.partition(":")[2].split())

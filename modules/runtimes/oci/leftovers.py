@@ -1,0 +1,46 @@
+"""Removes leftovers of a killed edgecore that have no record: mounts of containers, and plug-ins that still run."""
+
+import logging
+import re
+from pathlib import Path
+
+from modules.runtimes.oci.orphans import await_orphans, processes_with
+from modules.runtimes.shim import kernel
+
+_log = logging.getLogger(__name__)
+
+_PLUGIN_VARIABLE = "CNI_NETNS"
+"""A plug-in that attaches a sandbox has its network namespace in it."""
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def unmount_unknown(containers: Path, known: set[str], mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
+    """Unmount the file systems below directories of containers that do not exist any more.
+
+    Args:
+        containers: the directory of all containers' directories.
+        known: ids of the containers that exist.
+        mountinfo: the kernel's table of mounts.
+    """
+    top = containers.resolve()
+    for path in reversed(mount_points(mountinfo.read_text())):
+        if top in path.parents and path.relative_to(top).parts[0] not in known:
+            try:
+                kernel.unmount(str(path), kernel.MNT_DETACH)
+            except OSError as error:
+                _log.warning("what a container has left stays mounted: %s", error)
+
+
+def settle_network_processes(namespaces: Path) -> None:
+    """Wait for CNI plug-ins that are attaching sandboxes.
+
+    Args:
+        namespaces: the directory of all sandboxes' namespaces.
+    """
+    await_orphans(list(processes_with(_PLUGIN_VARIABLE, f"{namespaces}/")))
+
+
+def mount_points(mountinfo: str) -> list[Path]:
+    """Return the mount points in a text like /proc/self/mountinfo, in the order of mounting."""
+    fields = (line.split(" ", 5) for line in mountinfo.splitlines())
+    return [Path(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), each[4])) for each in fields if len(each) > 5]

@@ -1,0 +1,81 @@
+"""Mounts at which the root of a pod with its own users reaches its root file system.
+
+Only root may enter edgecore's directories, because images have set-user-id programs. The root of such a pod is another
+user of the machine. So its root file system is mounted a second time, below a directory that this user may enter.
+"""
+
+import errno
+import hashlib
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from modules.runtimes.oci.leftovers import unmount_unknown
+from modules.runtimes.shim import kernel
+
+_TOP: Final = Path("/run/edgecore/roots")
+_PASSABLE: Final = 0o711
+_GROUP_PASSES: Final = 0o710
+_ROOTFS: Final = "rootfs"
+
+
+class MappedRoots:
+    """The second mounts of the containers of one state directory. Thread-safe for different containers.
+
+    Args:
+        state: the state directory, whose path names this runtime's among all of the machine.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self.directory = _TOP / hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:16]
+        """Has a directory for each container with a second mount; is gone while there is none."""
+        self._lock = threading.Lock()
+        """Held while `directory` is made or removed."""
+
+    def bind(self, container_id: str, rootfs: Path, group: int) -> Path:
+        """Mount a root file system once more, for members of a group of the machine; return where. Raises OSError."""
+        gate = self.directory / container_id
+        target = gate / _ROOTFS
+        with self._lock:
+            target.mkdir(parents=True, exist_ok=True)
+            for directory in (_TOP, self.directory):
+                directory.chmod(_PASSABLE)
+        os.chown(gate, 0, group)
+        gate.chmod(_GROUP_PASSES)
+        _unmount(target)
+        kernel.mount(str(rootfs), str(target), "none", kernel.MS_BIND)
+        return target
+
+    def unbind(self, container_id: str) -> None:
+        """Undo `bind`; nothing if the container has none. Raises OSError."""
+        target = self.directory / container_id / _ROOTFS
+        if not target.is_dir():
+            return
+        _unmount(target)
+        target.rmdir()
+        target.parent.rmdir()
+        self._remove_if_empty()
+
+    def keep_only(self, known: set[str]) -> None:
+        """Undo `bind` of containers that do not exist any more. Raises OSError."""
+        unmount_unknown(self.directory, known)
+        if self.directory.is_dir():
+            for left in {each.name for each in self.directory.iterdir()} - known:
+                self.unbind(left)
+        self._remove_if_empty()
+
+    def _remove_if_empty(self) -> None:
+        with self._lock, suppress(OSError):  # it has other containers, there was none, or something resists
+            self.directory.rmdir()
+
+
+def _unmount(target: Path) -> None:
+    """Undo all mounts at a directory; there may be none. Raises OSError."""
+    try:
+        while True:
+            kernel.unmount(str(target), kernel.MNT_DETACH)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise

@@ -1,0 +1,116 @@
+"""Containers of the OCI runtime in memory, and those of their records that the other embedded runtime does not have."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from modules.runtimes.cri_server.records import ContainerId, Run
+from modules.runtimes.oci.isolated_model import IsolatedContainer, IsolatedRecord
+from protos.cri.v1 import api_pb2 as cri
+
+
+class OciContainerRecord(IsolatedRecord, frozen=True):
+    """The facts of a container at its creation; `image_volumes` has names and ids of the images that it mounts."""
+
+    image_volumes: tuple[tuple[str, str], ...] = ()
+
+
+class OciRun(Run, frozen=True):
+    """A start: `pid` of the first process with its user and groups. It is written before the container is started."""
+
+    uid: int = 0
+    gid: int = 0
+    groups: tuple[int, ...] = ()
+
+
+class OciContainer(IsolatedContainer):
+    """A container under crun and conmon."""
+
+    record: OciContainerRecord
+    run: OciRun | None
+
+    def __init__(
+        self,
+        container_id: ContainerId,
+        directory: Path,
+        request: cri.CreateContainerRequest,
+        record: OciContainerRecord,
+    ) -> None:
+        super().__init__(container_id, directory, request, record)
+        self.first_process: FirstProcess | None = None
+
+    @property
+    def user(self) -> cri.ContainerUser | None:
+        """User and groups of the first process; None before the start, because names are in the image's files."""
+        if self.run is None:
+            return None
+        numbers = cri.LinuxContainerUser(uid=self.run.uid, gid=self.run.gid, supplemental_groups=self.run.groups)
+        return cri.ContainerUser(linux=numbers)
+
+    @property
+    def mounts(self) -> list[cri.Mount]:
+        """Its mounts, images with their ids."""
+        ids = dict(self.record.image_volumes)
+        found = []
+        for mount in self.config.mounts:
+            found.append(cri.Mount())
+            found[-1].CopyFrom(mount)
+            if mount.image.image:
+                found[-1].image.image_ref = ids.get(mount.image.image, "")
+        return found
+
+    @property
+    def has_own_processes(self) -> bool:
+        """Whether it has a process namespace of its own, with which all its processes end."""
+        security = self.config.linux.security_context
+        return not security.HasField("namespace_options") or security.namespace_options.pid == cri.CONTAINER
+
+
+class FirstProcess:
+    """The first process of a running container, held by a descriptor so that a signal cannot reach another process."""
+
+    def __init__(self, pidfd: int) -> None:
+        self._pidfd = pidfd
+        self._lock = threading.Lock()
+
+    def send(self, number: int) -> None:
+        """Send a signal; nothing happens when the process has ended."""
+        with self._lock:
+            if self._pidfd >= 0:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._pidfd, number)
+
+    def close(self) -> None:
+        """Forget the process."""
+        with self._lock:
+            if self._pidfd >= 0:
+                os.close(self._pidfd)
+                self._pidfd = -1
+
+
+class ConmonEnd:
+    """Tells that a conmon has ended, see `modules.runtimes.cri_server.process_watcher.Watched`."""
+
+    def __init__(self, pidfd: int, on_end: Callable[[], None]) -> None:
+        self._pidfd = pidfd
+        self._on_end = on_end
+
+    def fileno(self) -> int:
+        """Return the descriptor of the process, which becomes readable when it ends."""
+        return self._pidfd
+
+    def read(self) -> bool:
+        """Return False: the end of the process is the only event."""
+        return False
+
+    def gone(self) -> None:
+        """Deal with the end."""
+        self.close()
+        self._on_end()
+
+    def close(self) -> None:
+        """Forget the process, which may go on."""
+        os.close(self._pidfd)

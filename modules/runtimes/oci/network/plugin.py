@@ -1,0 +1,213 @@
+"""Runs a CNI plug-in: a program that gets its task in the environment and on its input, and answers in JSON.
+
+Its output and its time are bounded: beyond them it is killed with its children. The output is read until the plug-in
+ends, and not until its pipes close, because a child that it leaves behind may hold them.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+import msgspec
+
+from beehive import Clock
+from beehive.decoding import decode_json
+from beehive.printable import printable
+from modules.runtimes.oci.network.errors import PodNetworkError, TryAgainLaterError
+
+PLUGIN_SECONDS: Final = 60.0
+"""After which a plug-in is killed."""
+MOST_OUTPUT: Final = 1 << 20
+"""Bytes of a plug-in's result."""
+
+_MOST_COMPLAINT: Final = 16 * 1024
+"""Bytes of a plug-in's standard error that are kept."""
+_LONGEST_MESSAGE: Final = 1024
+_PIPE_BYTES: Final = 64 * 1024
+"""What a pipe holds."""
+_PIECE: Final = 8 * 1024
+"""Bytes read at once: a result has a few kilobytes, and a larger buffer would be mapped and unmapped for each read."""
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+UNKNOWN_CONTAINER: Final = 3
+"""CNI error code: the plug-in knows nothing of the container."""
+_TRY_AGAIN_LATER: Final = 11
+
+
+class PluginFailedError(PodNetworkError):
+    """A plug-in has ended with an error; `code` is CNI's, 0 if there is none."""
+
+    def __init__(self, attempt: str, reason: str, hint: str = "", code: int = 0) -> None:
+        super().__init__(attempt, reason, hint)
+        self.code = code
+
+
+class _ClosedError(Exception):
+    """The runner was closed."""
+
+
+class _PluginError(msgspec.Struct):
+    """The error object of CNI."""
+
+    code: int = 0
+    msg: str = ""
+    details: str = ""
+
+
+class _Outcome(NamedTuple):
+    exit_code: int
+    output: bytes
+    complaint: bytes
+
+
+class PluginRunner:
+    """Runs plug-ins.
+
+    Args:
+        clock: for the deadline.
+        seconds: that a plug-in may take.
+    """
+
+    def __init__(self, clock: Clock, seconds: float = PLUGIN_SECONDS) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+
+    def close(self) -> None:
+        """Kill the running plug-ins, and refuse others, as edgecore stops. The next start detaches sandboxes half
+        attached.
+        """
+        with self._lock:
+            self._closed = True
+            for process in self._running:
+                _kill_group(process)
+
+    def run(self, program: Path, task: Mapping[str, str], configuration: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a plug-in and return its result, which is empty if it says nothing.
+
+        Args:
+            program: absolute path.
+            task: the environment, `CNI_COMMAND` and others.
+            configuration: written to its input.
+
+        Raises:
+            PluginFailedError: it could not be run, took too long, failed, or its result cannot be read.
+            TryAgainLaterError: it asks for another attempt.
+        """
+        attempt = f"{task.get('CNI_COMMAND', '')} with the CNI plug-in {program.name}"
+        try:
+            outcome = self._outcome(program, task, msgspec.json.encode(configuration))
+        except _ClosedError:
+            raise PluginFailedError(attempt, "edgecore is stopping", "the next start undoes what was begun") from None
+        except RecursionError:
+            raise PluginFailedError(attempt, "its configuration or the result before it is nested too deeply") from None
+        except TimeoutError:
+            raise PluginFailedError(attempt, f"it did not end within {self._seconds:g} s and was killed") from None
+        except OverflowError:
+            raise PluginFailedError(attempt, f"its result has more than {MOST_OUTPUT} bytes; it was killed") from None
+        except OSError as error:
+            raise PluginFailedError(attempt, str(error), "see where the CNI plug-ins are installed") from error
+        if outcome.exit_code:
+            raise _failure(attempt, outcome)
+        try:
+            return decode_json(outcome.output, dict[str, Any]) if outcome.output.strip() else {}
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise PluginFailedError(attempt, f"its result is no JSON object: {error}") from None
+
+    def _outcome(self, program: Path, task: Mapping[str, str], text: bytes) -> _Outcome:
+        with ExitStack() as stack:
+            task_file = stack.enter_context(os.fdopen(os.memfd_create("cni", os.MFD_CLOEXEC), "w+b"))
+            task_file.write(text)
+            task_file.seek(0)
+            process = subprocess.Popen(
+                [program], stdin=task_file, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env={"PATH": os.environ.get("PATH", _PATH), **task}, cwd="/", start_new_session=True,
+            )  # fmt: skip
+            stack.enter_context(process)
+            stack.callback(_kill_group, process)
+            assert process.stdout is not None and process.stderr is not None  # noqa: S101 - pipes were asked for
+            ended = os.pidfd_open(process.pid)
+            stack.callback(os.close, ended)
+            with self._known(process):
+                output, complaint = self._read(ended, process.stdout, process.stderr)
+            return _Outcome(process.wait(), output, complaint)
+
+    @contextmanager
+    def _known(self, process: "subprocess.Popen[bytes]") -> Iterator[None]:
+        """Let `close` kill a process, which nobody waits for meanwhile. Raises _ClosedError."""
+        with self._lock:
+            if self._closed:
+                raise _ClosedError
+            self._running.add(process)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(process)
+                closed = self._closed
+        if closed:
+            raise _ClosedError
+
+    def _read(self, ended: int, output: IO[bytes], complaint: IO[bytes]) -> tuple[bytes, bytes]:
+        """Return the output of the process until its end. Raises TimeoutError, OverflowError."""
+        texts = {output.fileno(): bytearray(), complaint.fileno(): bytearray()}
+        deadline = self._clock.monotonic() + self._seconds
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        for descriptor in texts:
+            os.set_blocking(descriptor, False)
+            poll.register(descriptor, select.POLLIN)
+        while True:
+            left = max(0.0, deadline - self._clock.monotonic())
+            ready = {descriptor for descriptor, _ in poll.poll(left * 1000)}
+            if not left and ended not in ready:
+                raise TimeoutError
+            for descriptor in ready & texts.keys():
+                if not _take(descriptor, texts[descriptor]):
+                    poll.unregister(descriptor)
+            if len(texts[output.fileno()]) > MOST_OUTPUT:
+                raise OverflowError
+            del texts[complaint.fileno()][_MOST_COMPLAINT:]
+            if ended in ready:  # that was all that a pipe holds
+                return bytes(texts[output.fileno()]), bytes(texts[complaint.fileno()])
+
+
+def _take(descriptor: int, text: bytearray) -> bool:
+    """Append the bytes that a pipe holds; return False at the end."""
+    for _ in range(_PIPE_BYTES // _PIECE):
+        try:
+            data = os.read(descriptor, _PIECE)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        text += data
+    return True
+
+
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """Kill the plug-in and its children, if it still runs."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _failure(attempt: str, outcome: _Outcome) -> PodNetworkError:
+    try:
+        error = decode_json(outcome.output, _PluginError)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        error = _PluginError()
+    said = ": ".join(part for part in (error.msg, error.details) if part)
+    said = said or outcome.complaint.decode(errors="replace") or f"it ended with {outcome.exit_code} and said nothing"
+    reason = printable(said[:_LONGEST_MESSAGE].strip())
+    if error.code == _TRY_AGAIN_LATER:
+        return TryAgainLaterError(attempt, reason)
+    return PluginFailedError(attempt, f"code {error.code}: {reason}" if error.code else reason, code=error.code)

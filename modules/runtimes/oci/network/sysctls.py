@@ -1,0 +1,58 @@
+"""Writes the sysctls of a sandbox, from inside of its namespaces; `modules.runtimes.oci.spec` has checked them.
+
+`/proc/sys` shows each thread the parameters of its own network and ipc namespaces, so that writing needs no /proc of
+the pod.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from modules.runtimes.oci.network.errors import PodNamespaceError
+from modules.runtimes.oci.spec import sysctl_parts
+
+INTERFACE: Final = "eth0"
+"""Name of a pod's interface. Its own parameters (`net.ipv4.conf.eth0.…`) exist when the pod has a network."""
+
+_DEFAULTS: Final = {"net.ipv4.ip_unprivileged_port_start": "0", "net.ipv4.ping_group_range": "0 2147483647"}
+"""Values for pods with a network of their own that set none: port 80 and ping need no capability (containerd 2)."""
+
+_ROOT: Final = Path("/proc/sys")
+
+
+def write_sysctls(sysctls: Mapping[str, str], *, network: bool) -> None:
+    """Write parameters of the calling thread's namespaces, but not those of the pod's interface.
+
+    Raises:
+        PodNamespaceError: the kernel refuses one.
+    """
+    wanted = _by_path(sysctls)
+    for path, (name, value) in {**(_by_path(_DEFAULTS) if network else {}), **wanted}.items():
+        if INTERFACE not in path.parts:
+            _write(path, name, value, required=path in wanted)
+
+
+def interface_sysctls(sysctls: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of the pod's interface."""
+    return {name: value for name, value in sysctls.items() if INTERFACE in sysctl_parts(name)}
+
+
+def write_interface_sysctls(sysctls: Mapping[str, str]) -> None:
+    """Write the parameters of the pod's interface, on a thread in its network. Raises PodNamespaceError."""
+    for path, (name, value) in _by_path(interface_sysctls(sysctls)).items():
+        _write(path, name, value, required=True)
+
+
+def _by_path(sysctls: Mapping[str, str]) -> dict[Path, tuple[str, str]]:
+    """Return names and values by the files of the parameters: one can be named with dots and with slashes."""
+    return {_ROOT.joinpath(*sysctl_parts(name)): (name, value) for name, value in sysctls.items()}
+
+
+def _write(path: Path, name: str, value: str, *, required: bool) -> None:
+    try:
+        path.write_text(value)
+    except FileNotFoundError:
+        if required:
+            raise PodNamespaceError(f'set sysctl "{name}"', "this kernel does not have it") from None
+    except OSError as error:
+        raise PodNamespaceError(f'set sysctl "{name}" to "{value}"', error.strerror or str(error)) from error

@@ -1,0 +1,255 @@
+"""Starts containers under conmon, takes over those of an earlier edgecore, and records how they end.
+
+A start leaves its traces in this order: the mounted root file system and config.json; conmon's process; `run.json`;
+the started container. An edgecore that is killed in between leaves a container that its successor either finds running,
+or undoes: then it is created as before, and may be started again.
+"""
+
+import contextlib
+import logging
+import os
+import select
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from beehive.clock import Clock
+from beehive.files.durable import replace_soon
+from beehive.files.removal import remove_tree
+from modules.runtimes.cri_server.errors import RequestRefusedError, RunFailedError
+from modules.runtimes.cri_server.process_watcher import ProcessWatcher
+from modules.runtimes.cri_server.records import ContainerId, Exit, lost
+from modules.runtimes.cri_server.state import RECORD, read_container_request, read_record, write_record
+from modules.runtimes.oci.bundles import Bundles
+from modules.runtimes.oci.driver import conmon as parents
+from modules.runtimes.oci.driver.commands import kill_commands
+from modules.runtimes.oci.driver.conmon import PERSIST, Conmon, Standard
+from modules.runtimes.oci.driver.runtime_command import CommandFailedError, RuntimeCommand
+from modules.runtimes.oci.model import ConmonEnd, FirstProcess, OciContainer, OciContainerRecord, OciRun
+from modules.runtimes.oci.spec import Json
+from modules.runtimes.shim.protocol import EXIT_RECORD, RUN_RECORD
+
+_log = logging.getLogger(__name__)
+
+START_ERROR_EXIT_CODE: Final = 128
+"""Exit code of a container that could not be started, as containerd reports it."""
+
+_KILLED: Final = 128 + signal.SIGKILL
+_END_MILLISECONDS: Final = 15_000
+"""For killed processes to end; only processes stuck in the kernel take longer."""
+_CREATE_SECONDS: Final = 60.0
+"""Seconds for the creation of a container that an earlier edgecore began."""
+_LOOK_MILLISECONDS: Final = 10
+
+Told = Callable[[OciContainer], None]
+
+
+class ContainerProcesses:
+    """The processes of all containers.
+
+    `on_started` is called on the thread that starts, `on_ended` on the watcher's or on one that settles it.
+    """
+
+    def __init__(
+        self,
+        runtime: RuntimeCommand,
+        conmon: Conmon,
+        bundles: Bundles,
+        watcher: ProcessWatcher,
+        clock: Clock,
+        on_started: Told,
+        on_ended: Told,
+    ) -> None:
+        self._runtime = runtime
+        self._conmon = conmon
+        self._bundles = bundles
+        self._watcher = watcher
+        self._clock = clock
+        self._on_started = on_started
+        self._on_ended = on_ended
+
+    def start(self, container: OciContainer) -> None:
+        """Start a created container and return when its command runs. Raises RunFailedError: then it has ended."""
+        try:
+            self._start(container)
+        except (RequestRefusedError, CommandFailedError, OSError) as error:
+            reason = error.reason if isinstance(error, RequestRefusedError) else str(error)
+            self._runtime.await_others(container.id)  # a conmon that was killed leaves the one that it has begun
+            self._undo(container.id, container.directory)
+            self._record_exit(container, Exit(START_ERROR_EXIT_CODE, self._clock.now_ns(), "StartError", reason))
+            self._on_ended(container)
+            raise RunFailedError(f"start container {container.id}", reason) from error
+
+    def _start(self, container: OciContainer) -> None:
+        spec = self._bundles.make(container)
+        if container.log_path:
+            Path(container.log_path).parent.mkdir(parents=True, exist_ok=True)
+        config = container.config
+        standard = Standard(config.tty, config.stdin, config.stdin_once)
+        parent = self._conmon.create(container.id, container.directory, container.log_path, standard)
+        try:
+            user = spec.user
+            run = OciRun(parent.pid, self._clock.now_ns(), user.uid, user.gid, user.groups)
+            _write_run(container, run)
+            container.first_process = _first_process(parent.pid, container.id)
+            self._runtime.start(container.id, has_hooks="poststart" in spec.config.get("hooks", {}))
+        except BaseException:
+            os.close(parent.pidfd)
+            raise
+        container.started(run)
+        self._on_started(container)
+        self._watch(container, parent.pidfd)
+        self._bundles.started(container, spec)
+
+    def read(self, directory: Path) -> OciContainer | None:
+        """Return the container of a directory; None when its files cannot be read."""
+        record, request = read_record(directory / RECORD, OciContainerRecord), read_container_request(directory)
+        if record is None or request is None:
+            return None
+        return OciContainer(ContainerId(directory.name), directory, request, record)
+
+    def find(self, container: OciContainer, *, rebooted: bool = False) -> None:
+        """Find the state of a container of an earlier edgecore.
+
+        With `rebooted`, the container is of an earlier boot of the machine: none of its processes can live.
+        """
+        container.run = read_record(container.directory / RUN_RECORD, OciRun)
+        if (exit_ := read_record(container.directory / EXIT_RECORD, Exit)) is not None:
+            container.finished(exit_)
+        elif rebooted:
+            if container.run is not None:
+                self._record_exit(container, self._lost(container, "the machine was restarted"))
+        elif container.run is None or self._runtime.is_created(container.id):
+            self._undo(container.id, container.directory, search=True)
+            container.run = None
+        elif (pidfd := parents.find_conmon(container.directory)) is not None:
+            container.first_process = _first_process(container.run.pid, container.id)
+            self._watch(container, pidfd)
+        else:
+            self._record_exit(container, self._end_of(container))
+        if container.run is not None:
+            kill_commands(container.directory, container.id)
+            container.decided.set()
+
+    def end_unknown(self, directory: Path) -> bool:
+        """Kill the processes of a container without readable records; return whether all have ended."""
+        return self._undo(directory.name, directory, search=True)
+
+    def update(self, container: OciContainer, resources: Json) -> None:
+        """Change the limits of a running container. Raises CommandFailedError."""
+        self._runtime.update(container.id, resources)
+
+    def release(self, container: OciContainer) -> None:
+        """Remove the mounts and states of an ended container outside its directory. Raises RunFailedError."""
+        if not self._undo(container.id, container.directory):
+            raise RunFailedError(
+                f"remove container {container.id}", "something of it resists", "edgecore's log says what"
+            )
+        self._bundles.forget(container)
+
+    def _watch(self, container: OciContainer, pidfd: int) -> None:
+        self._watcher.add(ConmonEnd(pidfd, partial(self._conmon_gone, container)))
+
+    def _conmon_gone(self, container: OciContainer) -> None:
+        if container.exit is None:
+            self._record_exit(container, self._end_of(container))
+            self._on_ended(container)
+
+    def _end_of(self, container: OciContainer) -> Exit:
+        """Return the exit of a container without a living conmon, after killing its remaining processes."""
+        ended = parents.ended(container.directory)
+        if ended is None:
+            if container.first_process is not None:
+                container.first_process.send(signal.SIGKILL)
+            with contextlib.suppress(CommandFailedError):
+                self._runtime.delete(container.id)
+            return self._lost(container, "its conmon was killed")
+        if not container.has_own_processes:
+            with contextlib.suppress(CommandFailedError):
+                self._runtime.kill_all(container.id)
+        is_oom = ended.code == _KILLED and ended.out_of_memory
+        reason = "OOMKilled" if is_oom else "Error" if ended.code else "Completed"
+        started_at = container.run.started_at if container.run is not None else 0  # a file's time may be 4 ms too early
+        return Exit(ended.code, max(ended.at_ns, started_at), reason, "")
+
+    def _lost(self, container: OciContainer, why: str) -> Exit:
+        _log.warning("container ended unseen: %s", why, extra={"container": container.id})
+        return lost(self._clock.now_ns(), f"{why}; its exit code is not known")
+
+    def _record_exit(self, container: OciContainer, exit_: Exit) -> None:
+        with contextlib.suppress(OSError):  # a full disk; the next edgecore comes to the same conclusion
+            write_record(container.directory / EXIT_RECORD, exit_)
+        if container.first_process is not None:
+            container.first_process.close()
+        container.finished(exit_)
+
+    def _undo(self, container_id: str, directory: Path, *, search: bool = False) -> bool:
+        """Remove all traces of a start; return whether that was possible.
+
+        With `search`, an edgecore that was killed may have started a conmon that has not written its process id.
+        """
+        pidfd = _settled_conmon(directory, search=search)
+        try:
+            self._runtime.delete(container_id)
+            if pidfd is not None and not _ends(pidfd):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            self._bundles.unmount(directory)
+            (directory / RUN_RECORD).unlink(missing_ok=True)
+            remove_tree(directory / PERSIST)
+            (directory / PERSIST).mkdir()
+        except (CommandFailedError, RequestRefusedError, OSError) as error:
+            _log.error("a container cannot be removed: %s", error, extra={"container": container_id})
+            return False
+        finally:
+            if pidfd is not None:
+                os.close(pidfd)
+        return True
+
+
+def _write_run(container: OciContainer, run: OciRun) -> None:
+    replace_soon(container.directory / RUN_RECORD, msgspec.json.encode(run))
+
+
+def _first_process(pid: int, container_id: str) -> FirstProcess | None:
+    """Return the first process of a container; None if it has ended, also when its id belongs to another by now."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    try:
+        groups = Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        groups = ""
+    if container_id in groups:
+        return FirstProcess(pidfd)
+    os.close(pidfd)
+    return None
+
+
+def _settled_conmon(directory: Path, *, search: bool) -> int | None:
+    """Return a descriptor of the conmon of a container that is not being created any more; None without one."""
+    pidfd = parents.find_conmon(directory)
+    if pidfd is None and search:
+        pidfd = parents.search_conmon(directory)
+    while pidfd is not None:
+        for _ in range(int(_CREATE_SECONDS * 1000 / _LOOK_MILLISECONDS)):
+            if parents.init_pid(directory) is not None:
+                return pidfd
+            if _ends(pidfd, _LOOK_MILLISECONDS):
+                break
+        else:
+            return pidfd
+        os.close(pidfd)
+        pidfd = parents.find_conmon(directory)
+    return None
+
+
+def _ends(process: int, milliseconds: int = _END_MILLISECONDS) -> bool:
+    """Wait for the end of a process; return False when it does not come."""
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(milliseconds))

@@ -1,0 +1,128 @@
+"""The features of this machine for containers: kernel, capabilities, control groups, security modules."""
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from modules.runtimes.oci.spec.capabilities import names_in
+
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_APPARMOR: Final = Path("/sys/kernel/security/apparmor/profiles")
+_SELINUX: Final = Path("/sys/fs/selinux/enforce")
+_SECCOMP: Final = Path("/proc/sys/kernel/seccomp/actions_avail")
+_MOST_USER_NAMESPACES: Final = Path("/proc/sys/user/max_user_namespaces")
+_ID_MAPPED_OVERLAYS: Final = (5, 19)
+"""The kernel since which layers of an overlay may be id-mapped."""
+
+
+class CgroupLayout(StrEnum):
+    """The mounted versions of control groups. In hybrid, containers use version 1 alone."""
+
+    UNIFIED = "unified"
+    LEGACY = "legacy"
+    HYBRID = "hybrid"
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """Facts about this machine, read once. A fact that may change later is given as the file that has it."""
+
+    capabilities: frozenset[str]
+    """Capabilities that edgecore can give to containers (its bounding set), without the prefix `CAP_`."""
+    known_capabilities: frozenset[str]
+    """All capabilities that the kernel knows."""
+    cgroup_layout: CgroupLayout
+    cgroup_controllers: frozenset[str]
+    """Controllers that containers can use: in hybrid those of version 1."""
+    swap_accounting: bool
+    """Whether swap can be limited."""
+    kernel: tuple[int, int]
+    architecture: str
+    """Name in `uname -m`: x86_64, aarch64, …"""
+    hostname: str
+    oom_score_adj: int
+    """edgecore's own: without CAP_SYS_RESOURCE no container can have a lower one."""
+    has_seccomp: bool
+    systemd_cgroups: bool = False
+    """Whether systemd makes the control groups of containers (edged's `cgroupDriver: systemd`)."""
+    selinux: bool = False
+    """Whether the kernel has SELinux with a policy."""
+    user_namespaces: bool = False
+    """Whether pods can have users of their own: id-mapped mounts below overlays, and crun."""
+    apparmor_profiles: Path | None = None
+    """The kernel's list of loaded AppArmor profiles; None where AppArmor is off."""
+    mountinfo: Path = Path("/proc/self/mountinfo")
+    devices: Path = Path("/dev")
+    cdi_directories: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
+    """Directories in which vendors describe devices (CDI); for a device in both, the last counts."""
+
+    @classmethod
+    def read(cls, *, systemd_cgroups: bool = False, has_crun: bool = True) -> "Machine":
+        """Read this machine. Raises OSError where /proc is not mounted."""
+        layout, uname = _layout(), os.uname()
+        return cls(
+            capabilities=frozenset(names_in(int(_own_status("CapBnd"), 16))),
+            known_capabilities=frozenset(names_in((2 << int(Path("/proc/sys/kernel/cap_last_cap").read_text())) - 1)),
+            cgroup_layout=layout,
+            cgroup_controllers=frozenset(_controllers(layout)),
+            swap_accounting=_has_swap_accounting(layout),
+            kernel=kernel_version(uname.release),
+            architecture=uname.machine,
+            hostname=socket.gethostname(),
+            oom_score_adj=int(Path("/proc/self/oom_score_adj").read_text()),
+            has_seccomp=_SECCOMP.exists(),
+            systemd_cgroups=systemd_cgroups,
+            selinux=_SELINUX.exists(),
+            user_namespaces=has_crun and _has_user_namespaces(uname.release),
+            apparmor_profiles=_APPARMOR if _APPARMOR.exists() else None,
+        )
+
+
+def kernel_version(release: str) -> tuple[int, int]:
+    """Return the first two numbers of a kernel's release, (0, 0) if it has none."""
+    found = re.match(r"(\d{1,9})\.(\d{1,9})", release)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _own_status(field: str) -> str:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(line.partition(":")[2].strip() for line in lines if line.startswith(f"{field}:"))
+
+
+def _layout() -> CgroupLayout:
+    if (_CGROUPS / "cgroup.controllers").exists():
+        return CgroupLayout.UNIFIED
+    return CgroupLayout.HYBRID if (_CGROUPS / "unified/cgroup.controllers").exists() else CgroupLayout.LEGACY
+
+
+def _controllers(layout: CgroupLayout) -> Iterator[str]:
+    if layout is CgroupLayout.UNIFIED:
+        yield from (_CGROUPS / "cgroup.controllers").read_text().split()
+        return
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        number, _, rest = line.partition(":")
+        names = rest.partition(":")[0]
+        if number != "0" and not names.startswith("name="):
+            yield from names.split(",")
+
+
+def _has_user_namespaces(release: str) -> bool:
+    try:
+        allowed = int(_MOST_USER_NAMESPACES.read_text()) > 0
+    except (OSError, ValueError):
+        return False
+    return allowed and kernel_version(release) >= _ID_MAPPED_OVERLAYS
+
+
+def _has_swap_accounting(layout: CgroupLayout) -> bool:
+    """The root of version 2 has no files of limits: look at the own group, or at any group below the root."""
+    if layout is not CgroupLayout.UNIFIED:
+        return (_CGROUPS / "memory/memory.memsw.limit_in_bytes").exists()
+    own = Path("/proc/self/cgroup").read_text().rpartition("::/")[2].strip()
+    below = (_CGROUPS / own, *_CGROUPS.glob("*.slice"), *_CGROUPS.glob("kubepods"))
+    return any((group / "memory.swap.max").exists() for group in below)

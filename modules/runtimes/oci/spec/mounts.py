@@ -1,0 +1,145 @@
+"""The mounts of a container, in the order in which the runtime makes them."""
+
+import os
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+from typing import Final
+
+from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.oci.spec.model import ImageVolume, Json, SandboxFiles
+from modules.runtimes.oci.spec.mount_points import mount_point
+from modules.runtimes.oci.spec.paths import checked_path, is_below_any
+from modules.runtimes.oci.spec.rooted_files import real_path_inside
+from protos.cri.v1 import api_pb2 as cri
+
+_DEV: Final = "/dev"
+_PROPAGATION: Final = {
+    cri.PROPAGATION_PRIVATE: "rprivate",
+    cri.PROPAGATION_HOST_TO_CONTAINER: "rslave",
+    cri.PROPAGATION_BIDIRECTIONAL: "rshared",
+}
+
+
+def container_mounts(
+    attempt: str,
+    config: cri.ContainerConfig,
+    rootfs: Path,
+    files: SandboxFiles,
+    volumes: Mapping[str, ImageVolume],
+    declared: Mapping[str, Path],
+    *,
+    has_host_ipc: bool,
+) -> list[Json]:
+    """Return OCI's `mounts`: the kernel's file systems, then the sandbox's files, CRI's mounts and the directories for
+    volumes that the image declares, outer ones first.
+
+    A mount of CRI replaces the kernel's file systems at or below its path, and the sandbox's file with the same path. A
+    host path that is missing is made here, as a directory; one that is a link is followed.
+
+    Raises:
+        WrongStateError: a host path cannot be made, or an image is not mounted.
+        BadRequestError: a path inside an image that does not exist.
+    """
+    asked = [(checked_path(attempt, mount.container_path, "the mount path"), mount) for mount in config.mounts]
+    taken = {path for path, _ in asked}
+    kept = [
+        mount
+        for mount in _kernel_mounts(is_writable=config.linux.security_context.privileged)
+        if mount["destination"] not in taken and not is_below_any(mount["destination"], taken)
+    ]
+    others = [
+        *_sandbox_mounts(
+            files, taken, has_host_ipc=has_host_ipc, readonly=config.linux.security_context.readonly_rootfs
+        ),
+        *(_bind(path, str(source), "rprivate", "rw", "nosuid", "nodev") for path, source in declared.items()),
+        *(_volume(attempt, path, mount, volumes) for path, mount in asked),
+    ]
+    for mount in others:
+        path = str(mount["destination"])
+        if not is_below_any(path, taken):
+            mount["destination"] = mount_point(rootfs, path)
+    return kept + sorted(others, key=lambda mount: str(mount["destination"]).count("/"))
+
+
+def reported_mounts(config: cri.ContainerConfig, volumes: Mapping[str, ImageVolume]) -> tuple[cri.Mount, ...]:
+    """Return the mounts for the container's status: as asked for, with the ids of images."""
+    reported = []
+    for mount in config.mounts:
+        each = cri.Mount()
+        each.CopyFrom(mount)
+        if mount.image.image in volumes:
+            each.image.image_ref = volumes[mount.image.image].image_id
+        reported.append(each)
+    return tuple(reported)
+
+
+def rootfs_propagation(config: cri.ContainerConfig) -> str:
+    """Return OCI's `rootfsPropagation` that the mounts need, empty for the runtime's default."""
+    kinds = {mount.propagation for mount in config.mounts}
+    if cri.PROPAGATION_BIDIRECTIONAL in kinds:
+        return "rshared"
+    return "rslave" if cri.PROPAGATION_HOST_TO_CONTAINER in kinds else ""
+
+
+def _kernel_mounts(*, is_writable: bool) -> Iterator[Json]:
+    access = "rw" if is_writable else "ro"
+    yield _mount("/proc", "proc", "nosuid", "noexec", "nodev")
+    yield _mount(_DEV, "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k")
+    pts = ("newinstance", "ptmxmode=0666", "mode=0620", "gid=5")
+    yield _mount("/dev/pts", "devpts", "nosuid", "noexec", *pts)
+    yield _mount("/dev/mqueue", "mqueue", "nosuid", "noexec", "nodev")
+    yield _mount("/sys", "sysfs", "nosuid", "noexec", "nodev", access)
+    yield _mount("/sys/fs/cgroup", "cgroup", "nosuid", "noexec", "nodev", "relatime", access)
+
+
+def _mount(destination: str, kind: str, *options: str) -> Json:
+    return {"destination": destination, "type": kind, "source": kind, "options": list(options)}
+
+
+def _bind(destination: str, source: str, *options: str) -> Json:
+    return {"destination": destination, "type": "bind", "source": source, "options": ["rbind", *options]}
+
+
+def _sandbox_mounts(files: SandboxFiles, taken: Set[str], *, has_host_ipc: bool, readonly: bool) -> Iterator[Json]:
+    access = "ro" if readonly else "rw"
+    for path, source in (
+        ("/etc/hostname", files.hostname),
+        ("/etc/hosts", files.hosts),
+        ("/etc/resolv.conf", files.resolv_conf),
+    ):
+        if path not in taken:
+            yield _bind(path, str(source), "rprivate", access)
+    shm = "/dev/shm" if has_host_ipc else str(files.shm)  # noqa: S108
+    if "/dev/shm" not in taken and _DEV not in taken:  # noqa: S108
+        yield _bind("/dev/shm", shm, "rprivate", "rw")  # noqa: S108
+
+
+def _volume(attempt: str, path: str, mount: cri.Mount, volumes: Mapping[str, ImageVolume]) -> Json:
+    if mount.HasField("image") and mount.image.image:
+        return _bind(path, _inside_image(attempt, mount, volumes), "rprivate", "ro")
+    access = "rro" if mount.recursive_read_only else "ro" if mount.readonly else "rw"
+    mapped = ("idmap",) if mount.uidMappings or mount.gidMappings else ()
+    return _bind(path, _source(attempt, mount), _PROPAGATION[mount.propagation], access, *mapped, *mount.mount_options)
+
+
+def _inside_image(attempt: str, mount: cri.Mount, volumes: Mapping[str, ImageVolume]) -> str:
+    volume = volumes.get(mount.image.image)
+    if volume is None:
+        raise WrongStateError(attempt, f'the image volume "{mount.image.image[:200]}" is not mounted')
+    if not mount.image_sub_path:
+        return str(volume.root)
+    try:
+        return str(real_path_inside(volume.root, mount.image_sub_path))
+    except OSError as error:
+        reason = f'the path "{mount.image_sub_path[:200]}" in the image "{mount.image.image[:200]}": {error.strerror}'
+        raise BadRequestError(attempt, reason) from error
+
+
+def _source(attempt: str, mount: cri.Mount) -> str:
+    path = os.path.realpath(checked_path(attempt, mount.host_path, "the host path"))
+    try:
+        if not os.path.lexists(path):
+            Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongStateError(attempt, f'the host path "{path[:200]}" cannot be made: {error.strerror}') from error
+    return path

@@ -1,0 +1,95 @@
+"""The usage of containers and pods as CRI messages, from control groups and writable layers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from beehive.clock import Clock
+from edged.cgroups.hierarchies import read_hierarchies, with_unified_controllers
+from edged.cgroups.usage import GroupUsage, UsageFiles
+from modules.runtimes.cri_server.model import RuntimeContainer, Sandbox
+from modules.runtimes.cri_server.stats_views import container_stats, cpu_usage, sandbox_stats, value_of
+from modules.runtimes.oci.images.model import StorageUsage
+from protos.cri.v1 import api_pb2 as cri
+
+_MOUNTINFO: Final = Path("/proc/self/mountinfo")
+_CONTROLLERS: Final = ("memory", "pids", "cpuacct", "")
+"""Hierarchies in order: the first one that a process is in gives its control group; "" is v2."""
+
+
+class _Layers(Protocol):
+    def usage(self, directory: Path) -> StorageUsage:
+        """Return the disk usage of the writable layer of the container of a directory."""
+
+
+class UsageMeter:
+    """Measures containers.
+
+    Args:
+        roots: has their writable layers.
+        clock: for the time of a measurement.
+    """
+
+    def __init__(self, roots: _Layers, clock: Clock) -> None:
+        self._roots = roots
+        self._clock = clock
+        self._files = UsageFiles(with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text())))
+
+    def of_container(self, container: RuntimeContainer) -> cri.ContainerStats:
+        """Return the usage of one container; zero for one that does not run."""
+        return self._container(container, self._measure(container))
+
+    def of_pod(self, sandbox: Sandbox, containers: Sequence[RuntimeContainer]) -> cri.PodSandboxStats:
+        """Return the usage of a pod: the sum of its containers, and each of them."""
+        usages = [self._measure(each) for each in containers]
+        now = self._clock.now_ns()
+        total = GroupUsage(*(sum(number or 0 for number in numbers) for numbers in zip(GroupUsage(), *usages)))  # noqa: B905 - all are GroupUsage
+        members = [self._container(each, usage) for each, usage in zip(containers, usages, strict=True)]
+        return sandbox_stats(sandbox, cpu_usage(now, total.cpu), _memory(total, now), total.processes, members)
+
+    def _measure(self, container: RuntimeContainer) -> GroupUsage:
+        if container.run is None or container.exit is not None:
+            return GroupUsage()
+        return self._files.read(control_group(container.run.pid, container.id)) or GroupUsage()
+
+    def _container(self, container: RuntimeContainer, usage: GroupUsage) -> cri.ContainerStats:
+        now, layer = self._clock.now_ns(), self._roots.usage(container.directory)
+        writable_layer = cri.FilesystemUsage(
+            timestamp=now,
+            fs_id=cri.FilesystemIdentifier(mountpoint=str(container.directory)),
+            used_bytes=value_of(layer.bytes),
+            inodes_used=value_of(layer.inodes),
+        )
+        return container_stats(container, cpu_usage(now, usage.cpu), _memory(usage, now), writable_layer)
+
+
+def control_group(pid: int, container_id: str) -> str:
+    """Return the path of a container's control group below each hierarchy's mount; "" if the process has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    except OSError:
+        return ""
+    groups: dict[str, str] = {}
+    for line in lines:
+        _, names, path = line.split(":", 2)
+        groups |= dict.fromkeys(names.split(","), path)
+    for controller in _CONTROLLERS:
+        path = groups.get(controller, "")
+        if container_id in path:
+            return path[: path.index(container_id) + len(container_id)] + (".scope" if ".scope" in path else "")
+    return ""
+
+
+def _memory(usage: GroupUsage, now: int) -> cri.MemoryUsage:
+    available = None
+    if usage.limit and usage.working_set is not None:
+        available = value_of(max(0, usage.limit - usage.working_set))
+    return cri.MemoryUsage(
+        timestamp=now,
+        working_set_bytes=value_of(usage.working_set),
+        available_bytes=available,
+        usage_bytes=value_of(usage.memory),
+        rss_bytes=value_of(usage.rss),
+        page_faults=value_of(usage.faults),
+        major_page_faults=value_of(usage.major_faults),
+    )

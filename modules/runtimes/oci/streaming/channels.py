@@ -1,0 +1,214 @@
+"""The streams of a command over SPDY and over a WebSocket, as channels."""
+
+import base64
+import binascii
+import re
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from beehive.http.spdy import SpdyEvent, StreamData, StreamEnd, StreamOpened
+from modules.runtimes.oci.streaming.link import ByteLink, TunnelLink
+from modules.runtimes.oci.streaming.requests import StreamRequest
+from modules.runtimes.oci.streaming.spdy_link import SpdyLink
+from modules.runtimes.oci.streaming.statuses import encoded
+
+if TYPE_CHECKING:
+    from modules.runtimes.oci.streaming.web_socket import WebSocketLink
+
+SPDY_PROTOCOLS: Final = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
+"""Versions of exec and attach over SPDY, the preferred first; a client that names none speaks the last one."""
+WEB_SOCKET_PROTOCOLS: Final = (
+    "v5.channel.k8s.io", "v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io",
+    "v4.base64.channel.k8s.io", "base64.channel.k8s.io", "channel.k8s.io",
+)  # fmt: skip
+"""Versions over WebSocket."""
+
+_VERSION: Final = re.compile(r"v(\d)\.")
+_LONGEST_PIECE: Final = 64 * 1024
+_QUIET_VERSION: Final = 5
+"""The first version over WebSocket without an empty message at the beginning."""
+
+
+class StreamChannel(IntEnum):
+    """Streams of a command, as a WebSocket's messages number them."""
+
+    STDIN = 0
+    STDOUT = 1
+    STDERR = 2
+    ERROR = 3
+    RESIZE = 4
+    CLOSE = 255
+
+
+class ChannelData(NamedTuple):
+    """Bytes of a channel."""
+
+    channel: StreamChannel
+    data: bytes
+
+
+class ChannelEnd(NamedTuple):
+    """The client sends no more on a channel."""
+
+    channel: StreamChannel
+
+
+ChannelEvent = ChannelData | ChannelEnd
+
+
+class CommandChannels(Protocol):
+    """The channels of one command. `link` sends their messages."""
+
+    link: ByteLink
+
+    @property
+    def complete(self) -> bool:
+        """Whether the client has opened all streams of the request."""
+
+    def receive(self) -> list[ChannelEvent] | None:
+        """Return the received events; None when the client has gone. Raises ValueError for an invalid message."""
+
+    def write(self, channel: StreamChannel, data: bytes) -> None:
+        """Send output; nothing on a channel that the client has not asked for."""
+
+    def finish(self, status: dict[str, Any]) -> None:
+        """End all channels with the command's status."""
+
+
+def version_of(protocol: str) -> int:
+    """Return the version in a protocol's name."""
+    found = _VERSION.match(protocol)
+    return int(found[1]) if found else 1
+
+
+def wanted_channels(request: StreamRequest, version: int) -> set[StreamChannel]:
+    """Return the channels that a client opens for a request."""
+    wanted = {
+        StreamChannel.ERROR: True,
+        StreamChannel.STDIN: request.stdin,
+        StreamChannel.STDOUT: request.stdout,
+        StreamChannel.STDERR: request.stderr and not request.tty,
+        StreamChannel.RESIZE: request.tty and version >= 3,
+    }
+    return {channel for channel, is_wanted in wanted.items() if is_wanted}
+
+
+class SpdyChannels:
+    """A stream of SPDY for each channel (`CommandChannels`)."""
+
+    def __init__(self, link: ByteLink, protocol: str, request: StreamRequest) -> None:
+        self.link = link
+        self._version = version_of(protocol)
+        self._spdy = SpdyLink(link)
+        self._wanted = wanted_channels(request, self._version)
+        self._streams: dict[StreamChannel, int] = {}
+        self._channels: dict[int, StreamChannel] = {}
+
+    @property
+    def complete(self) -> bool:
+        """See `CommandChannels`."""
+        return self._wanted <= self._streams.keys()
+
+    def receive(self) -> list[ChannelEvent] | None:
+        """See `CommandChannels`."""
+        return self._spdy.receive(self._understood)
+
+    def write(self, channel: StreamChannel, data: bytes) -> None:
+        """See `CommandChannels`."""
+        if channel in self._streams:
+            self._spdy.send(self._streams[channel], data)
+
+    def finish(self, status: dict[str, Any]) -> None:
+        """See `CommandChannels`."""
+        for channel in (StreamChannel.STDOUT, StreamChannel.STDERR):
+            if channel in self._streams:
+                self._spdy.send(self._streams[channel], b"", last=True)
+        if StreamChannel.ERROR in self._streams:
+            self._spdy.send(self._streams[StreamChannel.ERROR], encoded(status, self._version), last=True)
+
+    def _understood(self, event: SpdyEvent) -> list[ChannelEvent]:
+        match event:
+            case StreamOpened():
+                return self._opened(event)
+            case StreamData(stream, piece) if stream in self._channels:
+                return [ChannelData(self._channels[stream], piece)]
+            case StreamEnd(stream) if stream in self._channels:
+                return [ChannelEnd(self._channels[stream])]
+        return []
+
+    def _opened(self, event: StreamOpened) -> list[ChannelEvent]:
+        name = event.headers.get("streamtype", "").upper()
+        channel = StreamChannel.__members__.get(name)
+        if channel not in self._wanted or channel in self._streams:
+            self._spdy.reset(event.stream)
+            return []
+        self._streams[channel], self._channels[event.stream] = event.stream, channel
+        self._spdy.accept(event.stream)
+        return [ChannelEnd(channel)] if event.ended else []
+
+
+class WebSocketChannels:
+    """Messages of a WebSocket whose first byte is the channel (`CommandChannels`).
+
+    Up to version 4 it begins with an empty message on the lowest channel of output, as containerd's streaming server
+    does. kubectl, which speaks version 5, reads before it has made its channels (`readDemuxLoop` in client-go's
+    `remotecommand/websocket.go`, Kubernetes 1.32), and would print `Unknown stream id 1` for such a message.
+    """
+
+    def __init__(self, messages: "WebSocketLink", request: StreamRequest) -> None:
+        self.link: ByteLink = TunnelLink(messages)
+        self._messages = messages
+        self._version = version_of(messages.subprotocol)
+        self._is_base64 = "base64" in messages.subprotocol
+        self._wanted = wanted_channels(request, 4)
+        if self._version < _QUIET_VERSION:
+            outputs = {StreamChannel.STDOUT, StreamChannel.STDERR, StreamChannel.ERROR} & self._wanted
+            self._send(min(outputs), b"")
+
+    @property
+    def complete(self) -> bool:
+        """See `CommandChannels`."""
+        return True
+
+    def receive(self) -> list[ChannelEvent] | None:
+        """See `CommandChannels`."""
+        messages = self._messages.receive()
+        if messages is None:
+            return None
+        events = [self._event(message) for message in messages if message]
+        return [event for event in events if event is not None]
+
+    def write(self, channel: StreamChannel, data: bytes) -> None:
+        """See `CommandChannels`."""
+        if channel in self._wanted:
+            for place in range(0, len(data), _LONGEST_PIECE):
+                self._send(channel, data[place : place + _LONGEST_PIECE])
+
+    def finish(self, status: dict[str, Any]) -> None:
+        """See `CommandChannels`."""
+        if text := encoded(status, self._version):
+            self._send(StreamChannel.ERROR, text)
+        self._messages.close()
+
+    def _event(self, message: bytes) -> ChannelEvent | None:
+        number = message[0] - ord("0") if self._is_base64 else message[0]
+        content = message[1:]
+        if self._version >= 5 and number == StreamChannel.CLOSE:
+            return ChannelEnd(StreamChannel.STDIN) if content == bytes([StreamChannel.STDIN]) else None
+        if number not in (StreamChannel.STDIN, StreamChannel.RESIZE) or StreamChannel(number) not in self._wanted:
+            return None
+        return ChannelData(StreamChannel(number), self._decoded(content))
+
+    def _decoded(self, content: bytes) -> bytes:
+        if not self._is_base64:
+            return content
+        try:
+            return base64.b64decode(content, validate=True)
+        except binascii.Error:
+            raise ValueError("a message that is not base64") from None
+
+    def _send(self, channel: StreamChannel, data: bytes) -> None:
+        if self._is_base64:
+            self._messages.queue(b"%d" % channel + base64.b64encode(data), is_text=True)
+        else:
+            self._messages.queue(bytes([channel]) + data)

@@ -1,0 +1,167 @@
+"""One client's forwarded connections, served on one thread."""
+
+import logging
+import select
+import socket
+from contextlib import suppress
+from typing import Final
+
+from beehive import Clock
+from beehive.printable import clipped
+from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.oci.streaming.backend import StreamingBackend
+from modules.runtimes.oci.streaming.command_session import IDLE_SECONDS
+from modules.runtimes.oci.streaming.ending import MOST_ANSWERS, linger
+from modules.runtimes.oci.streaming.port_streams import PortData, PortEnd, PortEvent, PortOpened, PortStreams
+
+_log = logging.getLogger(__name__)
+
+MOST_HELD: Final = 1 << 20
+"""Bytes that are held for all connections of a client before it is read no more."""
+
+_MOST_UNSENT: Final = 256 * 1024
+_READ_BYTES: Final = 64 * 1024
+
+
+class _Forwarded:
+    """A connection into the sandbox."""
+
+    def __init__(self, number: int, connection: socket.socket) -> None:
+        self.number = number
+        self.connection = connection
+        self.held = bytearray()
+        self.client_ended = self.pod_ended = False
+        self.is_shut = False
+        """Whether the pod has been told that the client sends no more."""
+
+    @property
+    def over(self) -> bool:
+        """Whether both sides have ended."""
+        return self.pod_ended and self.is_shut
+
+
+class PortForwardSession:
+    """Serves a client's connections until it goes.
+
+    Args:
+        streams: to the client.
+        sandbox_id: of the sandbox.
+        backend: makes the connections.
+        clock: for deadlines.
+    """
+
+    def __init__(self, streams: PortStreams, sandbox_id: str, backend: StreamingBackend, clock: Clock) -> None:
+        self._streams = streams
+        self._link = streams.link
+        self._sandbox_id = sandbox_id
+        self._backend = backend
+        self._clock = clock
+        self._open: dict[int, _Forwarded] = {}
+
+    def run(self) -> None:
+        """Serve. Raises ValueError when the client is not understood."""
+        last = self._clock.monotonic()
+        try:
+            events = self._streams.receive()
+            while events is not None:
+                for event in events:
+                    self._take(event)
+                self._link.send()
+                if self._streams.over:
+                    break
+                left = last + IDLE_SECONDS - self._clock.monotonic()
+                ready = dict(self._poll().poll(0 if self._link.has_received else max(0.0, left) * 1000))
+                if not ready and left <= 0:
+                    break
+                last = self._clock.monotonic() if ready else last
+                self._serve(ready)
+                is_readable = self._link.has_received or ready.get(self._link.fileno(), 0) & ~select.POLLOUT
+                events = self._streams.receive() if is_readable else []
+        finally:
+            for each in self._open.values():
+                each.connection.close()
+        linger(self._link, self._clock)
+
+    def _poll(self) -> "select.poll":
+        poll = select.poll()
+        takes = sum(len(each.held) for each in self._open.values()) < MOST_HELD and self._link.unsent < MOST_ANSWERS
+        poll.register(self._link, (select.POLLIN if takes else 0) | (select.POLLOUT if self._link.unsent else 0))
+        for each in self._open.values():
+            reads = not each.pod_ended and self._link.unsent < _MOST_UNSENT
+            wanted = (select.POLLIN if reads else 0) | (select.POLLOUT if each.held else 0)
+            if wanted:
+                poll.register(each.connection, wanted)
+        return poll
+
+    def _take(self, event: PortEvent) -> None:
+        match event:
+            case PortOpened(number, port):
+                self._connect(number, port)
+            case PortData(number, data) if number in self._open:
+                self._open[number].held += data
+            case PortEnd(number, reset) if number in self._open:
+                each = self._open[number]
+                each.client_ended = True
+                if reset:
+                    each.held.clear()
+                    self._close(each)
+                else:
+                    self._write(each)
+
+    def _connect(self, number: int, port: int) -> None:
+        try:
+            connection = self._backend.port_forward(self._sandbox_id, port)
+        except (RequestRefusedError, OSError) as error:
+            problem = f"cannot forward to port {port} of sandbox {self._sandbox_id}: {error}"
+            _log.info("%s", clipped(problem))
+            self._streams.close(number, problem)
+            return
+        connection.settimeout(0)
+        self._open[number] = _Forwarded(number, connection)
+
+    def _serve(self, ready: dict[int, int]) -> None:
+        for each in list(self._open.values()):
+            events = ready.get(each.connection.fileno(), 0)
+            if events & (select.POLLOUT | select.POLLERR):
+                self._write(each)
+            if each.number in self._open and not each.pod_ended and events & ~select.POLLOUT:
+                self._read(each)
+
+    def _write(self, each: _Forwarded) -> None:
+        try:
+            while each.held:
+                del each.held[: each.connection.send(memoryview(each.held)[:_READ_BYTES].tobytes())]
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._close(each, str(error))
+            return
+        if each.client_ended and not each.is_shut:
+            each.is_shut = True
+            with suppress(OSError):
+                each.connection.shutdown(socket.SHUT_WR)
+        self._close_if_over(each)
+
+    def _read(self, each: _Forwarded) -> None:
+        try:
+            data = each.connection.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._close(each, str(error))
+            return
+        if data:
+            self._streams.write(each.number, data)
+            return
+        each.pod_ended = True
+        self._streams.end(each.number)
+        self._close_if_over(each)
+
+    def _close_if_over(self, each: _Forwarded) -> None:
+        if each.over or (each.pod_ended and not self._streams.can_end):
+            self._close(each)
+
+    def _close(self, each: _Forwarded, problem: str = "") -> None:
+        del self._open[each.number]
+        each.connection.close()
+        self._streams.close(each.number, problem)

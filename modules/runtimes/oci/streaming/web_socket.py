@@ -1,0 +1,66 @@
+"""Messages of a WebSocket on a connection.
+
+It is loaded with the first WebSocket: the `websockets` package takes 1 MB of memory. The handshake is not that
+package's, which refuses the name `SPDY/3.1+portforward.k8s.io` for its slash.
+"""
+
+from typing import Final
+
+from websockets.frames import DATA_OPCODES, Frame
+from websockets.protocol import OPEN
+from websockets.server import ServerProtocol
+
+from modules.runtimes.oci.streaming.link import SocketLink
+
+LONGEST_MESSAGE: Final = 1 << 20
+
+
+class WebSocketLink:
+    """The server's side of a WebSocket whose handshake has been made.
+
+    Args:
+        link: the connection.
+        subprotocol: the protocol of its messages.
+    """
+
+    def __init__(self, link: SocketLink, subprotocol: str) -> None:
+        self.link = link
+        self.subprotocol = subprotocol
+        self._pieces = bytearray()
+        self._protocol = ServerProtocol(state=OPEN, max_size=LONGEST_MESSAGE)
+
+    def receive(self) -> list[bytes] | None:
+        """Return the messages that have come; None at the end. Pings are answered."""
+        data = self.link.receive()
+        if data is None:
+            return None
+        if data:
+            self._protocol.receive_data(data)
+        messages = []
+        for event in self._protocol.events_received():
+            if isinstance(event, Frame) and event.opcode in DATA_OPCODES:
+                self._pieces += event.data
+                if event.fin:
+                    messages.append(bytes(self._pieces))
+                    self._pieces.clear()
+        self._pass_on()
+        return messages if messages or not self._protocol.close_expected() else None
+
+    def queue(self, message: bytes, *, is_text: bool = False) -> None:
+        """Have a message sent, unless the other side has closed."""
+        if self._protocol.state is OPEN:
+            if is_text:
+                self._protocol.send_text(message)
+            else:
+                self._protocol.send_binary(message)
+            self._pass_on()
+
+    def close(self) -> None:
+        """Close in order."""
+        if self._protocol.state is OPEN:
+            self._protocol.send_close(1000)
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        for data in self._protocol.data_to_send():
+            self.link.queue(data)

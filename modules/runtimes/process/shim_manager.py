@@ -1,0 +1,219 @@
+"""Starts containers under shims, connects to the shims of an earlier edgecore, and records how containers end."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from beehive.clock import Clock
+from beehive.decoding import convert
+from modules.runtimes.cri_server.errors import RunFailedError, ShimGoneError
+from modules.runtimes.cri_server.model import EmbeddedContainer
+from modules.runtimes.cri_server.process_watcher import ProcessWatcher
+from modules.runtimes.cri_server.records import ContainerId, ContainerRecord, Exit, Run, lost
+from modules.runtimes.cri_server.state import RECORD, ControlAddress, read_container_request, read_record, write_record
+from modules.runtimes.process.leftovers import kill_leftovers
+from modules.runtimes.process.shim_client import Answer, ShimClient
+from modules.runtimes.process.shim_spawner import ShimSpawner
+from modules.runtimes.shim.protocol import (
+    CONTROL_SOCKET,
+    EXIT_RECORD,
+    FORK_SHIM,
+    RUN_RECORD,
+    ContainerSpec,
+    receive,
+    send,
+    to_memory_file,
+)
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS = 2
+"""A dying spawner loses its request; the next one serves it."""
+
+_END_SECONDS = 15.0
+"""Seconds for killed processes to end; only processes stuck in the kernel take longer."""
+
+START_SECONDS = 60.0
+"""Seconds that the preparation of a container (mounts on a slow machine) may take."""
+
+
+class ShimManager:
+    """All shims of this runtime.
+
+    A listening control socket is the proof of a living shim: it is made here and handed over with the request to the
+    spawner, and the kernel refuses connections to it exactly when its holder is gone. No process id has to be trusted.
+    `on_started` and `on_ended` are called once for each container, on the watcher's thread.
+    """
+
+    def __init__(
+        self,
+        spawner: ShimSpawner,
+        watcher: ProcessWatcher,
+        clock: Clock,
+        on_started: Callable[[EmbeddedContainer], None],
+        on_ended: Callable[[EmbeddedContainer], None],
+    ) -> None:
+        self._spawner = spawner
+        self._watcher = watcher
+        self._clock = clock
+        self._on_started = on_started
+        self._on_ended = on_ended
+
+    def start(self, container: EmbeddedContainer, spec: ContainerSpec) -> None:
+        """Start the container's command and return when it runs. Raises RunFailedError when it does not."""
+        attempt = f"start container {container.id}"
+        for _ in range(_ATTEMPTS):
+            try:
+                self._hand_over(container, spec)
+            except OSError as error:
+                raise RunFailedError(attempt, f"no shim can be had for it: {error}") from error
+            if not container.decided.wait(START_SECONDS):
+                raise RunFailedError(attempt, f"it did not come up within {START_SECONDS:.0f} s")
+            if container.run is not None:
+                return
+            if container.exit is not None:
+                raise RunFailedError(attempt, container.exit.message)
+            if container.link is not None:
+                raise RunFailedError(attempt, "the runtime is closing")
+            container.decided.clear()
+        raise RunFailedError(attempt, "its shim died before it could start it", "try again")
+
+    def read(self, directory: Path) -> EmbeddedContainer | None:
+        """Return the container of a directory; None when its files cannot be read."""
+        record, request = read_record(directory / RECORD, ContainerRecord), read_container_request(directory)
+        if record is None or request is None:
+            return None
+        return EmbeddedContainer(ContainerId(directory.name), directory, request, record)
+
+    def find(self, container: EmbeddedContainer, *, rebooted: bool = False) -> None:
+        """Find the state of a container of an earlier edgecore, from its records and its shim.
+
+        With `rebooted`, the container is of an earlier boot of the machine: none of its processes can live, and no shim
+        is looked for.
+        """
+        container.run = read_record(container.directory / RUN_RECORD, Run)
+        if (exit_ := read_record(container.directory / EXIT_RECORD, Exit)) is not None:
+            container.finished(exit_)
+        elif rebooted and container.run is not None:
+            self._write_off(container, "the machine was restarted")
+        elif not rebooted and not self._connect(container) and container.run is not None:
+            self._record_lost(container, "its shim was killed while edgecore was away")
+        if container.run is not None:
+            container.decided.set()
+
+    def end_unknown(self, directory: Path) -> bool:
+        """Kill the processes of a container without readable records; return whether all have ended."""
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock.settimeout(_END_SECONDS)
+        try:
+            with sock:
+                if _reach(sock, directory):
+                    send(sock, {"id": 1, "op": "signal", "number": signal.SIGKILL})
+                    while receive(sock) is not None:
+                        pass
+        except TimeoutError:
+            _log.error("the processes of a container do not end: %s", directory)
+            return False
+        except OSError as error:
+            _log.debug("the shim of %s has gone: %s", directory, error)
+        kill_leftovers(directory / "work")
+        return True
+
+    def _hand_over(self, container: EmbeddedContainer, spec: ContainerSpec) -> None:
+        with contextlib.ExitStack() as kept_open, contextlib.ExitStack() as handed_on:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            kept_open.enter_context(ours)
+            handed_on.enter_context(theirs)
+            spec_file = to_memory_file("container", spec)
+            handed_on.callback(os.close, spec_file)
+            listener = handed_on.enter_context(_listen(container.directory))
+            self._spawner.request(FORK_SHIM, [spec_file, theirs.fileno(), listener.fileno()])
+            kept_open.pop_all()
+        self._watch(container, ours)
+
+    def _connect(self, container: EmbeddedContainer) -> bool:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if not _reach(sock, container.directory):
+            sock.close()
+            return False
+        self._watch(container, sock)
+        return True
+
+    def _watch(self, container: EmbeddedContainer, sock: socket.socket) -> None:
+        container.link = ShimClient(sock, partial(self._on_event, container), partial(self._link_gone, container))
+        self._watcher.add(container.link)
+
+    def _on_event(self, container: EmbeddedContainer, event: Answer) -> None:
+        if event["event"] == "running":
+            if container.run is None:
+                container.started(convert(event, Run))
+                self._on_started(container)
+        elif container.exit is None:
+            container.finished(convert(event, Exit))
+            self._on_ended(container)
+
+    def _link_gone(self, container: EmbeddedContainer) -> None:
+        """Handle the end of a shim's connection: the shim has ended, was killed, or closed on an edgecore that did not
+        read.
+        """
+        if container.exit is not None:
+            return
+        if (exit_ := read_record(container.directory / EXIT_RECORD, Exit)) is not None:
+            container.finished(exit_)
+            self._on_ended(container)
+        elif self._connect(container):
+            return
+        elif container.run is None and read_record(container.directory / RUN_RECORD, Run) is None:
+            container.not_started()
+        else:
+            self._record_lost(container, "its shim was killed")
+            self._on_ended(container)
+
+    def _record_lost(self, container: EmbeddedContainer, why: str) -> None:
+        kill_leftovers(container.work)
+        self._write_off(container, why)
+
+    def _write_off(self, container: EmbeddedContainer, why: str) -> None:
+        _log.warning("container ended unseen: %s", why, extra={"container": container.id})
+        exit_ = lost(self._clock.now_ns(), f"{why}; its exit code is not known")
+        with contextlib.suppress(OSError):  # a full disk; the next edgecore comes to the same conclusion
+            write_record(container.directory / EXIT_RECORD, exit_)
+        container.finished(exit_)
+
+
+def send_signal(container: EmbeddedContainer, number: int) -> None:
+    """Send a signal to the container's process group; does nothing when the container is just ending."""
+    if container.link is None:
+        return
+    try:
+        container.link.begin("signal", number=number)
+    except ShimGoneError:
+        return
+
+
+def _reach(sock: socket.socket, directory: Path) -> bool:
+    """Connect to the shim of a container; return False when it has none."""
+    try:
+        with ControlAddress(directory) as address:
+            sock.connect(address)
+    except OSError:
+        return False
+    return True
+
+
+def _listen(directory: Path) -> socket.socket:
+    (directory / CONTROL_SOCKET).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        with ControlAddress(directory) as address:
+            listener.bind(address)
+        listener.listen()
+    except OSError:
+        listener.close()
+        raise
+    return listener

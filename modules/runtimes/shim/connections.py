@@ -1,0 +1,97 @@
+"""edgecore's connections to a shim: the one it was started with, and later ones of a restarted edgecore."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from modules.runtimes.shim.poller import Poller
+from modules.runtimes.shim.protocol import receive, send
+
+_DESCRIPTOR_LIMIT = 3
+
+Handler = Callable[["Connection", dict[str, Any], list[int]], None]
+"""Handles one request and owns its descriptors."""
+
+
+class Connection:
+    """The connection to one edgecore; closed as soon as the other side closes, or does not read."""
+
+    def __init__(self, sock: socket.socket, poller: Poller, handler: Handler) -> None:
+        sock.settimeout(0)
+        self._sock = sock
+        self._poller = poller
+        self._handler = handler
+        self.on_close: Callable[[Connection], None] = _ignore
+        poller.add(sock.fileno(), self._read)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send `message`, or close the connection: a shim never waits, and edgecore finds the same facts in the
+        records.
+        """
+        if self._sock.fileno() < 0:
+            return
+        try:
+            send(self._sock, message)
+        except OSError:
+            self._close()
+
+    def _read(self) -> None:
+        try:
+            received = receive(self._sock, _DESCRIPTOR_LIMIT)
+        except (OSError, ValueError):
+            received = None
+        if received is None:
+            self._close()
+        else:
+            self._handler(self, *received)
+
+    def _close(self) -> None:
+        self._poller.remove(self._sock.fileno())
+        self._sock.close()
+        self.on_close(self)
+
+
+class Connections:
+    """The open connections, and the listening socket that accepts new ones."""
+
+    def __init__(self, listener: socket.socket, poller: Poller, handler: Handler) -> None:
+        self._listener = listener
+        self._poller = poller
+        self._handler = handler
+        self._open: set[Connection] = set()
+        self.greeting: Callable[[Connection], None] = _ignore
+        self.on_close: Callable[[Connection], None] = _ignore
+        listener.settimeout(0)
+        poller.add(listener.fileno(), self._accept)
+
+    def add(self, sock: socket.socket) -> Connection:
+        """Serve one more socket."""
+        connection = Connection(sock, self._poller, self._handler)
+        connection.on_close = self._forget
+        self._open.add(connection)
+        return connection
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send `message` to all connections."""
+        for connection in tuple(self._open):
+            connection.send(message)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            self.greeting(self.add(self._listener.accept()[0]))
+
+    def _forget(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self.on_close(connection)
+
+
+def _ignore(_: Connection) -> None:
+    """Default callback: does nothing."""
+
+
+def close_all(descriptors: list[int]) -> None:
+    """Close the descriptors of a request."""
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,237 @@
+"""The parent process of one container, from its start to the end of its last process."""
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from modules.runtimes.shim import kernel, roots
+from modules.runtimes.shim.commands import Commands
+from modules.runtimes.shim.connections import Connection, Connections, close_all
+from modules.runtimes.shim.files import make_durable, write_json, write_json_soon
+from modules.runtimes.shim.launch import LaunchError, OutputStreams, launch
+from modules.runtimes.shim.log_file import LogFile, LogPipe
+from modules.runtimes.shim.poller import Poller
+from modules.runtimes.shim.procfs import children_of_this_process
+from modules.runtimes.shim.protocol import (
+    EXIT_RECORD,
+    RUN_RECORD,
+    START_ERROR_EXIT_CODE,
+    ContainerSpec,
+    ExitRecord,
+    Pid,
+    RunRecord,
+)
+
+_KILL_SECONDS = 10.0
+"""Seconds for which processes that survive SIGKILL (stuck in the kernel) delay the exit record."""
+
+_LOOK_SECONDS = 30.0
+"""Longest time in seconds between two checks that the container's directory still exists."""
+
+
+class Shim:
+    """The parent of one container: one thread with one `poll`; `run` returns when the container is over.
+
+    It moves the container's output into its log, answers edgecore (which may die and come back on the control socket),
+    executes commands beside the main process, and reaps. When the main process ends, all other processes are killed, as
+    at the end of a pid namespace. The exit record is written only after that, so that its readers can rely on it. The
+    main process stays a zombie until then: no other process can get its pid and process group while signals may still
+    be sent there. When the container's directory is gone (`rm -rf` of edgecore's), nobody can end the container any
+    more, so the shim does.
+
+    The process is small and without the bus, so its time is the machine's own.
+    """
+
+    def __init__(self, spec: ContainerSpec, control: socket.socket, listener: socket.socket) -> None:
+        self._spec = spec
+        self._directory = Path(spec["directory"])
+        self._poller = Poller()
+        self._commands = Commands(spec["namespacing"], spec["process"])
+        self._connections = Connections(listener, self._poller, self._handle)
+        self._connections.on_close = self._commands.kill_all_of
+        self._connections.add(control)
+        self._log: LogFile | None = None
+        self._pipes: list[LogPipe] = []
+        self._main = Pid(0)
+        self._failure = ""
+        """Why the started command must end at once."""
+        self._exit_code: int | None = None
+        self._give_up_at = 0.0
+        self._done = False
+
+    def run(self) -> None:
+        """Start the container, serve it, and write its exit record."""
+        kernel.adopt_orphans()
+        self._watch_children()
+        try:
+            run = self._start()
+        except (LaunchError, OSError) as error:
+            self._end(START_ERROR_EXIT_CODE, "StartError", str(error))
+            return
+        if not self._failure:
+            self._tell_of_start(run)
+        while not self._done:
+            self._poller.wait(self._seconds_left())
+            if self._exit_code is not None:
+                self._finish(self._exit_code)
+            elif self._is_forgotten():
+                self._signal_group(signal.SIGKILL)
+
+    # starting
+
+    def _tell_of_start(self, run: RunRecord) -> None:
+        self._connections.greeting = lambda connection: connection.send({"event": "running", **run})
+        self._connections.tell({"event": "running", **run})
+        with contextlib.suppress(OSError):  # sent first: edgecore does not wait for the disk
+            make_durable(self._directory / RUN_RECORD)
+
+    def _watch_children(self) -> None:
+        read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        self._poller.add(read_end, lambda: self._children_changed(read_end))
+
+    def _start(self) -> RunRecord:
+        streams = self._open_streams()
+        self._main = launch(self._spec["process"], streams, self._prepare)
+        started_at = time.time_ns()
+        close_all(list(streams))
+        run = RunRecord(pid=self._main, started_at=started_at)
+        try:
+            write_json_soon(self._directory / RUN_RECORD, run)
+        except OSError as error:  # a later edgecore could not find it, and it may have filled the disk itself
+            self._failure = str(error)
+            self._signal_group(signal.SIGKILL)
+        return run
+
+    def _open_streams(self) -> OutputStreams:
+        if not self._spec["log"]:
+            return OutputStreams(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
+        self._log = LogFile(self._spec["log"])
+        self._pipes = [LogPipe(b"stdout", self._log), LogPipe(b"stderr", self._log)]
+        for pipe in self._pipes:
+            self._poller.add(pipe.read_end, partial(self._pump, pipe))
+        return OutputStreams(*(pipe.write_end for pipe in self._pipes))
+
+    def _prepare(self) -> None:
+        """Build the private root; runs in the container's process, before exec."""
+        if (score := self._spec["oom_score_adj"]) is not None:
+            with contextlib.suppress(PermissionError):  # lowering it takes CAP_SYS_RESOURCE
+                Path("/proc/self/oom_score_adj").write_text(str(score))
+        if not self._spec["namespacing"]:
+            return
+        try:
+            roots.leave_host_mounts(self._spec["namespacing"])
+            roots.build(self._spec["steps"])
+        except OSError as error:
+            raise LaunchError(f'cannot mount at "{error.filename}": {error.strerror}') from error
+
+    # keeping
+
+    def _pump(self, pipe: LogPipe) -> None:
+        if not pipe.pump():
+            self._poller.remove(pipe.read_end)
+
+    def _handle(self, asker: Connection, message: dict[str, Any], descriptors: list[int]) -> None:
+        request: int = message["id"]
+        match message["op"]:
+            case "exec" if self._exit_code is None:
+                self._commands.start(asker, request, self._main, descriptors)
+                return
+            case "exec":
+                close_all(descriptors)
+                asker.send({"id": request, "error": "the container has just ended"})
+                return
+            case "kill-exec":
+                self._commands.kill(asker, message["exec"])
+            case "signal":
+                self._signal_group(message["number"])
+            case "reopen-log":
+                asker.send({"id": request, "error": self._reopen_log()})
+                return
+        asker.send({"id": request})
+
+    def _reopen_log(self) -> str:
+        try:
+            if self._log is not None:
+                self._log.reopen()
+        except OSError as error:
+            return f"{error.strerror}: {error.filename}"
+        return ""
+
+    def _signal_group(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._main, number)
+
+    # ending
+
+    def _children_changed(self, wakeup: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(wakeup, 4096)
+        while self._exit_code is None:
+            info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if info is None:
+                return
+            if info.si_pid == self._main:
+                self._begin_ending(info)
+            else:
+                self._reap(Pid(info.si_pid))
+
+    def _begin_ending(self, info: os.waitid_result) -> None:
+        by_itself = info.si_code == os.CLD_EXITED
+        self._exit_code = info.si_status if by_itself else 128 + info.si_status
+        self._give_up_at = time.monotonic() + _KILL_SECONDS
+        self._signal_group(signal.SIGKILL)
+
+    def _seconds_left(self) -> float:
+        return _LOOK_SECONDS if self._exit_code is None else max(0.0, self._give_up_at - time.monotonic())
+
+    def _is_forgotten(self) -> bool:
+        try:
+            self._directory.stat()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False  # a failing disk
+        return False
+
+    def _finish(self, exit_code: int) -> None:
+        """Kill the remaining processes; once all are gone, or survive SIGKILL for too long, write the exit record."""
+        # again after each reaped process: no signal announces the children that this process inherits from it
+        while left := [pid for pid in children_of_this_process() if pid != self._main]:
+            alive = [pid for pid in left if not self._reap(pid)]
+            for pid in alive:
+                os.kill(pid, signal.SIGKILL)
+            if alive and time.monotonic() < self._give_up_at:
+                return
+            if alive:
+                break
+        if self._failure:
+            self._end(START_ERROR_EXIT_CODE, "StartError", self._failure)
+        else:
+            self._end(exit_code, "Completed" if exit_code == 0 else "Error", "")
+        os.waitpid(self._main, 0)
+
+    def _reap(self, pid: Pid) -> bool:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended:
+            return False
+        code = os.waitstatus_to_exitcode(status)
+        self._commands.reaped(pid, code if code >= 0 else 128 - code)
+        return True
+
+    def _end(self, exit_code: int, reason: str, message: str) -> None:
+        for pipe in self._pipes:
+            pipe.finish()
+        record = ExitRecord(exit_code=exit_code, finished_at=time.time_ns(), reason=reason, message=message)
+        with contextlib.suppress(OSError):  # a full disk; edgecore gets the event all the same
+            write_json(self._directory / EXIT_RECORD, record)
+        self._connections.tell({"event": "exited", **record})
+        self._done = True

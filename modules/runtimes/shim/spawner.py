@@ -1,0 +1,111 @@
+"""The shim spawner: forks a shim for each request of edgecore, and ends with edgecore; its shims go on."""
+
+import gc
+import os
+import signal
+import socket
+import time
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+from modules.runtimes.shim import kernel, roots
+from modules.runtimes.shim.connections import close_all
+from modules.runtimes.shim.files import write_json
+from modules.runtimes.shim.protocol import (
+    EXIT_RECORD,
+    FORK_SHIM,
+    TEXT_LIMIT,
+    ContainerSpec,
+    ExitRecord,
+    Namespacing,
+    from_memory_file,
+    receive,
+    send,
+)
+from modules.runtimes.shim.shim import Shim
+
+_DESCRIPTOR_LIMIT = 3
+_SHIM_FAILED_EXIT_CODE = 255
+
+
+def serve(descriptor: int) -> None:
+    """Fork a process for each request until the other side of the socket closes.
+
+    FORK_SHIM comes with a memory file (ContainerSpec), a control socket and a listening socket; `probe` with a socket
+    for its answer.
+    """
+    requests = socket.socket(fileno=descriptor)
+    os.umask(0o077)
+    for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    gc.collect()
+    gc.freeze()
+    while (received := receive(requests, _DESCRIPTOR_LIMIT)) is not None:
+        message, descriptors = received
+        if os.fork() == 0:
+            requests.close()
+            _serve_one(message["op"], message.get("scratch", ""), descriptors)
+        close_all(descriptors)
+
+
+def _serve_one(operation: str, scratch: str, descriptors: list[int]) -> NoReturn:
+    try:
+        os.setsid()
+        if operation == FORK_SHIM:
+            _run_shim(*descriptors)
+        else:
+            _probe(scratch, *descriptors)
+    finally:
+        os._exit(0)
+
+
+def _run_shim(spec_file: int, control: int, listener: int) -> None:
+    spec: ContainerSpec = from_memory_file(spec_file)
+    directory = Path(spec["directory"])
+    kernel.name_process(f"{FORK_SHIM}-{directory.name[:6]}")
+    try:
+        Shim(spec, socket.socket(fileno=control), socket.socket(fileno=listener)).run()
+    except Exception:  # noqa: BLE001 (the reason goes into the exit record)
+        record = ExitRecord(
+            exit_code=_SHIM_FAILED_EXIT_CODE,
+            finished_at=time.time_ns(),
+            reason="ShimFailed",
+            message=traceback.format_exc()[-TEXT_LIMIT:],
+        )
+        write_json(directory / EXIT_RECORD, record)
+
+
+def _probe(scratch: str, answer: int) -> None:
+    """Try out how containers can have mounts of their own on this machine, as this user."""
+    reasons = []
+    answers = socket.socket(fileno=answer)
+    for namespacing in _candidates():
+        reason = _try_out(namespacing, scratch)
+        if not reason:
+            send(answers, {"namespacing": namespacing, "reason": ""})
+            return
+        reasons.append(reason)
+    send(answers, {"namespacing": "", "reason": "; ".join(reasons)})
+
+
+def _candidates() -> tuple[Namespacing, ...]:
+    return ("mount", "user") if os.geteuid() == 0 else ("user",)
+
+
+def _try_out(namespacing: Namespacing, scratch: str) -> str:
+    """Build a root as for a container, in a process of its own; return why that failed, or an empty text."""
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    if os.fork() == 0:
+        reason = ""
+        try:
+            roots.leave_host_mounts(namespacing)
+            roots.build([["scaffold", "/", scratch], ["readonly", scratch], ["enter", scratch]])
+        except OSError as error:
+            reason = f"a {namespacing} namespace: {error.strerror} ({error.filename})"
+        finally:
+            os.write(write_end, reason.encode())
+            os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end) as answer:
+        return answer.read()

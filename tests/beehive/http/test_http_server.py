@@ -1,0 +1,463 @@
+"""The local HTTP server, over real sockets."""
+
+import os
+import select
+import socket
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive import RealClock
+from beehive.accepting import accept_connection
+from beehive.http.errors import HttpStatusError
+from beehive.http.http_server import MAX_CONNECTIONS, MAX_STREAMS, HttpServer
+from beehive.http.listening import listen_tcp, listen_unix, short_name
+from beehive.http.request import Request
+from beehive.http.responses import Handler, Peer, Response, Stream, Takeover, text
+from beehive.http.router import HttpRoute, Router
+from beehive.ports import ListenError
+
+SECONDS = 60
+
+
+class Followed:
+    """A stream that goes on until its reader goes."""
+
+    def __init__(self) -> None:
+        self.gone = threading.Event()
+        self.let_go = threading.Semaphore(0)
+
+    def __call__(self, _request: Request) -> Stream:
+        return Stream("text/plain", self._pieces, self.let_go.release)
+
+    def _pieces(self, peer: Peer) -> Generator[bytes, None, None]:
+        yield b"first\n"
+        while not peer.gone_within(SECONDS):
+            yield b"next\n"
+        self.gone.set()
+
+
+def broken(_request: Request) -> Response:
+    raise ValueError("a secret of the handler")
+
+
+def refused(_request: Request) -> Response:
+    raise HttpStatusError(422, "the option is not valid", "tailLines")
+
+
+def torn(_request: Request) -> Stream:
+    def pieces(_peer: Peer) -> Generator[bytes, None, None]:
+        yield b"half of it"
+        raise ValueError("the other half is not there")
+
+    return Stream("text/plain", pieces, lambda: None)
+
+
+def echo(request: Request) -> Takeover:
+    """Says the six bytes that it was sent, backwards."""
+
+    def carry_on(connection: socket.socket) -> None:
+        connection.settimeout(SECONDS)
+        data = request.rest
+        while len(data) < 6:
+            data += connection.recv(100)
+        connection.sendall(data[::-1])
+
+    return Takeover(carry_on, lambda: None)
+
+
+def long(_request: Request) -> Stream:
+    return Stream("text/plain", lambda _: (b"x" * 1000 for _ in range(500)), lambda: None)
+
+
+ROUTES: dict[str, Handler] = {
+    "/healthz": lambda _: text(200, "ok"),
+    "/broken": broken,
+    "/refused": refused,
+    "/torn": torn,
+    "/echo": echo,
+    "/long": long,
+    "/names/{name}": lambda request: text(200, f"{request.parts[1]} {request.first('q')}"),
+}
+
+
+def serving(*extra: HttpRoute, listening: socket.socket | None = None, idle_seconds: float = 0.0) -> HttpServer:
+    routes = [HttpRoute(pattern, handler) for pattern, handler in ROUTES.items()]
+    max_body = 1000 if idle_seconds else 0
+    made = HttpServer(
+        listening or listen_tcp("127.0.0.1", 0),
+        Router([*routes, *extra]),
+        RealClock(),
+        max_body=max_body,
+        idle_seconds=idle_seconds,
+    )
+    made.start()
+    return made
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients of a busy machine need longer for their requests."""
+    monkeypatch.setattr("beehive.http.http_server.REQUEST_SECONDS", float(SECONDS))
+
+
+@pytest.fixture
+def followed() -> Followed:
+    return Followed()
+
+
+@pytest.fixture
+def server(followed: Followed) -> Iterator[HttpServer]:
+    made = serving(HttpRoute("/follow", followed))
+    yield made
+    made.stop()
+
+
+def ask(server: HttpServer, method: str, path: str) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+    connection.request(method, path)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, body
+
+
+def raw(server: HttpServer, request: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+        connection.sendall(request)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+def test_a_known_path_is_answered(server: HttpServer) -> None:
+    assert ask(server, "GET", "/healthz") == (200, "ok")
+
+
+def test_a_query_and_a_trailing_slash_do_not_matter(server: HttpServer) -> None:
+    assert ask(server, "GET", "/healthz/?verbose") == (200, "ok")
+
+
+def test_head_gives_the_length_without_the_body(server: HttpServer) -> None:
+    answer = raw(server, b"HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert b"Content-Length: 2" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+def test_an_unknown_path_names_the_known_ones(server: HttpServer) -> None:
+    status, body = ask(server, "GET", "/nothing")
+    assert status == 404
+    assert "/healthz" in body
+
+
+def test_nothing_can_be_written(server: HttpServer) -> None:
+    assert ask(server, "POST", "/healthz")[0] == 405
+
+
+def test_a_handler_that_fails_says_nothing_of_why(server: HttpServer) -> None:
+    status, body = ask(server, "GET", "/broken")
+    assert status == 500
+    assert "secret" not in body
+    assert ask(server, "GET", "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("request_", [b"nonsense\r\n\r\n", b"\r\n\r\n", b"GET /healthz\r\n\r\n", b""])
+def test_bytes_that_are_not_http_get_400(server: HttpServer, request_: bytes) -> None:
+    assert raw(server, request_).startswith(b"HTTP/1.1 400")
+
+
+def test_an_endless_head_is_cut_off(server: HttpServer) -> None:
+    """The server answers, or resets the connection because it will not read the rest."""
+    try:
+        answer = raw(server, b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 100_000)
+    except OSError:
+        return
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431")
+
+
+def test_the_port_is_free_after_stop() -> None:
+    first = serving()
+    port = first.port
+    first.stop()
+    second = serving(listening=listen_tcp("127.0.0.1", port))
+    assert ask(second, "GET", "/healthz") == (200, "ok")
+    second.stop()
+
+
+def test_an_address_that_is_taken_is_named_with_its_setting(server: HttpServer) -> None:
+    with pytest.raises(ListenError, match="readOnlyPort"):
+        listen_tcp("127.0.0.1", server.port)
+
+
+def test_parts_of_a_path_and_the_query_are_decoded(server: HttpServer) -> None:
+    assert ask(server, "GET", "/names/a%20b?q=%C3%A4+1") == (200, "a b ä 1")
+
+
+def test_a_request_error_of_a_handler_is_the_response(server: HttpServer) -> None:
+    assert ask(server, "GET", "/refused") == (422, "the option is not valid: tailLines\n")
+
+
+def test_a_stream_comes_in_chunks(server: HttpServer) -> None:
+    assert ask(server, "GET", "/long") == (200, "x" * 500_000)
+
+
+def test_a_client_of_http_1_0_gets_a_stream_without_chunks(server: HttpServer) -> None:
+    head, _, body = raw(server, b"GET /long HTTP/1.0\r\n\r\n").partition(b"\r\n\r\n")
+    assert b"chunked" not in head
+    assert body == b"x" * 500_000
+
+
+def test_head_of_a_stream_has_no_body(server: HttpServer) -> None:
+    assert raw(server, b"HEAD /long HTTP/1.1\r\nHost: a\r\n\r\n").endswith(b"\r\n\r\n")
+
+
+def test_a_stream_that_breaks_off_is_seen_to(server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
+    """The last chunk, which says that all is there, does not come."""
+    answer = raw(server, b"GET /torn HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert answer.endswith(b"half of it\r\n")
+    assert ask(server, "GET", "/healthz") == (200, "ok")
+
+
+def follow(server: HttpServer) -> socket.socket:
+    """A connection on which a stream has begun."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
+    connection.sendall(b"GET /follow HTTP/1.1\r\nHost: a\r\n\r\n")
+    received = b""
+    while b"first" not in received and b"503" not in received:
+        chunk = connection.recv(1000)
+        assert chunk, "the connection was closed"
+        received += chunk
+    return connection
+
+
+def test_a_stream_ends_when_its_reader_goes(server: HttpServer, followed: Followed) -> None:
+    follow(server).close()
+    assert followed.gone.wait(SECONDS)
+    assert followed.let_go.acquire(timeout=SECONDS)
+
+
+def test_a_slow_client_has_time_for_each_piece_of_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list may have megabytes; a deadline for all of it would end it on a slow machine."""
+    sizes: list[int] = []
+
+    class Sent(socket.socket):
+        def sendall(self, data: Any, flags: int = 0) -> None:
+            sizes.append(len(data))
+            super().sendall(data, flags)
+
+    monkeypatch.setattr(
+        "beehive.http.http_server.accept_connection",
+        lambda listening, make_room: (
+            (one := accept_connection(listening, 1.0, make_room)) and Sent(fileno=one.detach())
+        ),
+    )
+    body = b"x" * 1_000_000
+    server = serving(HttpRoute("/large", lambda _: Response(200, "text/plain", body)))
+    try:
+        assert ask(server, "GET", "/large") == (200, body.decode())
+    finally:
+        server.stop()
+    assert max(sizes) == 256 * 1024
+
+
+def test_the_end_of_the_server_ends_streams(followed: Followed) -> None:
+    server = serving(HttpRoute("/follow", followed))
+    with follow(server) as connection:
+        server.stop()
+        assert followed.gone.is_set()
+        while connection.recv(1000):
+            pass
+
+
+def test_streams_leave_room_for_questions(server: HttpServer, followed: Followed) -> None:
+    """One more than there may be is refused, and what it would have used is let go of."""
+    open_ones = [follow(server) for _ in range(MAX_STREAMS)]
+    status, body = ask(server, "GET", "/follow")
+    assert (status, "close one" in body) == (503, True)
+    assert followed.let_go.acquire(timeout=SECONDS)
+    assert ask(server, "GET", "/healthz") == (200, "ok")
+    for connection in open_ones:
+        connection.close()
+
+
+def test_connections_that_say_nothing_make_room(server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
+    """Sixty-four of one address, or of a hundred, keep nobody from being served, and are logged once."""
+    with ExitStack() as stack:
+        silent = [
+            stack.enter_context(
+                socket.create_connection(
+                    ("127.0.0.1", server.port), timeout=SECONDS, source_address=(f"127.0.1.{1 + number % 2}", 0)
+                )
+            )
+            for number in range(MAX_CONNECTIONS + 8)
+        ]
+        for _ in range(3):
+            assert ask(server, "GET", "/healthz") == (200, "ok")
+        assert silent[0].recv(1) == b""
+    assert [record.getMessage() for record in caplog.records if "connections are open" in record.getMessage()] == [
+        f"the HTTP server at 127.0.0.1:{server.port}: 64 connections are open; closed is one of 127.0.1.1 that has "
+        "sent no whole request"
+    ]
+
+
+def test_streams_do_not_count_as_connections(server: HttpServer) -> None:
+    open_ones = [follow(server) for _ in range(MAX_STREAMS)]
+    others = [socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) for _ in range(MAX_CONNECTIONS)]
+    assert ask(server, "GET", "/healthz") == (200, "ok")
+    for connection in (*open_ones, *others):
+        connection.close()
+
+
+def test_a_connection_is_handed_over_with_what_was_read_of_it(server: HttpServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+        connection.sendall(b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\nabc")
+        connection.sendall(b"def")
+        assert b"".join(iter(lambda: connection.recv(100), b"")) == b"fedcba"
+
+
+def test_a_unix_socket_is_its_owners_alone(tmp_path: Path) -> None:
+    """Also below a path that is longer than a socket's name may be."""
+    directory = tmp_path / ("long" * 30)
+    directory.mkdir()
+    path = directory / "edged.sock"
+    path.write_text("left by a killed process")
+    server = serving(listening=listen_unix(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+    with socket.socket(socket.AF_UNIX) as connection, short_name(path) as name:
+        connection.connect(name)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+    server.stop()
+    assert [each.name for each in directory.iterdir()] == ["edged.sock"]
+
+
+def test_a_socket_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ListenError, match="rootDirectory"):
+        listen_unix(tmp_path / "missing" / "edged.sock")
+
+
+def body_server() -> HttpServer:
+    def echo(request: Request) -> Response:
+        return Response(200, "text/plain", request.body)
+
+    router = Router([HttpRoute("/body", echo, ("POST",))])
+    made = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=100)
+    made.start()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "status", "answer"),
+    [
+        (b"Content-Length: 5", b"hello and more", 200, b"hello"),
+        (b"X: y", b"", 200, b""),
+        (b"Content-Length: 101", b"x" * 101, 413, b"at most 100 bytes"),
+        (b"Content-Length: -1", b"", 400, b"bad Content-Length"),
+        (b"Content-Length: 99999999999999999999", b"", 413, b"at most 100 bytes"),
+        (b"Transfer-Encoding: chunked", b"0\r\n\r\n", 200, b""),
+        (b"Transfer-Encoding: chunked", b"3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\nA: b\r\n\r\nmore", 200, b"hello"),
+        (b"Transfer-Encoding: chunked", b"33\r\n" + b"x" * 51 + b"\r\n32\r\n" + b"x" * 50, 413, b"at most 100 bytes"),
+        (b"Transfer-Encoding: chunked", b"FFFFFFFFFF\r\n" + b"x" * 200, 413, b"at most 100 bytes"),
+        (b"Transfer-Encoding: chunked", b"3\r\nhel", 400, b""),
+        (b"Transfer-Encoding: chunked", b"x\r\n", 400, b""),
+        (b"Transfer-Encoding: gzip", b"x", 501, b""),
+        (b"Content-Length: 5", b"hell", 400, b""),
+    ],
+)
+def test_a_server_that_takes_bodies_reads_them_within_bounds(
+    head: bytes, body: bytes, status: int, answer: bytes
+) -> None:
+    server = body_server()
+    try:
+        said = raw(server, b"POST /body HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n\r\n" + body)
+    finally:
+        server.stop()
+    assert said.startswith(b"HTTP/1.1 %d " % status)
+    assert said.partition(b"\r\n\r\n")[2].endswith(answer) or answer in said
+
+
+def test_a_stream_is_woken_by_a_descriptor() -> None:
+    """It waits for its reader's end and for something of its own at once."""
+    reading, writing = os.pipe()
+    woken: list[bool] = []
+
+    def pieces(peer: Peer) -> Generator[bytes, None, None]:
+        woken.append(peer.gone_within(SECONDS, reading))
+        yield b"woken"
+
+    server = serving(HttpRoute("/wake", lambda _: Stream("text/plain", pieces, lambda: None)))
+    try:
+        os.write(writing, b"x")
+        assert ask(server, "GET", "/wake") == (200, "woken")
+    finally:
+        server.stop()
+        os.close(reading)
+        os.close(writing)
+    assert woken == [False]
+
+
+@pytest.fixture
+def keeping() -> Iterator[HttpServer]:
+    """A server that keeps connections."""
+    made = serving(idle_seconds=SECONDS)
+    yield made
+    made.stop()
+
+
+def get(connection: HTTPConnection, path: str) -> str:
+    connection.request("GET", path)
+    return connection.getresponse().read().decode()
+
+
+def test_a_kept_connection_carries_one_request_after_the_other(keeping: HttpServer) -> None:
+    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS)
+    assert get(connection, "/names/a") == "a "
+    kept = connection.sock
+    assert [get(connection, f"/names/{name}?q=x") for name in "bcd"] == ["b x", "c x", "d x"]
+    assert connection.sock is kept
+    assert get(connection, "/refused") == "the option is not valid: tailLines\n"
+    assert connection.sock is kept
+    connection.close()
+
+
+def test_requests_that_come_together_are_answered_in_order(keeping: HttpServer) -> None:
+    request = "GET /names/{} HTTP/1.1\r\nHost: a\r\n{}\r\n"
+    answer = raw(keeping, (request.format("a", "") + request.format("b", "Connection: close\r\n")).encode())
+    assert answer.index(b"\r\n\r\na ") < answer.index(b"\r\n\r\nb ")
+
+
+def test_a_stream_ends_a_kept_connection(keeping: HttpServer) -> None:
+    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS)
+    assert get(connection, "/long") == "x" * 500_000
+    assert connection.sock is None
+
+
+def test_idle_connections_give_way_to_new_ones(keeping: HttpServer) -> None:
+    """One address has three quarters of them."""
+    most = MAX_CONNECTIONS * 3 // 4
+    kept = [HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS) for _ in range(most + 2)]
+    assert [get(each, "/names/a") for each in kept] == ["a "] * len(kept)
+    ended: set[int] = set()
+    with select.epoll() as waiting:
+        for each in kept:
+            waiting.register(each.sock, select.EPOLLIN | select.EPOLLONESHOT)
+        while len(ended) < 2 and (ready := waiting.poll(SECONDS)):
+            ended.update(descriptor for descriptor, _ in ready)
+    assert len(ended) == 2
+    others = [each for each in kept if each.sock.fileno() not in ended]
+    assert [get(each, "/names/b") for each in others] == ["b "] * most
+    for each in kept:
+        each.close()
+
+
+def test_a_kept_connection_ends_when_no_request_comes() -> None:
+    server = serving(idle_seconds=0.05)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+    assert get(connection, "/names/a") == "a "
+    assert connection.sock.recv(1) == b""
+    connection.close()
+    server.stop()

@@ -1,0 +1,24 @@
+"""The sockets of the local servers."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from beehive.http.listening import listen_unix, short_name
+from beehive.ports import ListenError
+
+
+def test_a_socket_is_its_owners_alone_and_takes_the_place_of_a_dead_one(tmp_path: Path) -> None:
+    path = tmp_path / ("long" * 30) / "server.sock"
+    path.parent.mkdir()
+    listen_unix(path).close()
+    with listen_unix(path), socket.socket(socket.AF_UNIX) as client, short_name(path) as name:
+        client.connect(name)
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_socket_that_cannot_be_made_names_the_setting(tmp_path: Path) -> None:
+    with pytest.raises(ListenError, match=r"No such file or directory; see --socket"):
+        listen_unix(tmp_path / "missing" / "server.sock", "--socket")

@@ -1,1 +1,0 @@
-"""Tests of `edged/oci/spec`."""

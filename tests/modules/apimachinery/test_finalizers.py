@@ -1,0 +1,75 @@
+"""Finalizers: an object stays until those who have to clean up have taken them away, as in an API server."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.api_calls import serve
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.client.calls import MERGE, ApiCall
+
+POD: JsonObject = {"spec": {"containers": [{"name": "app", "image": "busybox"}]}}
+
+
+class Api:
+    """The verbs on one object with a finalizer."""
+
+    def __init__(self, plural: str, body: JsonObject) -> None:
+        self.cluster = Cluster(Simulation(0).clock, default_node="n1")
+        self._plural = plural
+        self("create", name="", body={**body, "metadata": {"name": "x", "finalizers": ["a.example/clean"]}})
+
+    def __call__(self, verb: str, body: Any = None, name: str = "x", **fields: Any) -> JsonObject:
+        call = ApiCall(
+            verb=verb, api_version="v1", plural=self._plural, namespace="ns", name=name, body=body,
+            patch_type=MERGE if verb == "patch" else "", **fields,
+        )  # fmt: skip
+        result = serve(self.cluster, call)
+        return result.refusal or result.object or {}
+
+    def patch(self, *finalizers: str) -> JsonObject:
+        """Set the finalizers."""
+        return self("patch", {"metadata": {"finalizers": list(finalizers) or None}})
+
+
+@pytest.mark.parametrize(
+    ("plural", "body"), [("configmaps", {"data": {"a": "1"}}), ("persistentvolumeclaims", {"spec": {}})]
+)
+def test_an_object_stays_until_its_last_finalizer_is_gone(plural: str, body: JsonObject) -> None:
+    """A deletion only marks it, a second one changes nothing, and the update that takes the finalizer removes it."""
+    api = Api(plural, body)
+    marked = api("delete")
+    assert (marked["kind"], marked["metadata"]["deletionGracePeriodSeconds"]) != ("Status", None)
+    assert marked["metadata"]["deletionTimestamp"]
+    assert api("delete")["metadata"]["resourceVersion"] == marked["metadata"]["resourceVersion"]
+    assert api("get")["metadata"]["finalizers"] == ["a.example/clean"]
+    assert api.patch()["metadata"]["name"] == "x"
+    assert api("get")["reason"] == "NotFound"
+
+
+def test_an_object_that_is_being_deleted_gets_no_new_finalizer() -> None:
+    """In the words of an API server; what is there may stay."""
+    api = Api("configmaps", {})
+    api("delete")
+    refused = api.patch("a.example/clean", "b.example/more")
+    why = 'Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"b.e'
+    assert (refused["code"], refused["details"]["causes"][0]["reason"]) == (422, "FieldValueForbidden")
+    assert f"metadata.finalizers: {why}" in refused["message"]
+    assert api.patch("a.example/clean")["metadata"]["finalizers"] == ["a.example/clean"]
+
+
+def test_a_pod_goes_when_its_node_and_its_finalizer_have_let_go() -> None:
+    """In whatever order: a pod that its node has ended waits for the finalizer, and one without waits for its node."""
+    for node_first in (True, False):
+        api = Api("pods", POD)
+        assert api("delete")["metadata"]["deletionGracePeriodSeconds"] == 30
+        ended = partial(api, "delete", options={"gracePeriodSeconds": 0})
+        for act in (ended, api.patch) if node_first else (api.patch, ended):
+            assert api("get")["kind"] == "Pod"
+            act()
+        assert api("get")["reason"] == "NotFound"

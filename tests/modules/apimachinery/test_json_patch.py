@@ -1,0 +1,81 @@
+"""JSON patches, with the examples of RFC 6902's appendix."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.api_errors import BadRequestError, TooLargeError, UnprocessableError
+from modules.apimachinery.json_patch import OPERATIONS, apply_json_patch
+
+
+@pytest.mark.parametrize(
+    ("document", "operations", "result"),
+    [
+        ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"baz": "qux", "foo": "bar"}),
+        ({"foo": ["bar", "baz"]}, [{"op": "add", "path": "/foo/1", "value": "qux"}], {"foo": ["bar", "qux", "baz"]}),
+        ({"baz": "qux", "foo": "bar"}, [{"op": "remove", "path": "/baz"}], {"foo": "bar"}),
+        ({"foo": ["bar", "qux", "baz"]}, [{"op": "remove", "path": "/foo/1"}], {"foo": ["bar", "baz"]}),
+        ({"baz": "qux"}, [{"op": "replace", "path": "/baz", "value": "boo"}], {"baz": "boo"}),
+        ({"foo": {"bar": "baz", "waldo": "fred"}, "qux": {}},
+         [{"op": "move", "from": "/foo/waldo", "path": "/qux/thud"}], {"foo": {"bar": "baz"}, "qux": {"thud": "fred"}}),
+        ({"foo": ["all", "grass", "cows", "eat"]}, [{"op": "move", "from": "/foo/1", "path": "/foo/3"}],
+         {"foo": ["all", "cows", "eat", "grass"]}),
+        ({"a": {"b": [1]}}, [{"op": "copy", "from": "/a/b", "path": "/c"}], {"a": {"b": [1]}, "c": [1]}),
+        ({"baz": "qux", "foo": ["a", 2, "c"]},
+         [{"op": "test", "path": "/baz", "value": "qux"}, {"op": "test", "path": "/foo/1", "value": 2}],
+         {"baz": "qux", "foo": ["a", 2, "c"]}),
+        ({"foo": ["bar"]}, [{"op": "add", "path": "/foo/-", "value": ["abc"]}], {"foo": ["bar", ["abc"]]}),
+        ({"/": 9, "~1": 10}, [{"op": "test", "path": "/~01", "value": 10}], {"/": 9, "~1": 10}),
+        ({"foo": "bar"}, [{"op": "add", "path": "", "value": {"x": 1}}], {"x": 1}),
+        ({"foo": None}, [{"op": "replace", "path": "/foo", "value": "truthy", "more": 1}], {"foo": "truthy"}),
+    ],
+)  # fmt: skip
+def test_an_operation(document: Any, operations: Any, result: Any) -> None:
+    before = deepcopy(document)
+    assert apply_json_patch(document, operations) == result
+    assert document == before
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "add", "path": "/a/b", "value": 1},
+        {"op": "add", "path": "/list/3", "value": 1},
+        {"op": "add", "path": "/list/01", "value": 1},
+        {"op": "remove", "path": "/nothing"},
+        {"op": "remove", "path": "/list/-"},
+        {"op": "remove", "path": ""},
+        {"op": "replace", "path": "/nothing", "value": 1},
+        {"op": "move", "from": "/list", "path": "/list/0"},
+        {"op": "copy", "from": "/nothing", "path": "/x"},
+        {"op": "test", "path": "/list/0", "value": True},
+        {"op": "add", "path": "/text/0", "value": "x"},
+        {"op": "walk", "path": "/a"},
+        {"op": ["add"], "path": "/a"},
+        {"op": "add", "path": "a", "value": 1},
+        {"op": "add", "path": "/a"},
+    ],
+)
+def test_an_operation_that_does_not_fit(operation: Any) -> None:
+    with pytest.raises(UnprocessableError):
+        apply_json_patch({"list": [1], "text": "abc"}, [operation])
+
+
+def test_copies_of_copies_do_not_fill_the_memory() -> None:
+    copies = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 40
+    with pytest.raises(UnprocessableError, match="copies"):
+        apply_json_patch({"a": ["x" * 1000]}, copies)
+
+
+@pytest.mark.parametrize("patch", [{}, [1], "x", None])
+def test_what_is_no_json_patch(patch: Any) -> None:
+    with pytest.raises(BadRequestError):
+        apply_json_patch({}, patch)
+
+
+def test_a_patch_of_too_many_operations() -> None:
+    with pytest.raises(TooLargeError, match="maximum operations in a JSON patch is 10000, got 10001"):
+        apply_json_patch({}, [{"op": "test", "path": "", "value": {}}] * (OPERATIONS + 1))

@@ -1,0 +1,197 @@
+"""CustomResourceDefinitions and custom objects over HTTP, and after a restart."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.cloud.apiserver.api_calls import serve
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.authorization.attributes import of_call
+from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.node_authorizer import authorize
+from modules.cloud.client.calls import ApiCall
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.transactions import Transactions
+from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition, device
+from tests.modules.cloud.apiserver.endpoints.serving import Serving, Watcher
+
+MERGE = "application/merge-patch+json"
+
+
+def answer(serving: Serving, method: str, path: str, body: Any = None, media: str = "application/json") -> Any:
+    """The object in a response."""
+    return json.loads(serving.ask(method, path, body, media).body)
+
+
+@pytest.fixture
+def serving() -> Serving:
+    """A server with the definition of devices."""
+    made = Serving()
+    assert made.ask("POST", DEFINITIONS, definition()).status == 201
+    return made
+
+
+def conditions(obj: Any) -> dict[str, tuple[str, str]]:
+    """The conditions of a definition."""
+    return {one["type"]: (one["status"], one["reason"]) for one in obj["status"]["conditions"]}
+
+
+def test_a_definition_is_established(serving: Serving) -> None:
+    """A definition without conflicts has its conditions, names and versions at once."""
+    found = answer(serving, "GET", f"{DEFINITIONS}/devices.devices.example.io")
+    assert conditions(found) == {
+        "NamesAccepted": ("True", "NoConflicts"), "Established": ("True", "InitialNamesAccepted"),
+    }  # fmt: skip
+    assert found["status"]["acceptedNames"]["kind"] == "Device"
+    assert found["status"]["storedVersions"] == ["v1"]
+
+
+def test_an_object_is_pruned_defaulted_and_counted(serving: Serving) -> None:
+    """Unknown fields are pruned, defaults set, and the generation counts changes of the spec alone."""
+    made = answer(serving, "POST", DEVICES, device(unknown=1))
+    assert made["spec"] == {"protocol": "modbus", "rate": 5}
+    assert made["metadata"]["generation"] == 1
+    path = f"{DEVICES}/pump"
+    patched = answer(serving, "PATCH", path, {"spec": {"rate": 6}, "status": {"state": "x"}}, MERGE)
+    assert (patched["metadata"]["generation"], patched.get("status")) == (2, None)
+    body = {"spec": {"rate": 7}, "status": {"state": "on"}}
+    reported = answer(serving, "PATCH", f"{path}/status", body, MERGE)
+    assert (reported["spec"]["rate"], reported["status"]) == (6, {"state": "on"})
+    assert reported["metadata"]["generation"] == 2
+    replaced = answer(serving, "PUT", f"{path}/status", {**reported, "status": {"state": "off"}})
+    assert replaced["status"] == {"state": "off"}
+    assert serving.ask("PUT", f"{path}/status", {**reported, "status": {}}).status == 409
+    operation = [{"op": "replace", "path": "/spec/rate", "value": 9}]
+    changed = answer(serving, "PATCH", path, operation, "application/json-patch+json")
+    assert (changed["spec"]["rate"], changed["status"]) == (9, {"state": "off"})
+
+
+def test_wrong_objects_are_refused_with_causes(serving: Serving) -> None:
+    """An object that breaks its schema is 422 with a cause for each rule."""
+    status = answer(serving, "POST", DEVICES, device(protocol="x", rate=0))
+    assert (status["code"], status["reason"]) == (422, "Invalid")
+    assert {cause["field"] for cause in status["details"]["causes"]} == {"spec.protocol", "spec.rate"}
+    assert status["message"].startswith(
+        'Device.devices.example.io "pump" is invalid: [spec.protocol: Unsupported value'
+    )
+
+
+def test_strategic_patches_are_415(serving: Serving) -> None:
+    """A strategic merge patch of a custom object is refused, as by an API server."""
+    answer(serving, "POST", DEVICES, device())
+    media = "application/strategic-merge-patch+json"
+    assert answer(serving, "PATCH", f"{DEVICES}/pump", {"spec": {"rate": 1}}, media)["code"] == 415
+
+
+def test_deleting_a_definition_deletes_its_objects(serving: Serving) -> None:
+    """A watch of custom objects sees the deletions, and the kind is gone afterwards."""
+    answer(serving, "POST", DEVICES, device())
+
+    def delete() -> None:
+        assert serving.ask("DELETE", f"{DEFINITIONS}/devices.devices.example.io").status == 200
+
+    events = serving.watch(DEVICES, Watcher(delete))
+    assert [kind for kind, _ in events] == ["ADDED", "DELETED"]
+    assert serving.ask("GET", DEVICES).status == 404
+    assert serving.ask("POST", DEFINITIONS, definition()).status == 201
+    assert answer(serving, "GET", DEVICES)["items"] == []
+
+
+def test_colliding_names_are_not_accepted_until_they_are_free(serving: Serving) -> None:
+    """A second definition with the same kind waits until the first is gone; one of a built-in kind stays refused."""
+    second = answer(serving, "POST", DEFINITIONS, definition(plural="machines"))
+    assert conditions(second)["NamesAccepted"] == ("False", "SingularConflict")
+    pods = answer(serving, "POST", DEFINITIONS, definition("Pod", "pods"))
+    assert conditions(pods) == {"NamesAccepted": ("False", "KindConflict"), "Established": ("False", "NotAccepted")}
+    serving.ask("DELETE", f"{DEFINITIONS}/devices.devices.example.io")
+    later = answer(serving, "GET", f"{DEFINITIONS}/machines.devices.example.io")
+    assert conditions(later)["Established"][0] == "True"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"scope": "Both"}, "spec.scope"),
+        ({"group": "x"}, "spec.group"),
+        ({"versions": []}, "spec.versions"),
+        ({"versions": [{"name": "v1", "served": True, "storage": False}]}, "spec.versions[0].schema.openAPIV3Schema"),
+        ({"versions": [1]}, "spec"),
+        ({"names": {"kind": "Device", "plural": "others"}}, "metadata.name"),
+    ],
+)
+def test_wrong_definitions_are_refused(change: Any, field: str) -> None:
+    """A definition that breaks a rule is 422, and a cause names the field."""
+    wrong = definition()
+    wrong["spec"] |= change
+    status = answer(Serving(), "POST", DEFINITIONS, wrong)
+    assert status["code"] == 422, status
+    assert field in {cause["field"] for cause in status["details"]["causes"]}
+
+
+def test_discovery_and_openapi_have_the_kind(serving: Serving) -> None:
+    """Discovery and OpenAPI have a custom kind right after its definition."""
+    groups = answer(serving, "GET", "/apis")["groups"]
+    assert "devices.example.io" in [group["name"] for group in groups]
+    resources = answer(serving, "GET", "/apis/devices.example.io/v1")["resources"]
+    assert [one["name"] for one in resources] == ["devices", "devices/status"]
+    schemas = answer(serving, "GET", "/openapi/v3/apis/devices.example.io/v1")["components"]["schemas"]
+    assert "protocol" in schemas["io.example.devices.v1.Device"]["properties"]["spec"]["properties"]
+
+
+def test_a_table_has_the_printer_columns(serving: Serving) -> None:
+    """`kubectl get` is answered with the definition's columns."""
+    answer(serving, "POST", DEVICES, device())
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    table = json.loads(serving.ask("GET", DEVICES, accept=accept).body)
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Protocol"]
+    assert table["rows"][0]["cells"] == ["pump", "modbus"]
+
+
+def test_nodes_have_no_rights_on_custom_resources() -> None:
+    """The node authorizer refuses each verb on custom resources."""
+    graph = NodeGraph(Cluster(Simulation(0).clock).storage, lambda: 0.0)
+    for verb in ("get", "list", "create", "update", "patch", "delete"):
+        call = ApiCall(verb=verb, api_version="devices.example.io/v1", plural="devices", namespace="default", name="p")
+        assert not authorize(of_call("n1", call), graph).allowed
+
+
+class Cloud:
+    """A cluster with a database."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self.database = Database(str(path), "a")
+        self.cluster = Cluster(Simulation(seed).clock)
+        self.transactions = Transactions(
+            self.cluster.storage, self.database, lambda _: None, lambda _: None, lambda _events, _nodes: None
+        )
+        self.transactions.begin()
+
+    def call(self, verb: str, version: str, plural: str, **fields: Any) -> Any:
+        """The response to a call."""
+        result = serve(self.cluster, ApiCall(verb=verb, api_version=version, plural=plural, **fields))
+        return result.refusal or result.object
+
+    def close(self) -> None:
+        """Commits and ends."""
+        self.transactions.commit()
+        self.database.close()
+
+
+def test_objects_are_served_after_a_restart_and_a_bad_definition_stops_nothing(tmp_path: Path) -> None:
+    """Custom kinds come out of the stored definitions; one that cannot be read is left out."""
+    first = Cloud(tmp_path / "cloud.db", 1)
+    kind = ("apiextensions.k8s.io/v1", "customresourcedefinitions")
+    first.call("create", *kind, body=definition())
+    first.call("create", *kind, body=definition("Bad", "bads"))
+    first.call("create", "devices.example.io/v1", "devices", namespace="default", body=device())
+    (bad,) = [each for each in first.call("list", *kind)["items"] if each["spec"]["names"]["kind"] == "Bad"]
+    first.cluster.storage.replace({**bad, "spec": {"versions": 7}})
+    first.close()
+    second = Cloud(tmp_path / "cloud.db", 2)
+    found = second.call("get", "devices.example.io/v1", "devices", namespace="default", name="pump")
+    assert found["spec"] == {"protocol": "modbus", "rate": 5}
+    assert second.call("list", "devices.example.io/v1", "bads")["code"] == 404
+    second.close()

@@ -1,0 +1,75 @@
+"""The user of a request, without any socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive.http.request import Request
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.authentication.authenticator import Authenticator
+from modules.cloud.authentication.token_file import TokenFileError, read_tokens
+from modules.cloud.authentication.users import User, user_of_certificate
+
+
+def _certificate(*pairs: tuple[str, str]) -> dict[str, Any]:
+    return {"subject": tuple((pair,) for pair in pairs)}
+
+
+def _file(directory: Path, text: str, mode: int = 0o600) -> Path:
+    path = directory / "tokens.csv"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_certificate_names_user_and_groups() -> None:
+    """CN is the user and each O a group; a subject with two common names or none is nobody."""
+    subject = (("organizationName", "system:nodes"), ("organizationName", "b"), ("commonName", "system:node:n1"))
+    user = user_of_certificate(_certificate(*subject))
+    assert user == User("system:node:n1", groups=("system:nodes", "b"))
+    assert (user.node, user.is_administrator) == ("n1", False)
+    assert user_of_certificate(_certificate(("commonName", "a"), ("commonName", "b"))) is None
+    assert user_of_certificate(_certificate(("organizationName", "system:masters"))) is None
+
+
+def test_a_name_alone_makes_no_node() -> None:
+    """A user outside system:nodes with a node's name is not that node."""
+    assert User("system:node:n1").node == ""
+    assert User("n1", groups=("system:nodes",)).node == ""
+
+
+def test_tokens_are_kube_apiservers_lines(tmp_path: Path) -> None:
+    """A line has token, user, uid and perhaps groups in quotes; an unknown or empty token has no user."""
+    tokens = read_tokens(_file(tmp_path, 'secret,alice,7,"system:masters,dev"\n\nother,bob,8\n'))
+    assert tokens.user("secret") == User("alice", "7", ("system:masters", "dev"))
+    assert tokens.user("other") == User("bob", "8")
+    assert tokens.user("") is None
+    assert tokens.user("Secret") is None
+
+
+@pytest.mark.parametrize("text", ["secret\n", ",alice,1\n", "secret,,1\n", "secret,a,1\nsecret,b,2\n", "x" * 300_000])
+def test_a_wrong_file_is_refused_without_its_tokens(tmp_path: Path, text: str) -> None:
+    """The error says which row is wrong and shows no token."""
+    with pytest.raises(TokenFileError) as refused:
+        read_tokens(_file(tmp_path, text))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_file_that_everybody_reads_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The warning says which mode to set."""
+    read_tokens(_file(tmp_path, "secret,alice,1\n", 0o644))
+    assert "chmod 600" in caplog.text
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize("header", ["Bearer wrong", "Basic c2VjcmV0", "secret"])
+def test_wrong_credentials_are_401(tmp_path: Path, header: str) -> None:
+    """A request without credentials is anonymous; one with wrong ones is refused."""
+    authenticator = Authenticator(read_tokens(_file(tmp_path, "secret,alice,1\n")))
+    assert authenticator.user(Request(method="GET", target="/", parts=())) is None
+    with pytest.raises(ApiStatusError) as refused:
+        authenticator.user(Request(method="GET", target="/", parts=(), headers=(("authorization", header),)))
+    assert refused.value.code == 401

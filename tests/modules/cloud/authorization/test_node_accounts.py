@@ -1,0 +1,134 @@
+"""What a node may write is limited, in number and memory."""
+
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+from modules.apimachinery.kinds import JsonObject, key_of
+from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts, _cost, most_mirror_pods
+
+KIB = 1024
+
+
+class Site:
+    """The account of node n1."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.accounts = NodeAccounts(lambda: self.now)
+        self.own: JsonObject = {}
+
+    def create(self, obj: JsonObject, *, reported: bool = True) -> str:
+        """Create an object in the node's name; return why it is refused, "" if it is not."""
+        why = self.accounts.refusal("n1", None, obj, self.own)
+        if not why and reported:
+            self.accounts.put(key_of(obj), obj)
+        return why
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def pod(name: str, size: int = 0, *, mirror: bool = True, node: str = "n1", **status: Any) -> JsonObject:
+    annotations = {MIRROR: "x" * size} if mirror else {}
+    metadata = {"namespace": "default", "name": name, "annotations": annotations}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"nodeName": node}, "status": status}
+
+
+def test_mirror_pods_have_a_number(site: Site) -> None:
+    site.own = {"status": {"capacity": {"pods": "3"}}}
+    assert [site.create(pod(name)) for name in "abcd"] == [""] * 3 + [
+        'exceeded quota: node "n1" has 3 mirror pods, limited: 3'
+    ]
+    site.accounts.put(key_of(pod("b")), None)
+    assert site.create(pod("e")) == ""
+
+
+@pytest.mark.parametrize(
+    ("capacity", "most"), [(None, 110), ("20", 20), ("100000", 250), ("-1", 110), ("9" * 5000, 110), ([], 110)]
+)
+def test_the_number_is_the_nodes_capacity_within_bounds(capacity: Any, most: int) -> None:
+    assert most_mirror_pods({"status": {"capacity": {"pods": capacity}}}) == most
+
+
+def test_mirror_pods_have_bytes(site: Site) -> None:
+    """The review's attack: some of 1.4 MB."""
+    assert site.create(pod("a", 1400 * KIB)) == ""
+    assert "more than 1572864 bytes of memory" in site.create(pod("b", 1400 * KIB))
+    assert site.create(pod("c", 10 * KIB)) == ""
+
+
+def test_many_small_values_count_as_the_memory_that_they_take(site: Site) -> None:
+    assert "exceeded quota" in site.create(pod("a", conditions=[{}] * 20_000))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [{"a": [number]} for number in range(1000)],
+        [{"key": f"value {number}"} for number in range(1000)],
+        [[[number]] for number in range(1000, 2000)],
+        [f"a text of some length, {number}" for number in range(1000)],
+        {f"key {number}": {} for number in range(1000)},
+    ],
+    ids=["lists", "objects", "nested", "texts", "keys"],
+)
+def test_what_counts_is_not_much_less_than_the_memory(values: Any) -> None:
+    found = msgspec.json.decode(msgspec.json.encode(values))
+    assert memory_of(found, set()) <= 1.15 * _cost(values)
+
+
+def memory_of(value: Any, seen: set[int]) -> int:
+    """The bytes of a JSON value and of all in it, each once."""
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
+    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return sys.getsizeof(value) + sum(memory_of(each, seen) for each in inner)
+
+
+def test_a_created_pod_counts_before_it_is_reported_and_no_more_if_it_never_is(site: Site) -> None:
+    assert site.create(pod("a", 1400 * KIB), reported=False) == ""
+    assert site.create(pod("b", 1400 * KIB)) != ""
+    site.now += 61
+    assert site.create(pod("b", 1400 * KIB)) == ""
+
+
+def test_a_status_counts_and_may_always_become_smaller(site: Site) -> None:
+    bound = pod("a", mirror=False)
+    site.accounts.put(key_of(bound), bound)
+    large = {**bound, "status": {"message": "x" * 1500 * KIB}}
+    assert site.accounts.refusal("n1", bound, large, None) == ""
+    site.accounts.put(key_of(large), large)
+    larger = {**bound, "status": {"message": "x" * 1600 * KIB}}
+    assert "exceeded quota" in site.accounts.refusal("n1", large, larger, None)
+    assert site.accounts.refusal("n1", large, {**bound, "status": {"message": "x" * 1400 * KIB}}, None) == ""
+
+
+def test_the_limit_grows_with_the_pods_that_others_bind_to_the_node(site: Site) -> None:
+    for number in range(110):
+        bound = pod(str(number), mirror=False, message="x" * 14 * KIB)
+        site.accounts.put(key_of(bound), bound)
+    assert site.create(pod("mirror", 1500 * KIB)) == ""
+    assert not site.accounts.is_over("n1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"), [("Event", 16 * KIB), ("Lease", 16 * KIB), ("CertificateSigningRequest", 64 * KIB)]
+)
+def test_small_objects_are_small(site: Site, kind: str, most: int) -> None:
+    def of(size: int) -> JsonObject:
+        return {"kind": kind, "metadata": {"name": "a"}, "spec": {"text": "x" * size}}
+
+    assert site.create(of(most - 200)) == ""
+    assert f"at most {most} bytes" in site.create(of(most))
+
+
+def test_a_node_of_one_name_does_not_pay_for_another(site: Site) -> None:
+    other = pod("a", 1400 * KIB, node="n2")
+    site.accounts.put(key_of(other), other)
+    assert site.create(pod("b", 1400 * KIB)) == ""

@@ -1,0 +1,446 @@
+"""The cluster's database: what is committed is there afterwards, and those who share it agree. On each kind of it."""
+
+import itertools
+import sqlite3
+import stat
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete
+
+from beehive.simulation import Simulation
+from modules.apimachinery.kinds import ObjectKey, kind_named
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.storage.database import engine
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.engine import make_engine, url_of
+from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.meter import TransactionMeter
+from modules.cloud.storage.database.tables import tables
+from modules.cloud.storage.database.turns import Turns
+from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
+from modules.cloud.storage.transactions import Transactions
+from tests.modules.cloud.objects import configmap, pod, secret
+from tests.support.postgresql import PrivatePostgresql, needs_postgresql
+
+WEB = ObjectKey("Pod", "default", "web")
+SETTINGS = ObjectKey("ConfigMap", "default", "settings")
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    with PrivatePostgresql() as server:
+        yield server.url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=needs_postgresql)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "cloud.db")
+    url = str(request.getfixturevalue("postgresql"))
+    engine = make_engine(url_of(url))
+    tables.drop_all(engine)
+    engine.dispose()
+    return url
+
+
+class Cloud:
+    """One cloudcore's view of it."""
+
+    def __init__(self, url: str, name: str = "a") -> None:
+        self.database = Database(url, name)
+        self.cluster = Cluster(Simulation(len(name)).clock)
+        self.seen: list[ObjectEvent] = []
+        self.claims: list[tuple[str, Holder]] = []
+        self.transactions = Transactions(
+            self.cluster.storage, self.database, self.seen.append, self.claims.extend, lambda _events, _nodes: None
+        )
+        self.transact()
+
+    def __enter__(self) -> "Cloud":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.database.close()
+
+    def transact(self) -> list[str]:
+        """Runs an empty transaction; returns the changes that it read."""
+        self.seen.clear()
+        self.transactions.begin()
+        self.transactions.commit()
+        return [f"{event.type} {event.key}" for event in self.seen]
+
+    def apply(self, *objects: dict[str, object]) -> None:
+        self.transactions.begin()
+        for obj in objects:
+            self.cluster.apply(obj)
+        self.transactions.commit()
+
+    def delete(self, key: ObjectKey) -> None:
+        self.transactions.begin()
+        self.cluster.storage.remove(key)
+        self.transactions.commit()
+
+
+def test_objects_come_back_as_they_were_and_versions_go_on(url: str) -> None:
+    with Cloud(url) as first:
+        first.apply(pod(), configmap())
+        first.delete(SETTINGS)
+        kept = first.cluster.storage.get(WEB)
+    with Cloud(url) as second:
+        assert second.cluster.storage.find(WEB) == kept
+        assert second.cluster.storage.find(SETTINGS) is None
+        second.apply(pod("later"))
+        later = second.cluster.storage.get(ObjectKey("Pod", "default", "later"))
+        assert int(later["metadata"]["resourceVersion"]) > first.cluster.storage.version
+
+
+def test_what_was_not_committed_is_gone_in_memory_too(url: str) -> None:
+    with Cloud(url) as cloud:
+        cloud.apply(configmap(a="1"))
+        cloud.transactions.begin()
+        cloud.cluster.apply(configmap(a="2"))
+        cloud.cluster.apply(pod())
+        acted: list[int] = []
+        cloud.transactions.after_commit(lambda: acted.append(1))
+        cloud.transactions.abandon()
+        cloud.transact()
+        assert cloud.cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
+        assert cloud.cluster.storage.find(WEB) is None
+        assert acted == [], "nobody has heard of it"
+
+
+def test_what_the_first_turn_of_all_did_not_commit_is_gone_too(url: str) -> None:
+    """It would be there for everybody, and never be written: what is applied again does not differ from it."""
+    with Cloud(url) as cloud:
+        cloud.transactions.begin()
+        cloud.cluster.apply(configmap())
+        cloud.transactions.abandon()
+        assert cloud.transact() == ["DELETED configmap/default/settings"]
+        cloud.apply(configmap())
+    with Cloud(url) as later:
+        assert later.cluster.storage.find(SETTINGS) is not None
+
+
+def test_nobody_hears_of_a_change_before_it_is_durable(url: str) -> None:
+    with Cloud(url, "a") as cloud, Cloud(url, "b") as other:
+        cloud.transactions.begin()
+        cloud.cluster.apply(configmap())
+        cloud.transactions.after_commit(lambda: found.extend(other.transact()))
+        found: list[str] = []
+        cloud.transactions.note_changes()
+        cloud.transactions.commit()
+        assert found == ["ADDED configmap/default/settings"]
+
+
+def test_each_sees_what_the_others_have_changed(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(configmap(a="1"), pod())
+        assert other.transact() == ["ADDED configmap/default/settings", "ADDED pod/default/web"]
+        other.apply(configmap(a="2"))
+        assert one.transact() == ["MODIFIED configmap/default/settings"]
+        one.delete(SETTINGS)
+        assert other.transact() == ["DELETED configmap/default/settings"]
+        assert one.transact() == other.transact() == []
+        assert one.cluster.storage.version == other.cluster.storage.version
+
+
+def test_a_change_is_made_to_what_the_other_has_left(url: str) -> None:
+    """Neither overwrites the other, and no version is given twice."""
+    versions = []
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(pod())
+        for cloud, phase in ((one, "Pending"), (other, "Running"), (one, "Succeeded")):
+            cloud.transactions.begin()
+            new = cloud.cluster.patch_status(WEB, {"status": {"phase": phase, phase: "1"}})
+            cloud.transactions.commit()
+            versions.append(new["metadata"]["resourceVersion"])
+        assert {"Pending": "1", "Running": "1"}.items() <= one.cluster.storage.get(WEB)["status"].items()
+    assert len(set(versions)) == 3
+
+
+def test_an_object_that_was_replaced_meanwhile_is_another(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(configmap())
+        other.transact()
+        one.delete(SETTINGS)
+        one.apply(configmap())
+        assert other.transact() == ["DELETED configmap/default/settings", "ADDED configmap/default/settings"]
+
+
+def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "modules.cloud.storage.database.database"
+    monkeypatch.setattr(f"{module}._FORGET_AFTER", 2)
+    monkeypatch.setattr(f"{module}._FORGET_EVERY", 1)
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(configmap())
+        other.transact()
+        one.delete(SETTINGS)
+        for number in range(5):
+            one.apply(pod(f"p{number}"))
+        assert other.transact()[0] == "DELETED configmap/default/settings"
+        assert [obj["metadata"]["name"] for obj in other.cluster.list(kind_named("Pod"))] == [f"p{n}" for n in range(5)]
+
+
+def test_what_a_node_has_is_there_for_the_next_cloudcore(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.transactions.begin()
+        one.database.put_object_sync("n1", "u1", ObjectSync(WEB))
+        one.database.put_object_sync("n1", "u2", ObjectSync(SETTINGS, 7))
+        one.database.put_object_sync("n2", "u3", ObjectSync(WEB))
+        one.transactions.commit()
+        other.transactions.begin()
+        assert other.database.object_syncs_of("n1") == {"u1": ObjectSync(WEB), "u2": ObjectSync(SETTINGS, 7)}
+        other.database.put_object_sync("n1", "u1", None)
+        other.database.put_object_sync("n1", "u2", ObjectSync(SETTINGS, 9))
+        assert other.database.object_syncs_of("n1") == {"u2": ObjectSync(SETTINGS, 9)}, (
+            "what is not written yet counts too"
+        )
+        other.transactions.commit()
+        one.transactions.begin()
+        assert one.database.object_syncs_of("n1") == {"u2": ObjectSync(SETTINGS, 9)}
+        one.database.forget_node("n1")
+        assert one.database.object_syncs_of("n1") == {}
+        one.transactions.commit()
+        other.transactions.begin()
+        assert other.database.object_syncs_of("n1") == {}
+        assert other.database.object_syncs_of("n2") == {"u3": ObjectSync(WEB)}
+        other.transactions.commit()
+
+
+def test_the_others_hear_where_a_node_has_connected(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.transactions.begin()
+        one.database.claim("n1", "link", one.cluster.storage.next_version(), 1000)
+        one.transactions.commit()
+        other.transact()
+        assert other.claims == [("n1", Holder("a", 1000))]
+        one.transact()
+        assert one.claims == []
+
+
+def test_a_database_without_the_times_of_connections_is_taken_over(url: str) -> None:
+    """An earlier cloudcore that runs beside this one goes on writing its claims, without them."""
+    claim = "INSERT INTO cluster_sessions (node, cloudcore, revision) VALUES ('{}', 'a', 7)"
+    with Cloud(url, "a") as cloud, cloud.database.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE cluster_sessions DROP COLUMN connected_at")
+        connection.exec_driver_sql(claim.format("n1"))
+    for node in ("n2", "n3"):
+        with Cloud(url, "b") as cloud, cloud.database.engine.begin() as connection:
+            connection.exec_driver_sql(claim.format(node))
+            times = connection.exec_driver_sql("SELECT connected_at FROM cluster_sessions").scalars().all()
+            assert set(times) == {0}
+
+
+def test_a_database_is_new_until_something_is_in_it(url: str) -> None:
+    """Not who made the tables alone may have lost another: who starts beside it, and who failed at its first start."""
+    with Cloud(url) as first, Cloud(url, "b") as beside:
+        assert first.database.is_new
+        assert beside.database.is_new
+    with Cloud(url) as second:
+        assert second.database.is_new
+        second.apply(configmap())
+    with Cloud(url) as third:
+        assert not third.database.is_new
+
+
+def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
+    with Cloud(url) as cloud:
+        with cloud.database.engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE cluster_state SET schema_version = 99")
+        with pytest.raises(DatabaseError, match="version 99, this cloudcore knows 2"):
+            Database(url, "b")
+
+
+def test_a_database_of_the_version_before_is_taken_over(url: str) -> None:
+    """What nodes have acknowledged stays; to which Node it belongs is not known yet."""
+    with Cloud(url) as cloud:
+        cloud.transactions.begin()
+        cloud.database.put_object_sync("n1", "u1", ObjectSync(WEB, 7))
+        cloud.transactions.commit()
+        with cloud.database.engine.begin() as connection:
+            for name in ("cluster_node_states", "cluster_epochs"):
+                connection.exec_driver_sql(f"DROP TABLE {name}")
+            connection.exec_driver_sql("UPDATE cluster_state SET schema_version = 1")
+    for _ in range(2):
+        with Cloud(url) as cloud:
+            cloud.transactions.begin()
+            assert cloud.database.node_states() == {"n1": NodeState()}
+            assert cloud.database.object_syncs_of("n1") == {"u1": ObjectSync(WEB, 7)}
+            assert cloud.database.epoch() == Epoch()
+
+
+def test_the_state_of_a_node_is_there_for_the_next_cloudcore_and_ends_with_it(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.transactions.begin()
+        one.database.put_node_state("n1", NodeState("u", 3))
+        assert one.database.node_state_of("n1") == NodeState("u", 3)
+        one.database.claim("n1", "link", one.cluster.storage.next_version())
+        one.transactions.commit()
+        other.transactions.begin()
+        assert other.database.node_states() == {"n1": NodeState("u", 3)}
+        other.database.forget_node("n1")
+        assert other.database.node_state_of("n1") == NodeState()
+        other.database.release("n1")
+        other.transactions.commit()
+    with Cloud(url, "c") as third:
+        assert third.claims == []
+        third.transactions.begin()
+        assert third.database.node_states() == {}
+
+
+def test_an_epoch_and_its_newest_version_only_go_on(url: str) -> None:
+    with Cloud(url) as cloud:
+        for epoch in (Epoch(1, 50), Epoch(1, 40), Epoch(0, 90), Epoch(2, 10)):
+            cloud.transactions.begin()
+            cloud.database.put_epoch(epoch)
+            cloud.transactions.commit()
+            cloud.transactions.begin()
+            assert cloud.database.epoch() == (Epoch(2, 10) if epoch.number == 2 else Epoch(1, 50))
+            cloud.transactions.commit()
+
+
+def break_within_a_turn(cloud: Cloud) -> None:
+    """Something has changed, and before it is written the connection breaks."""
+    cloud.apply(configmap(a="1"))
+    cloud.transactions.begin()
+    cloud.cluster.apply(configmap(a="2"))
+    assert cloud.database._connection is not None
+    cloud.database._connection.connection.driver_connection.close()  # type: ignore[union-attr]
+
+
+def test_transactions_are_measured_and_failures_counted(url: str) -> None:
+    """Each reading of this clock is a second after the one before."""
+    seconds = itertools.count()
+    with Cloud(url) as cloud:
+        cloud.database.meter = meter = TransactionMeter(lambda: float(next(seconds)))
+        cloud.transact()
+        cloud.apply(configmap())
+        assert (meter.waits.total, meter.transactions.total, meter.failures) == (2.0, 2.0, 0)
+        break_within_a_turn(cloud)
+        with pytest.raises(DatabaseError):
+            cloud.transactions.commit()
+        cloud.transactions.abandon()
+        assert meter.failures == 1
+        assert dict(meter.transactions.buckets()) == {"0.005": 0, "0.025": 0, "0.1": 0, "0.5": 0} | dict.fromkeys(
+            ("2.5", "10.0", "+Inf"), 4
+        )
+
+
+def test_a_connection_that_breaks_is_made_again(url: str) -> None:
+    """The transaction is lost with it, and its changes in memory too."""
+    with Cloud(url) as cloud:
+        break_within_a_turn(cloud)
+        with pytest.raises(DatabaseError):
+            cloud.transactions.commit()
+        cloud.transactions.abandon()
+        cloud.transact()
+        assert cloud.cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
+        cloud.apply(configmap(a="3"))
+
+
+def test_a_turn_is_given_up_although_its_connection_has_broken(url: str) -> None:
+    """What it has changed in memory would stay there, and never be written."""
+    with Cloud(url) as cloud:
+        break_within_a_turn(cloud)
+        cloud.transactions.abandon()
+        cloud.transact()
+        assert cloud.cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
+
+
+def test_rows_that_others_took_away_are_no_error(url: str) -> None:
+    """A complete reading says what is left."""
+    with Cloud(url) as cloud:
+        cloud.apply(configmap(), pod())
+        with cloud.database.engine.begin() as connection:
+            connection.execute(delete(tables.tables["cluster_objects"]))
+        cloud.transactions.abandon()
+        assert sorted(cloud.transact()) == ["DELETED configmap/default/settings", "DELETED pod/default/web"]
+
+
+def test_only_its_user_can_read_the_file_and_what_sqlite_puts_beside_it(tmp_path: Path) -> None:
+    with Cloud(str(tmp_path / "cloud.db")) as cloud:
+        cloud.apply(configmap())
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("cloud.db", "cloud.db-wal", "cloud.db-shm"), 384)
+
+
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "changed"])
+def test_no_file_has_the_old_value_of_a_secret(tmp_path: Path, is_deleted: bool) -> None:
+    """Neither SQLite's database, nor its log, although another module of the process has a connection, too."""
+    old = b64encode(b"old value of it")
+    with Cloud(str(tmp_path / "c.db")) as cloud, Cloud(str(tmp_path / "c.db"), "b") as other:
+        cloud.apply(secret(a="old value of it"))
+        assert old in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+        other.transact()
+        if is_deleted:
+            cloud.delete(ObjectKey("Secret", "default", "key"))
+        else:
+            cloud.apply(secret(a="new value"))
+        assert old not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    with Cloud(str(tmp_path / "cloud.db")) as cloud, cloud.database.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_text("these are somebody's notes\n" * 100)
+    with pytest.raises(DatabaseError, match="file is not a database"):
+        Database(str(path), "a")
+    assert path.read_text().startswith("these are")
+
+
+def test_another_process_that_holds_the_file_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (_, *others) = engine._SQLITE_PRAGMAS
+    monkeypatch.setattr(engine, "_SQLITE_PRAGMAS", ("PRAGMA busy_timeout=1", *others))
+    with Cloud(str(tmp_path / "cloud.db")) as cloud, closing(sqlite3.connect(tmp_path / "cloud.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseError, match="database is locked"):
+            cloud.transactions.begin()
+        cloud.transactions.abandon()
+        other.rollback()
+        cloud.apply(configmap())
+
+
+@pytest.mark.parametrize(
+    "url", ["oracle+nothing://u:hunter2@h/d", "postgresql://u:hunter2@127.0.0.1:1/d", "://hunter2"]
+)
+def test_a_password_is_in_no_error(url: str) -> None:
+    with pytest.raises(DatabaseError) as refused:
+        Database(url, "a")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_turn_of_a_database_in_memory_begins_with_its_first_use() -> None:
+    """It waits for no other module's turn, reads what it has written, and what is abandoned is not there."""
+    turn = Turns()
+    database = Database("sqlite://", "a", turn=turn)
+    kept, dropped = ObjectSync(WEB, 7), ObjectSync(SETTINGS, 8)
+    database.begin()
+    database.put_object_sync("n1", "kept", kept)
+    database.commit(1)
+    assert turn.acquire()  # for another module's transaction
+    assert database.begin().objects == []
+    assert database.in_transaction
+    database.commit(1)
+    database.begin()
+    assert database.object_syncs_of("n1") == {"kept": kept}
+    database.put_object_sync("n1", "dropped", dropped)
+    database.abandon()
+    turn.release()
+    database.begin()
+    assert database.object_syncs_of("n1") == {"kept": kept}
+    database.close()
+    with pytest.raises(DatabaseError, match="no transaction has begun"):
+        database.object_syncs_of("n1")

@@ -1,0 +1,47 @@
+"""The pending writes of a transaction."""
+
+from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.storage.database.pending import PendingWrites
+from modules.cloud.storage.object_sync import ObjectSync
+
+WEB = ObjectKey("Pod", "default", "web")
+
+
+class Compared(str):
+    """A node's name that counts the comparisons of all of them."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_the_object_syncs_of_a_node_cost_the_same_however_many_others_are_pending() -> None:
+    """While a crowd registers, a transaction has those of many nodes."""
+    pending, nodes = PendingWrites(), [Compared(f"n{number}") for number in range(100)]
+    for node in nodes:
+        for uid in ("u1", "u2", "u3"):
+            pending.put_object_sync(node, uid, ObjectSync(WEB, 1))
+    Compared.compared = 0
+    for node in nodes:
+        assert list(pending.object_syncs_of(node, {"u0": ObjectSync(WEB)})) == ["u0", "u1", "u2", "u3"]
+    assert Compared.compared <= 2 * len(nodes)
+
+
+def test_later_writes_come_over_the_earlier_ones_and_stay_apart_from_them() -> None:
+    """What is put after the addition is not in what it was added to, nor is what a node's end has deleted."""
+    earlier, later = PendingWrites(), PendingWrites()
+    earlier.put_object_sync("n1", "u1", ObjectSync(WEB, 1))
+    earlier.put_object_sync("n2", "u2", ObjectSync(WEB, 1))
+    later.forget_node("n2")
+    later.put_object_sync("n1", "u1", None)
+    later.put_object_sync("n1", "u3", ObjectSync(WEB, 3))
+    earlier.add(later)
+    later.put_object_sync("n1", "u4", ObjectSync(WEB, 4))
+    assert earlier.object_syncs_of("n1", {}) == {"u3": ObjectSync(WEB, 3)}
+    assert earlier.object_syncs_of("n2", {"u2": ObjectSync(WEB, 9)}) == {}
+    assert earlier.nodes() == {"n1", "n2"}

@@ -1,0 +1,39 @@
+"""Whose turn it is at the database."""
+
+import threading
+
+from modules.cloud.storage.database.turns import Turns
+from tests.end_to_end.processes import wait_until
+
+
+def test_who_takes_it_again_at_once_waits_behind_who_waited() -> None:
+    """edgecontroller had transaction after transaction, and the API server none."""
+    turns, order = Turns(), list[str]()
+    assert turns.acquire()
+
+    def take(name: str) -> None:
+        assert turns.acquire(timeout=60.0)
+        order.append(name)
+        turns.release()
+
+    threads = []
+    for number in range(3):
+        thread = threading.Thread(target=take, args=(f"other {number}",))
+        thread.start()
+        threads.append(thread)
+        wait_until(lambda count=number + 1: len(turns._waiting) == count, "it waits")  # type: ignore[misc]
+    turns.release()
+    take("own")
+    for thread in threads:
+        thread.join()
+    assert order == ["other 0", "other 1", "other 2", "own"]
+    assert not turns.locked()
+
+
+def test_who_has_waited_long_enough_gives_up_and_leaves_no_trace() -> None:
+    turns = Turns()
+    assert turns.acquire()
+    assert not turns.acquire(timeout=0.01)
+    turns.release()
+    assert not turns.locked()
+    assert turns.acquire(timeout=0.01)

@@ -1,0 +1,77 @@
+"""Where a watch can begin."""
+
+from __future__ import annotations
+
+from beehive.simulation import Simulation
+from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.storage.watch_history import BYTES, CHANGES, WatchHistory, WatchQuery
+from tests.modules.cloud.objects import configmap, pod
+
+
+class Watched:
+    """A cluster whose changes are noted."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(Simulation(0).clock)
+        self.history = WatchHistory(self.cluster.storage)
+
+    def apply(self, *objects: dict[str, object]) -> int:
+        for each in objects:
+            self.cluster.apply(each)
+        return self.noted()
+
+    def noted(self) -> int:
+        for event in self.cluster.storage.take_events():
+            self.history.note(event)
+        return self.cluster.storage.version
+
+    def since(self, version: int | None, kind: str = "ConfigMap") -> list[tuple[str, str]]:
+        start = self.history.start(WatchQuery(kind, version))
+        assert start.refusal is None
+        return [(change.change, change.object["metadata"]["name"]) for change in start.changes]
+
+
+def test_a_watch_begins_with_what_there_is_or_with_what_has_changed_since() -> None:
+    watched = Watched()
+    first = watched.apply(configmap("a"), pod("p"))
+    watched.apply(configmap("b"))
+    watched.cluster.delete(ObjectKey("ConfigMap", "default", "a"))
+    last = watched.noted()
+    assert watched.since(None) == [("ADDED", "b")]
+    assert watched.since(first) == [("ADDED", "b"), ("DELETED", "a")]
+    assert watched.since(last) == []
+    assert watched.history.start(WatchQuery("ConfigMap", first)).version == last
+
+
+def test_a_watch_from_before_the_history_or_from_the_future_lists_again() -> None:
+    watched = Watched()
+    first = watched.apply(configmap("a"))
+    for number in range(CHANGES + 1):
+        watched.apply(configmap("a", a=str(number)))
+    for version in (first, watched.cluster.storage.version + 1, 0):
+        refusal = watched.history.start(WatchQuery("ConfigMap", version)).refusal
+        assert refusal is not None
+        assert (refusal["code"], refusal["reason"]) == (410, "Expired")
+    assert watched.since(first, "Pod") == [], "the history is each kind's own"
+
+
+def test_a_change_that_is_not_noted_yet_comes_after_the_start() -> None:
+    """It is in the same transaction, and its message follows: the version does not cover it."""
+    watched = Watched()
+    first = watched.apply(configmap("a"))
+    watched.cluster.apply(configmap("b"))
+    assert watched.history.start(WatchQuery("ConfigMap", first)).version == first
+
+
+def test_deleted_objects_count_with_their_size() -> None:
+    """The history holds them; a few hundred large configmaps would stay in memory after their deletion."""
+    watched = Watched()
+    first = watched.apply(*(configmap(name, a="x" * (BYTES // 3)) for name in "abcd"))
+    for name in "abcd":
+        watched.cluster.delete(ObjectKey("ConfigMap", "default", name))
+        last = watched.noted()
+    refusal = watched.history.start(WatchQuery("ConfigMap", first)).refusal
+    assert refusal is not None
+    assert refusal["code"] == 410
+    assert watched.since(last - 1) == [("DELETED", "d")]

@@ -1,0 +1,54 @@
+"""How much cloudhub is handed of one connection at a time."""
+
+from modules.cloud.websocket.connection import _PASSED_BYTES, _PASSED_FRAMES, WebsocketLink
+
+
+def passed(link: WebsocketLink, *sizes: int) -> None:
+    """Messages are handed to cloudhub."""
+    for size in sizes:
+        link.passed_frames += 1
+        link.passed_bytes += size
+
+
+def has_room(link: WebsocketLink) -> bool:
+    """Whether cloudhub may be handed another message now."""
+    return link.has_room
+
+
+def test_there_is_room_for_some_frames_and_some_bytes() -> None:
+    """A larger one is alone."""
+    link = WebsocketLink(lambda _: None)
+    assert has_room(link)
+    passed(link, *[1] * (_PASSED_FRAMES - 1))
+    assert has_room(link)
+    passed(link, 1)
+    assert not has_room(link)
+    large = WebsocketLink(lambda _: None)
+    passed(large, 2 * _PASSED_BYTES)
+    assert not has_room(large)
+    large.handled(2 * _PASSED_BYTES)
+    assert has_room(large)
+
+
+def test_what_was_handled_takes_no_room() -> None:
+    """However much that was in the life of the connection."""
+    link = WebsocketLink(lambda _: None)
+    for _ in range(10):
+        passed(link, _PASSED_BYTES)
+        link.handled(_PASSED_BYTES)
+    passed(link, 1)
+    assert has_room(link)
+    passed(link, _PASSED_BYTES)
+    assert not has_room(link)
+
+
+def test_a_held_link_wakes_the_server_when_something_was_handled() -> None:
+    """One that is not held does not."""
+    woken: list[WebsocketLink] = []
+    link = WebsocketLink(woken.append)
+    passed(link, 1, 1)
+    link.handled(1)
+    assert woken == []
+    link.is_held = True
+    link.handled(1)
+    assert woken == [link]

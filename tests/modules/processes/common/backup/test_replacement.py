@@ -1,0 +1,81 @@
+"""Restored files are put in place all together, or not at all."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.backup.replacement import Replacement, replace_all, replacing_database
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A directory with new files, and one with present ones."""
+    new, place = tmp_path / "new", tmp_path / "place"
+    new.mkdir()
+    place.mkdir()
+    for name in ("a", "b", "c"):
+        (new / name).write_text(f"new {name}")
+    for name in ("a", "b", "a-wal"):
+        (place / name).write_text(f"old {name}")
+    return new, place
+
+
+def content(directory: Path) -> dict[str, str]:
+    """Return the files of a directory."""
+    return {path.name: path.read_text() for path in directory.iterdir() if path.is_file()}
+
+
+def test_all_are_replaced(files: tuple[Path, Path]) -> None:
+    """The former ones are kept; what belongs to a former database goes with it; directories are made."""
+    new, place = files
+    kept = replace_all(
+        [
+            *replacing_database(new / "a", place / "a"),
+            Replacement(new / "b", place / "b", 0o644, hidden=True),
+            Replacement(new / "c", place / "below" / "c"),
+        ],
+        ".was",
+    )
+    assert content(place) == {
+        "a": "new a", "a.was": "old a", "a-wal.was": "old a-wal", "b": "new b", ".b.was": "old b",
+    }  # fmt: skip
+    assert content(place / "below") == {"c": "new c"}
+    assert kept == [place / "a.was", place / "a-wal.was", place / ".b.was"]
+    assert ((place / "a").stat().st_mode & 0o777, (place / "b").stat().st_mode & 0o777) == (0o600, 0o644)
+
+
+@pytest.mark.parametrize("failing", ["a", "b", "a.was", "b.was", "c"])
+def test_after_an_error_all_is_as_before(
+    failing: str, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At whichever file it comes."""
+    new, place = files
+    before = content(place)
+    replace = Path.replace
+    failed: list[Path] = []
+
+    def replaced(self: Path, target: Path) -> Path:
+        if target.name == failing and not failed:
+            failed.append(target)
+            raise OSError(errno.ENOSPC, "full", str(target))
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", replaced)
+    wanted = [Replacement(new / name, place / name) for name in ("a", "b", "c")]
+    with pytest.raises(BackupError, match="nothing was changed"):
+        replace_all([*wanted, Replacement(None, place / "a-wal")], ".was")
+    assert failed
+    assert content(place) == before
+
+
+def test_a_file_that_is_missing_changes_nothing(files: tuple[Path, Path]) -> None:
+    """It is noticed before the first one is moved."""
+    new, place = files
+    before = content(place)
+    with pytest.raises(BackupError):
+        replace_all([Replacement(new / "a", place / "a"), Replacement(new / "x", place / "b")], ".was")
+    assert content(place) == before

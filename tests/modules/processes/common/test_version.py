@@ -1,0 +1,32 @@
+"""`version` and `--version`, of both programs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from modules.processes.common.source_version import checked_out
+from modules.processes.common.version import CRI_VERSIONS, VERSION
+
+PROGRAMS = ("edgecore", "cloudcore")
+
+
+def said(program: str, *arguments: str) -> str:
+    """Run a program in a process of its own, and return what it prints."""
+    command = [sys.executable, "-m", f"modules.processes.{program}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_both_forms(program: str) -> None:
+    """The option prints a line, the command more, and as JSON for programs."""
+    assert said(program, "--version") == f"{program} {VERSION}\n"
+    assert said(program, "version").startswith(f"{program} {VERSION}\nbuild: ")
+    found = json.loads(said(program, "version", "-o", "json"))
+    assert (found["program"], found["version"]) == (program, VERSION)
+    assert found["containerRuntimeInterface"] == list(CRI_VERSIONS)
+    source = checked_out()
+    assert found["build"]["commit"] == ("" if source is None else source.hash)

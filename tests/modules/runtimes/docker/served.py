@@ -1,0 +1,27 @@
+"""The runtime that has its containers in Docker as a program, as `tests.modules.runtimes.process.served`."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from beehive.clock import Clock
+from modules.runtimes.docker.engine import DockerSettings
+from modules.runtimes.docker.runtime import DockerRuntime
+from modules.runtimes.oci.network import BINARY_DIRECTORIES, PodNetwork
+from tests.modules.runtimes.process.served import serve
+
+SOCKET: Final = "EDGECORE_TEST_DOCKER"
+"""Environment variable with the daemon's socket."""
+
+
+def settings_of(state: Path, clock: Clock, docker: Path) -> DockerSettings:
+    """The settings of a runtime whose files are beside its state directory."""
+    return DockerSettings(PodNetwork(state.parent / "net.d", BINARY_DIRECTORIES, clock), docker)
+
+
+def _new_runtime(state: Path, socket: Path, clock: Clock) -> DockerRuntime:
+    return DockerRuntime(state, socket, clock, settings_of(state, clock, Path(os.environ[SOCKET])))
+
+
+if __name__ == "__main__":
+    serve(_new_runtime)

@@ -1,0 +1,214 @@
+"""What CRI says of a container, tried in a real one of Docker's."""
+
+import signal
+from pathlib import Path
+
+import grpc
+import pytest
+
+from protos.cri.v1 import api_pb2 as cri
+from tests.modules.runtimes.docker.node import DockerNode
+from tests.modules.runtimes.process.node import alive, eventually
+from tests.support.leftovers import cgroups_named
+
+_LOOP = "exec sleep 1000"
+
+pytestmark = pytest.mark.slow
+
+
+def test_another_user(node: DockerNode) -> None:
+    """The process runs as the user and groups that the pod names, and the container's status has them."""
+    config = cri.ContainerConfig()
+    security = config.linux.security_context
+    security.run_as_user.value, security.run_as_group.value = 1001, 1002
+    security.supplemental_groups.append(1234)
+    container = node.shell(f"id; {_LOOP}", config)
+    user = node.status(container).user.linux
+    assert (user.uid, user.gid, sorted({*user.supplemental_groups} - {1002})) == (1001, 1002, [1234])
+    eventually(lambda: node.log(container))
+    assert node.log(container)[0][2].startswith("uid=1001 gid=1002 groups=")
+
+
+def test_a_number_is_never_a_name(node: DockerNode) -> None:
+    """Docker takes a user named 1001 for the number: such a container is not made, and no command runs there."""
+    users, groups = node.directory / "passwd", node.directory / "group"
+    users.write_text("root:x:0:0::/:/bin/sh\n1001:x:1001:0::/:/bin/sh\n")
+    groups.write_text("root:x:0:\n")
+    paths = {"/etc/passwd": users, "/etc/group": groups}
+    mounts = [cri.Mount(container_path=target, host_path=str(source)) for target, source in paths.items()]
+    config = cri.ContainerConfig(mounts=mounts)
+    security = config.linux.security_context
+    security.run_as_user.value, security.run_as_group.value = 1001, 1002
+    security.supplemental_groups.append(1003)
+    pod = node.pod()
+    container = node.shell(_LOOP, config, pod)
+    assert node.execute(container, "id", "-u").stdout == b"1001\n"
+    users.write_text("1001:x:0:0::/:/bin/sh\n")
+    with pytest.raises(grpc.RpcError, match='has the name "1001"'):
+        node.execute(container, "id", "-u")
+    before = len(node.in_docker())
+    for file, name in ((users, "1001"), (groups, "1002"), (groups, "1003")):
+        users.write_text("")
+        groups.write_text("")
+        file.write_text(f"{name}:x:0:0::/:/bin/sh\n")
+        with pytest.raises(grpc.RpcError, match=f'has the name "{name}"'):
+            node.shell(_LOOP, config, pod)
+    assert len(node.in_docker()) == before
+
+
+def test_a_volume_and_the_sandboxs_files(node: DockerNode) -> None:
+    """A directory of the machine is mounted, a missing one is made; hosts and resolv.conf are the sandbox's."""
+    volume = node.directory / "volume"
+    volume.mkdir()
+    (volume / "file").write_text("inside\n")
+    mounts = [
+        cri.Mount(container_path="/data", host_path=str(volume)),
+        cri.Mount(container_path="/new", host_path=str(node.directory / "made"), readonly=True),
+    ]
+    script = "cat /data/file; cat /etc/hosts; test -f /etc/resolv.conf; echo x >/data/new; echo x >/new/y || echo ro"
+    said = node.run(script, cri.ContainerConfig(mounts=mounts))
+    assert said.startswith("inside\n127.0.0.1\tlocalhost\n")
+    assert said.endswith("ro\n")
+    assert (volume / "new").read_text() == "x\n"
+    assert (node.directory / "made").is_dir()
+
+
+def test_rights(node: DockerNode) -> None:
+    """Capabilities, the default filter, masked paths and a read-only root hold in the kernel."""
+    config = cri.ContainerConfig()
+    security = config.linux.security_context
+    security.capabilities.drop_capabilities.append("ALL")
+    security.capabilities.add_capabilities.append("NET_ADMIN")
+    security.seccomp.profile_type = cri.SecurityProfile.RuntimeDefault
+    security.readonly_rootfs = security.no_new_privs = True
+    security.masked_paths.append("/etc/passwd")
+    script = "grep -E 'CapBnd|Seccomp:|NoNewPrivs' /proc/self/status; wc -c </etc/passwd; touch /x || echo ro"
+    said = node.run(script, config)
+    assert said.split() == ["CapBnd:", "0000000000001000", "NoNewPrivs:", "1", "Seccomp:", "2", "0", "ro"]
+
+
+def test_limits_change_in_place(node: DockerNode) -> None:
+    """The kernel has the new limit at once, and the status reports it; other limits stay; usage is measured."""
+    config = cri.ContainerConfig()
+    config.linux.resources.memory_limit_in_bytes = 64 * 1024 * 1024
+    config.linux.resources.cpu_shares = 512
+    container = node.shell(f"dd if=/dev/zero of=/file bs=1M count=2; echo up; {_LOOP}", config)
+    node.logged(container, "up")
+    wanted = cri.LinuxContainerResources(memory_limit_in_bytes=96 * 1024 * 1024)
+    node.cri.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
+    limits = [
+        path.read_text().strip()
+        for name in ("memory.limit_in_bytes", "memory.max")
+        for group in cgroups_named(node.dockerd.cgroup_parent)
+        for path in group.glob(f"**/*{container}*/{name}")
+    ]
+    assert limits == [str(96 * 1024 * 1024)]
+    resources = node.status(container).resources.linux
+    assert (resources.memory_limit_in_bytes, resources.cpu_shares) == (96 * 1024 * 1024, 512)
+    stats = node.cri.ContainerStats(cri.ContainerStatsRequest(container_id=container)).stats
+    assert stats.cpu.usage_core_nano_seconds.value > 0
+    assert 0 < stats.memory.working_set_bytes.value < 96 * 1024 * 1024
+    assert stats.writable_layer.used_bytes.value >= 2 * 1024 * 1024
+    (pod,) = node.cri.ListPodSandboxStats(cri.ListPodSandboxStatsRequest()).stats
+    assert [each.attributes.id for each in pod.linux.containers] == [container]
+
+
+def test_out_of_memory(node: DockerNode) -> None:
+    """A container over its memory limit is killed, and its status has the reason OOMKilled."""
+    config = cri.ContainerConfig()
+    config.linux.resources.memory_limit_in_bytes = 15 * 1024 * 1024
+    status = node.ended(node.shell("dd if=/dev/zero of=/dev/null bs=40M", config))
+    assert (status.exit_code, status.reason) == (128 + signal.SIGKILL, "OOMKilled")
+
+
+def test_a_log_that_was_rotated(node: DockerNode) -> None:
+    """When the call returns, the new file is there; the old one grows no more."""
+    container = node.shell("while :; do echo line; sleep 0.01; done")
+    node.logged(container, "line")
+    log = Path(node.status(container).log_path)
+    old = log.rename(log.with_name("old"))
+    node.cri.ReopenContainerLog(cri.ReopenContainerLogRequest(container_id=container))
+    assert log.exists()
+    eventually(lambda: log.stat().st_size)
+    size = old.stat().st_size
+    node.logged(container, "line")
+    assert old.stat().st_size == size
+
+
+def test_a_terminal_and_long_lines(node: DockerNode) -> None:
+    """A container's terminal ends lines as terminals do; a line that Docker breaks is joined by its parts' tags."""
+    terminal = _ended(node, "tty; echo a", tty=True)
+    assert Path(node.status(terminal).log_path).read_bytes().endswith(b" stdout F a\r\n")
+    parts = node.log(_ended(node, "head -c 40000 /dev/zero | tr '\\0' x; echo end"))
+    assert [tag for _, tag, _ in parts] == ["P", "P", "F"]
+    assert "".join(text for *_, text in parts) == 40_000 * "x" + "end"
+
+
+def _ended(node: DockerNode, script: str, *, tty: bool = False) -> str:
+    container = node.shell(script, cri.ContainerConfig(tty=tty))
+    node.ended(container)
+    return container
+
+
+def test_containers_that_share_their_processes(node: DockerNode) -> None:
+    """Both see each other's and the pause program, which reaps orphans; it ends with the sandbox."""
+    pod = node.pod()
+    configs = [cri.ContainerConfig(metadata=cri.ContainerMetadata(name=name)) for name in ("one", "two")]
+    for each in configs:
+        each.linux.security_context.namespace_options.network = cri.NODE
+        each.linux.security_context.namespace_options.pid = cri.POD
+    one, two = (node.start(_created(node, each, pod)) for each in configs)
+    node.execute(one, "sh", "-c", "(sleep 0.01 &)")
+    said = eventually(lambda: _processes(node, two), lambda said: "sleep 0.01" not in said)
+    assert said.count("sleep 1000") == 2
+    assert said.splitlines()[1].split() == ["1", "/pause"]
+    assert "[sleep]" not in said
+    pid = node.pid(two)
+    node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
+    assert not alive(pid)
+    assert node.in_docker() == []
+
+
+def _processes(node: DockerNode, container: str) -> str:
+    said: bytes = node.execute(container, "ps", "-o", "pid,args").stdout
+    return said.decode()
+
+
+def _created(node: DockerNode, config: cri.ContainerConfig, pod: str) -> str:
+    asked = cri.ContainerConfig(image=cri.ImageSpec(image="busybox"), command=["sleep", "1000"])
+    asked.MergeFrom(config)
+    request = cri.CreateContainerRequest(pod_sandbox_id=pod, config=asked)
+    return str(node.cri.CreateContainer(request).container_id)
+
+
+def test_events_of_a_life(node: DockerNode) -> None:
+    """Each step of a pod's life is one event, in order."""
+    events = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=60)
+    events.initial_metadata()
+    pod = node.pod()
+    container = node.shell("exit 3", pod=pod)
+    node.ended(container)
+    node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
+    told = [next(events) for _ in range(8)]
+    assert [(each.container_id == pod, each.container_event_type) for each in told] == [
+        (True, cri.CONTAINER_CREATED_EVENT),
+        (True, cri.CONTAINER_STARTED_EVENT),
+        (False, cri.CONTAINER_CREATED_EVENT),
+        (False, cri.CONTAINER_STARTED_EVENT),
+        (False, cri.CONTAINER_STOPPED_EVENT),
+        (True, cri.CONTAINER_STOPPED_EVENT),
+        (False, cri.CONTAINER_DELETED_EVENT),
+        (True, cri.CONTAINER_DELETED_EVENT),
+    ]
+
+
+def test_names_are_given_once(node: DockerNode) -> None:
+    """A second pod or container of one name and attempt is refused, and nothing of it is left in Docker."""
+    pod = node.pod("p")
+    node.create(["true"], pod=pod)
+    with pytest.raises(grpc.RpcError) as pod_refused:
+        node.pod("p")
+    with pytest.raises(grpc.RpcError) as container_refused:
+        node.create(["true"], pod=pod)
+    assert {pod_refused.value.code(), container_refused.value.code()} == {grpc.StatusCode.ALREADY_EXISTS}
+    assert len(node.in_docker()) == 2

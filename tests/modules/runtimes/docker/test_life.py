@@ -1,0 +1,115 @@
+"""The life of a pod on Docker Engine over the CRI socket, with a real dockerd."""
+
+import signal
+
+import grpc
+import pytest
+
+from modules.runtimes.docker.labels import OWNER
+from protos.cri.v1 import api_pb2 as cri
+from tests.modules.runtimes.docker.node import DockerNode
+from tests.modules.runtimes.process.node import eventually
+
+
+def test_it_says_what_it_is(node: DockerNode) -> None:
+    """Version has the name of this runtime; without a CNI configuration the network is not ready."""
+    version = node.cri.Version(cri.VersionRequest())
+    assert (version.runtime_name, version.runtime_api_version) == ("edgecore-docker", "v1")
+    answer = node.cri.Status(cri.StatusRequest(verbose=True))
+    assert {each.type: each.status for each in answer.status.conditions} == {
+        "RuntimeReady": True,
+        "NetworkReady": False,
+    }
+    assert answer.info["isolation"] == "containers"
+
+
+def test_the_life_of_a_pod(node: DockerNode) -> None:
+    """A container runs, its output is in the log in CRI's form, it is listed, stopped and removed with its pod."""
+    pod = node.pod()
+    container = node.shell("echo out; echo err >&2; trap 'exit 5' TERM; while :; do sleep 0.01; done", pod=pod)
+    node.logged(container, "out")
+    node.logged(container, "err")
+    assert sorted(node.log(container)) == [("stderr", "F", "err"), ("stdout", "F", "out")]
+    assert node.states() == {container: cri.CONTAINER_RUNNING}
+    listed = node.cri.ListPodSandbox(cri.ListPodSandboxRequest()).items
+    assert [(each.id, each.state, each.labels["app"]) for each in listed] == [(pod, cri.SANDBOX_READY, "pod-1")]
+    node.stop(container, 30)
+    status = node.status(container)
+    assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, 5, "Error")
+    assert 0 < status.created_at <= status.started_at <= status.finished_at
+    node.cri.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=pod))
+    found = node.cri.PodSandboxStatus(cri.PodSandboxStatusRequest(pod_sandbox_id=pod)).status
+    assert found.state == cri.SANDBOX_NOTREADY
+    node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
+    assert node.states() == {}
+    assert node.in_docker() == []
+
+
+def test_output_and_exit_codes(node: DockerNode) -> None:
+    """An end is told with code and reason, and when it is told the whole log is there."""
+    pod = node.pod()
+    container = node.shell("seq 5000; exit 3", pod=pod)
+    status = node.ended(container)
+    assert (status.exit_code, status.reason) == (3, "Error")
+    assert [text for _, _, text in node.log(container)] == [str(number) for number in range(1, 5001)]
+    other = node.shell("true", cri.ContainerConfig(metadata=cri.ContainerMetadata(name="other")), pod=pod)
+    assert node.ended(other).reason == "Completed"
+
+
+def test_a_program_that_is_not_there(node: DockerNode) -> None:
+    """The start fails with Docker's words, and the container has ended with 128."""
+    container = node.create(["/bin/nosuch"])
+    with pytest.raises(grpc.RpcError, match="nosuch") as refusal:
+        node.start(container)
+    assert refusal.value.code() is grpc.StatusCode.UNKNOWN
+    status = node.status(container)
+    assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, 128, "StartError")
+    node.restart()
+    assert (node.status(container).exit_code, node.status(container).reason) == (128, "StartError")
+
+
+def test_a_stubborn_container_is_killed(node: DockerNode) -> None:
+    """One that ignores the stop signal is killed after the grace period."""
+    container = node.shell("trap '' TERM; echo up; while :; do sleep 0.01; done")
+    node.logged(container, "up")
+    node.stop(container, 1)
+    assert node.status(container).exit_code == 128 + signal.SIGKILL
+
+
+def test_commands(node: DockerNode) -> None:
+    """Output and errors are separate, the exit code is the command's, a command that hangs is killed, and a missing one
+    is an error.
+    """
+    container = node.shell("exec sleep 1000")
+    answer = node.execute(container, "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (answer.stdout, answer.stderr, answer.exit_code) == (b"out\n", b"err\n", 7)
+    with pytest.raises(grpc.RpcError, match="was killed") as late:
+        node.execute(container, "sleep", "1001", timeout=1)
+    assert late.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    seen = eventually(lambda: str(node.execute(container, "ps").stdout), lambda said: "sleep 1001" not in said)
+    assert "sleep 1000" in seen
+    with pytest.raises(grpc.RpcError, match="nosuch") as missing:
+        node.execute(container, "/bin/nosuch")
+    assert missing.value.code() is grpc.StatusCode.UNKNOWN
+    left_behind = node.execute(container, "sh", "-c", "sleep 1000 & echo done", timeout=300)
+    assert (left_behind.stdout, left_behind.exit_code) == (b"done\n", 0)
+
+
+def test_what_is_not_ours_is_not_touched(node: DockerNode) -> None:
+    """A container of another owner is not listed and survives a start of edgecore, and its image is pinned; our images
+    may be removed.
+    """
+    body = {"Image": "busybox", "Cmd": ["true"], "Labels": {OWNER: "/another"}, "HostConfig": {"NetworkMode": "none"}}
+    docker = node.dockerd.client
+    made = docker.post("/containers/create", dict, "make a container", body, {"name": "theirs"})
+    try:
+        node.restart()
+        assert node.states() == {}
+        images = node.images.ListImages(cri.ListImagesRequest()).images
+        assert {each.pinned for each in images if "docker.io/library/busybox:latest" in each.repo_tags} == {True}
+        assert [each.id for each in node.in_docker()] == [made["Id"]]
+        docker.call("DELETE", "/images/edgecore%2Fpause:1", "remove our image")
+        node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=node.pod()))
+        assert [each.id for each in node.in_docker()] == [made["Id"]]
+    finally:
+        docker.call("DELETE", "/containers/theirs", "remove a container")

@@ -1,0 +1,128 @@
+"""Logs in CRI's form from Docker's streams, without a Docker."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from modules.runtimes.docker.frames import FrameError, FrameReader, LineReader
+from modules.runtimes.docker.log_stream import ContainerLog
+
+TIMES = [f"2026-11-20T05:42:16.00000000{number}Z" for number in range(10)]
+
+
+def frame(text: str, stream: int = 1) -> bytes:
+    """A frame as Docker sends it."""
+    return struct.pack(">BxxxI", stream, len(text)) + text.encode()
+
+
+def log_at(path: Path, *, tty: bool = False) -> ContainerLog:
+    """A container's log."""
+    return ContainerLog("c1", str(path), tty=tty)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_frames_in_any_pieces(tmp_path: Path, size: int) -> None:
+    """However the stream is cut, each frame is an entry; one without a newline is a part of a line."""
+    path = tmp_path / "new" / "0.log"
+    data = frame(f"{TIMES[1]} one\n") + frame(f"{TIMES[2]} tw", 2) + frame(f"{TIMES[2]} o\n", 2)
+    log = log_at(path)
+    stream, since = log.resume()
+    for at in range(0, len(data), size):
+        log.take(stream, data[at : at + size])
+    log.close()
+    assert since == ""
+    assert path.read_text().splitlines() == [
+        f"{TIMES[1]} stdout F one",
+        f"{TIMES[2]} stderr P tw",
+        f"{TIMES[2]} stderr F o",
+    ]
+
+
+def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
+    """Docker repeats the entries of the last time: those that are there are left out, further ones of that time not."""
+    path = tmp_path / "0.log"
+    first = log_at(path)
+    stream, _ = first.resume()
+    first.take(stream, frame(f"{TIMES[1]} a\n") + frame(f"{TIMES[2]} b\n") + frame(f"{TIMES[2]} c\n"))
+    first.close()
+    second = log_at(path)
+    stream, since = second.resume()
+    assert since == "1795153336.000000002"
+    second.take(stream, b"".join(frame(f"{TIMES[2]} {text}\n") for text in "bcd") + frame(f"{TIMES[3]} e\n"))
+    second.close()
+    assert [line[-1] for line in path.read_text().splitlines()] == list("abcde")
+
+
+def test_after_a_rotation_and_a_full_disk(tmp_path: Path) -> None:
+    """The rotated file tells where to go on; an entry that was cut is removed, and comes again."""
+    path = tmp_path / "0.log"
+    rotated = tmp_path / "0.log.20261120-054216"
+    rotated.write_text(f"{TIMES[1]} stdout F a\n")
+    log = log_at(path)
+    stream, since = log.resume()
+    assert since.endswith(".000000001")
+    log.take(stream, frame(f"{TIMES[1]} a\n") + frame(f"{TIMES[2]} b\n"))
+    log.close()
+    path.write_bytes(path.read_bytes() + f"{TIMES[3]} stdo".encode())
+    again = log_at(path)
+    stream, _ = again.resume()
+    again.take(stream, frame(f"{TIMES[2]} b\n") + frame(f"{TIMES[3]} c\n"))
+    again.close()
+    assert path.read_text() == f"{TIMES[2]} stdout F b\n{TIMES[3]} stdout F c\n"
+
+
+def test_a_clock_that_is_set_back_loses_nothing(tmp_path: Path) -> None:
+    """Once a log goes on, earlier times are entries like any other."""
+    path = tmp_path / "0.log"
+    log = log_at(path)
+    stream, _ = log.resume()
+    log.take(stream, frame(f"{TIMES[5]} a\n") + frame(f"{TIMES[1]} b\n"))
+    log.close()
+    assert [line[-1] for line in path.read_text().splitlines()] == ["a", "b"]
+
+
+def test_an_older_stream_is_not_heard(tmp_path: Path) -> None:
+    """When a log is read anew, what still comes over the earlier connection is not written twice."""
+    path = tmp_path / "0.log"
+    log = log_at(path)
+    older, _ = log.resume()
+    newer, _ = log.resume()
+    log.take(older, frame(f"{TIMES[1]} a\n"))
+    log.take(newer, frame(f"{TIMES[1]} a\n"))
+    log.close()
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_reopening(tmp_path: Path) -> None:
+    """After a rotation the log continues in a new file."""
+    path = tmp_path / "0.log"
+    log = log_at(path)
+    stream, _ = log.resume()
+    log.take(stream, frame(f"{TIMES[1]} a\n"))
+    path.rename(tmp_path / "old")
+    log.reopen()
+    log.take(stream, frame(f"{TIMES[2]} b\n"))
+    log.close()
+    assert (path.read_text()[-2:], (tmp_path / "old").read_text()[-2:]) == ("b\n", "a\n")
+
+
+def test_a_terminal(tmp_path: Path) -> None:
+    """The output of a terminal has no frames, and counts as stdout."""
+    path = tmp_path / "0.log"
+    log = log_at(path, tty=True)
+    stream, _ = log.resume()
+    log.take(stream, f"{TIMES[1]} a\r\n{TIMES[2]} ".encode())
+    log.take(stream, b"b\r\n")
+    log.close()
+    assert path.read_bytes().decode() == f"{TIMES[1]} stdout F a\r\n{TIMES[2]} stdout F b\r\n"
+
+
+def test_no_stream_of_dockers() -> None:
+    """Bytes that are no frame, and endless ones, are an error and are not kept."""
+    with pytest.raises(FrameError):
+        list(FrameReader().frames(b"HTTP/1.1 200 OK"))
+    with pytest.raises(FrameError):
+        list(FrameReader().frames(struct.pack(">BxxxI", 1, 1 << 31)))
+    with pytest.raises(FrameError):
+        list(LineReader().frames(bytes(17 * 1024 * 1024)))

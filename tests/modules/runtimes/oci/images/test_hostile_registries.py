@@ -1,0 +1,412 @@
+"""Registries that fail, lie, stall, redirect, and send without an end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from beehive.clock import RealClock
+from modules.runtimes.oci.images import ImageStore, PullSettings
+from modules.runtimes.oci.images.errors import (
+    BadRequestError,
+    NoSuchObjectError,
+    PermissionDeniedError,
+    RegistryUnavailableError,
+    RequestRefusedError,
+    TooManyError,
+)
+from modules.runtimes.oci.images.worker.http_exchange import _is_inside
+from modules.runtimes.oci.images.worker.limits import GIB, MIB, UnpackLimits
+from tests.modules.runtimes.oci.images.registry import (
+    DOCKER_MANIFEST,
+    OCI_CONFIG,
+    OCI_INDEX,
+    OCI_MANIFEST,
+    Fault,
+    TestRegistry,
+    body,
+    certificates,
+    cut,
+    endless,
+    redirect,
+    stall,
+    status,
+)
+from tests.modules.runtimes.oci.images.tars import described, encoded, file, sha256, tar
+from tests.modules.runtimes.oci.images.test_pulls import LAYERS, RIGHT, pull
+
+_LARGE = [tar(file("large", bytes(range(256)) * 4000))]
+
+
+@pytest.fixture
+def store(scratch: Path) -> ImageStore:
+    """A store that waits hardly at all."""
+    settings = PullSettings(attempts=3, first_delay=0.001)
+    return ImageStore(scratch / "images", RealClock(), scratch / "certs.d", pulls=settings)
+
+
+@pytest.fixture
+def registry() -> Iterator[TestRegistry]:
+    """A registry with an image of one layer, which is not compressed."""
+    with TestRegistry() as started:
+        started.add(_LARGE, pack=lambda layer: layer)
+        yield started
+
+
+def _name(registry: TestRegistry) -> str:
+    return f"{registry.address}/team/app:1"
+
+
+def _layer(registry: TestRegistry) -> tuple[str, bytes]:
+    (digest,) = registry.layer_digests()
+    return digest, registry.blobs[digest]
+
+
+def _nothing_stays(store: ImageStore) -> None:
+    assert list(store.layout.layers.iterdir()) == []
+    assert list(store.layout.blobs.glob("*/*")) == []
+
+
+@pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
+def test_errors_that_may_pass_are_tried_again(store: ImageStore, registry: TestRegistry, code: int) -> None:
+    """Of manifests and of blobs."""
+    registry.fail("/manifests/1", status(code), status(code))
+    registry.fail(_layer(registry)[0], status(code))
+    assert pull(store, _name(registry))
+
+
+def test_other_errors_are_final(store: ImageStore, registry: TestRegistry) -> None:
+    """And the last of several that pass too, with what the registry says."""
+    registry.fail("/manifests/1", status(400))
+    with pytest.raises(RegistryUnavailableError, match="answers 400"):
+        pull(store, _name(registry))
+    text = b'{"errors": [{"code": "DENIED", "message": "no\\u0000pe"}]}'
+    registry.fail("/manifests/1", body(text, 403))
+    with pytest.raises(PermissionDeniedError, match=r"refuses \(DENIED: no pe\)"):
+        pull(store, _name(registry))
+    assert len(registry.paths("/manifests/1")) == 2
+    registry.fail("/manifests/1", *[status(500)] * 3)
+    with pytest.raises(RegistryUnavailableError, match="answers 500"):
+        pull(store, _name(registry))
+    assert len(registry.paths("/manifests/1")) == 5
+
+
+def test_a_registry_that_asks_for_a_long_pause_is_left_alone(store: ImageStore, registry: TestRegistry) -> None:
+    """A short `Retry-After` is waited for."""
+    registry.fail("/manifests/1", status(429, Retry_After="0"))
+    assert pull(store, _name(registry))
+    registry.seen.clear()
+    registry.fail("/manifests/2", status(429, Retry_After="3600"))
+    with pytest.raises(RegistryUnavailableError, match="answers 429"):
+        pull(store, f"{registry.address}/team/app:2")
+    assert len(registry.seen) == 1
+
+
+def test_a_registry_that_is_not_there_cannot_be_reached(store: ImageStore) -> None:
+    """Its name is in the error."""
+    with TestRegistry() as gone:
+        address = gone.address
+    with pytest.raises(RegistryUnavailableError, match=rf"{address} cannot be reached"):
+        pull(store, f"{address}/team/app:1")
+
+
+def test_a_blob_whose_connection_ends_goes_on_where_it_was(store: ImageStore, registry: TestRegistry) -> None:
+    """With a range; also in another pull, after the first has failed."""
+    digest, content = _layer(registry)
+    registry.fail(digest, cut(content, 300_000))
+    assert pull(store, _name(registry))
+    assert [each.range for each in registry.seen if each.path.endswith(digest)] == ["", "bytes=300000-"]
+
+
+def test_a_later_pull_resumes_what_an_earlier_one_left(store: ImageStore, registry: TestRegistry) -> None:
+    """The part stays in the store for a day."""
+    digest, content = _layer(registry)
+    registry.fail(digest, cut(content, 300_000), status(404))
+    with pytest.raises(NoSuchObjectError):
+        pull(store, _name(registry))
+    registry.seen.clear()
+    assert pull(store, _name(registry))
+    assert [each.range for each in registry.seen if each.path.endswith(digest)] == ["bytes=300000-"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        body,
+        lambda content: body(content[100:], 206, Content_Range=f"bytes 100-{len(content) - 1}/{len(content)}"),
+        lambda _: status(416),
+        lambda content: body(bytes(len(content) - 300_000), 206, Content_Range="bytes 300000-"),
+    ],
+    ids=["whole", "other range", "no range", "other content"],
+)
+def test_a_resumption_that_goes_wrong_begins_again(
+    store: ImageStore, registry: TestRegistry, wrong: Callable[[bytes], Fault]
+) -> None:
+    """A server may know no ranges, or answer another one."""
+    digest, content = _layer(registry)
+    registry.fail(digest, cut(content, 300_000), wrong(content))
+    assert pull(store, _name(registry))
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (body(b"x" * len(_LARGE[0])), "has another content"),
+        (body(_LARGE[0] + b"more"), "sends more than"),
+        (endless, "sends more than"),
+    ],
+)
+def test_blobs_that_are_not_what_was_asked_are_refused(
+    store: ImageStore, registry: TestRegistry, fault: Fault, reason: str
+) -> None:
+    """At once, and a later pull does not go on with them."""
+    digest, _ = _layer(registry)
+    registry.fail(digest, fault)
+    with pytest.raises(BadRequestError, match=reason):
+        pull(store, _name(registry))
+    _nothing_stays(store)
+    assert pull(store, _name(registry))
+
+
+@pytest.mark.slow
+def test_a_blob_that_stalls_is_given_up(scratch: Path, registry: TestRegistry) -> None:
+    """And asked for again."""
+    impatient = PullSettings(attempts=4, first_delay=0.001, stall_seconds=2.0)
+    store = ImageStore(scratch / "images", RealClock(), scratch / "certs.d", pulls=impatient)
+    digest, content = _layer(registry)
+    registry.fail(digest, stall(content[:1000]), stall())
+    assert pull(store, _name(registry))
+    registry.fail("/manifests/2", *[stall()] * 4)
+    with pytest.raises(RegistryUnavailableError, match="timed out"):
+        pull(store, f"{registry.address}/team/app:2")
+
+
+def test_manifests_of_another_digest_are_refused(store: ImageStore, registry: TestRegistry) -> None:
+    """Than that which was asked, or that which the registry announces."""
+    right, kind = registry.manifests["1"]
+    asked = f"{registry.address}/team/app@{sha256(right)}"
+    registry.fail(sha256(right), body(right + b" ", Content_Type=kind))
+    with pytest.raises(BadRequestError, match="has another content"):
+        pull(store, asked)
+    registry.fail("/manifests/1", body(right, Content_Type=kind, Docker_Content_Digest=f"sha256:{'0' * 64}"))
+    with pytest.raises(BadRequestError, match="announces another digest"):
+        pull(store, _name(registry))
+    _nothing_stays(store)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "reason"),
+    [
+        (b"[" * 100_000, OCI_MANIFEST, "no JSON"),
+        (b"<html>", "text/html", "no JSON"),
+        (b"{}", "text/html", "in the place of a manifest"),
+        (b" " * (4 * MIB + 1), OCI_MANIFEST, "more than 4194304 bytes"),
+        (encoded({"schemaVersion": 1}), "application/vnd.docker.distribution.manifest.v1+prettyjws", "schema 1"),
+        (encoded({"mediaType": OCI_INDEX, "manifests": []}), OCI_MANIFEST, "not the one that the registry announced"),
+        (encoded({"mediaType": OCI_INDEX, "manifests": {}}), OCI_INDEX, "no list"),
+        (encoded({"config": {}, "layers": []}), OCI_MANIFEST, "no usable size"),
+        (encoded({"config": described(b"", "application/x-thing"), "layers": []}), OCI_MANIFEST, "an artifact"),
+        (encoded({"config": {**described(b"", OCI_CONFIG), "digest": "sha256:../../x"}}), OCI_MANIFEST, "no digest"),
+        (encoded({"config": {**described(b"", OCI_CONFIG), "size": 5 * MIB}}), OCI_MANIFEST, "config has more than"),
+        (encoded({"config": described(b"", OCI_CONFIG), "layers": [{"urls": ["x"]}]}), OCI_MANIFEST, "foreign"),
+        (
+            encoded({"config": described(b"", OCI_CONFIG), "layers": [described(b"", "a/b+encrypted")]}),
+            OCI_MANIFEST,
+            "encrypted",
+        ),
+        (encoded({"config": described(b"", OCI_CONFIG), "layers": [{}] * 501}), OCI_MANIFEST, "too many"),
+    ],
+)
+def test_wrong_manifests_are_refused_with_a_reason(
+    store: ImageStore, registry: TestRegistry, content: bytes, kind: str, reason: str
+) -> None:
+    """Before anything else is fetched."""
+    registry.put(content, kind, "1")
+    with pytest.raises(BadRequestError, match=reason):
+        pull(store, _name(registry))
+    assert registry.paths("/blobs/") == []
+    _nothing_stays(store)
+
+
+def test_a_config_that_fits_not_its_manifest_is_refused(store: ImageStore, registry: TestRegistry) -> None:
+    """Another number of layers, or another content than its digest."""
+    manifest = json.loads(registry.manifests["1"][0])
+    config = manifest["config"]["digest"]
+    registry.fail(config, body(registry.blobs[config].replace(b"linux", b"xunil")))
+    with pytest.raises(BadRequestError, match="another content"):
+        pull(store, _name(registry))
+    registry.put(encoded({**manifest, "layers": manifest["layers"] * 2}), OCI_MANIFEST, "1")
+    with pytest.raises(BadRequestError, match="not as many layers"):
+        pull(store, _name(registry))
+
+
+def test_indexes_that_contain_themselves_end(store: ImageStore, registry: TestRegistry) -> None:
+    """One level below the first is as deep as images go."""
+    index = registry.add_index([registry.entry(sha256(registry.manifests["1"][0]))], "a")
+    for tag in "bc":
+        index = registry.add_index([registry.entry(index)], tag)
+    with pytest.raises(BadRequestError, match="nested too deeply"):
+        pull(store, f"{registry.address}/team/app:c")
+
+
+def test_an_image_that_does_not_fit_on_the_disk_is_not_fetched(scratch: Path, registry: TestRegistry) -> None:
+    """Its size is known before."""
+    store = ImageStore(scratch / "full", RealClock(), scratch, UnpackLimits(reserve=1 << 20 << 40))
+    with pytest.raises(TooManyError, match="do not fit on the disk"):
+        pull(store, _name(registry))
+    assert [each for each in registry.paths("/blobs/") if each.endswith(_layer(registry)[0])] == []
+    with pytest.raises(TooManyError, match="more than"):
+        pull(ImageStore(scratch / "s", RealClock(), scratch, UnpackLimits(size=MIB // 2, reserve=GIB)), _name(registry))
+
+
+# redirects
+
+
+def test_a_redirect_is_followed_without_the_authorization(store: ImageStore) -> None:
+    """To a server of another name; its own headers are kept from it, too."""
+    with TestRegistry(wants="basic") as registry, TestRegistry() as elsewhere:
+        registry.add(LAYERS)
+        elsewhere.blobs = registry.blobs
+        path = f"https://{elsewhere.address}/v2/x/blobs/"
+        for digest in registry.layer_digests():
+            registry.fail(digest, status(401, WWW_Authenticate='Basic realm="x"'), redirect(path + digest))
+        with pytest.raises(RequestRefusedError):
+            pull(store, _name(registry), RIGHT)
+        assert elsewhere.seen == []
+
+
+def test_redirects_over_tls_reach_another_server(store: ImageStore, scratch: Path) -> None:
+    """As registries send clients to a CDN: authorization stays at home, ranges go along."""
+    ca, server = certificates(scratch)
+    with TestRegistry(server, "basic") as registry, TestRegistry(server) as cdn:
+        registry.add(LAYERS)
+        cdn.blobs = registry.blobs
+        for digest in registry.layer_digests():
+            registry.fail(digest, *[redirect(f"https://{cdn.address}/blobs/{digest}")] * 2)
+        first = registry.layer_digests()[0]
+        cdn.fail(first, cut(cdn.blobs[first], 50))
+        path = scratch / "certs.d" / registry.address
+        path.mkdir(parents=True)
+        (path / "hosts.toml").write_text(f'server = "https://{registry.address}"\nca = "{ca}"\n')
+        assert pull(store, _name(registry), RIGHT)
+        assert {each.authorization for each in cdn.seen} == {""}
+        assert "bytes=50-" in {each.range for each in cdn.seen}
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("http://127.0.0.1:1/x", "without TLS"),
+        ("http://169.254.169.254/latest/meta-data", "without TLS"),
+        ("file:///etc/passwd", "no URL of HTTP"),
+        ("ftp://example.org/x", "no URL of HTTP"),
+        ("https://user:password@example.org/", "no URL of HTTP"),
+        ("https://[::1", "no URL of HTTP"),
+        ("/v2/team/app/manifests/1", "in a circle"),
+        ("https://" + "a" * 17_000, "no URL of HTTP"),
+    ],
+)
+def test_redirects_that_lead_astray_are_refused(
+    store: ImageStore, registry: TestRegistry, target: str, reason: str
+) -> None:
+    """Without TLS to another server, to other schemes, in circles."""
+    registry.fail("/manifests/1", *[redirect(target)] * 6)
+    with pytest.raises(BadRequestError, match=reason):
+        pull(store, _name(registry))
+
+
+def test_a_token_server_without_tls_is_not_trusted_by_a_registry_with_it(store: ImageStore, scratch: Path) -> None:
+    """The password would be readable on the way."""
+    ca, server = certificates(scratch)
+    with TestRegistry(server, "bearer") as registry, TestRegistry() as tokens:
+        registry.add(LAYERS)
+        registry.realm = f"http://{tokens.address}/token"
+        path = scratch / "certs.d" / registry.address
+        path.mkdir(parents=True)
+        (path / "hosts.toml").write_text(f'server = "https://{registry.address}"\nca = "{ca}"\n')
+        with pytest.raises(BadRequestError, match="a token server without TLS"):
+            pull(store, _name(registry), RIGHT)
+        assert tokens.seen == []
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_registry_of_this_machine_sends_the_node_nowhere_else_on_it(
+    store: ImageStore, scratch: Path, scheme: str
+) -> None:
+    """As a pod with a host port may be one: the node would ask any server here, and pass on what it answers."""
+    _, server = certificates(scratch)
+    with TestRegistry(None, "bearer") as registry, TestRegistry(server if scheme == "https" else None) as service:
+        registry.add(LAYERS)
+        registry.realm = f"{scheme}://{service.address}/api/v1/pods?x=y"
+        with pytest.raises(RequestRefusedError, match=r"a token server without TLS|its certificate is not trusted"):
+            pull(store, _name(registry))
+        assert service.seen == []
+
+
+@pytest.mark.parametrize(
+    ("host", "inside"),
+    [("127.0.0.1", True), ("::ffff:127.0.0.1", True), ("::ffff:169.254.169.254", True), ("fe80::1%eth0", True),
+     ("::", True), ("::1", True), ("192.0.2.1", False), ("::ffff:192.0.2.1", False), ("example.org", False)],
+)  # fmt: skip
+def test_addresses_of_this_machine_itself(host: str, *, inside: bool) -> None:
+    """Also those of IPv4 that are written as IPv6."""
+    assert _is_inside(host) is inside
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"[]", b"[" * 100_000, b'{"token": 5}', b'{"token": "a\\r\\nX: y"}', b" " * (MIB + 1)]
+)
+def test_token_servers_that_answer_strangely_are_refused(store: ImageStore, answer: bytes) -> None:
+    """Nothing of it gets into a header."""
+    with TestRegistry(wants="bearer") as registry:
+        registry.add(LAYERS)
+        registry.fail("/token", *[body(answer)] * 5)
+        with pytest.raises(RequestRefusedError, match=r"token|more than"):
+            pull(store, _name(registry), RIGHT)
+
+
+def test_a_challenge_that_never_ends_is_left(store: ImageStore) -> None:
+    """A registry that refuses every token of its own token server."""
+    with TestRegistry(wants="bearer") as registry:
+        registry.add(LAYERS)
+        again = f'Bearer realm="http://{registry.address}/token",service="a \\"quoted\\" service"'
+        scope = ',scope="repository:team/app:pull"'
+        registry.fail("/manifests/1", *[status(401, WWW_Authenticate=again + scope)] * 10)
+        with pytest.raises(PermissionDeniedError):
+            pull(store, _name(registry), RIGHT)
+        assert len(registry.seen) < 8
+
+
+def test_a_mirror_that_lies_is_passed_over(store: ImageStore, scratch: Path) -> None:
+    """What it sends is thrown away, and the registry asked."""
+    with TestRegistry() as mirror, TestRegistry() as registry:
+        registry.add(_LARGE, pack=lambda layer: layer)
+        mirror.manifests = dict(registry.manifests)
+        mirror.blobs = {digest: bytes(len(content)) for digest, content in registry.blobs.items()}
+        path = scratch / "certs.d" / registry.address
+        path.mkdir(parents=True)
+        (path / "hosts.toml").write_text(f'server = "http://{registry.address}"\n[host."http://{mirror.address}"]\n')
+        image = store.find(pull(store, _name(registry)))
+        assert image is not None
+        assert (store.layout.tree(image.chain[0]) / "large").stat().st_size == 256 * 4000
+
+
+def test_a_layer_that_cannot_be_unpacked_leaves_no_part(store: ImageStore, registry: TestRegistry) -> None:
+    """Another pull fetches it again, rather than going on with what is wrong."""
+    bad = b"no tar at all" * 100
+    registry.add([bad], "2", pack=lambda layer: layer)
+    with pytest.raises(BadRequestError):
+        pull(store, f"{registry.address}/team/app:2")
+    assert [path.name for path in store.layout.ingest.iterdir() if path.suffix == ".part"] == []
+    _nothing_stays(store)
+
+
+def test_docker_manifests_may_name_themselves(store: ImageStore, registry: TestRegistry) -> None:
+    """With parameters behind the type, as some registries send it."""
+    content, _ = registry.manifests["1"]
+    renamed = content.replace(OCI_MANIFEST.encode(), DOCKER_MANIFEST.encode())
+    registry.put(renamed, f"{DOCKER_MANIFEST}; charset=utf-8", "1")
+    assert pull(store, _name(registry))

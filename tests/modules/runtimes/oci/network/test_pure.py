@@ -1,0 +1,193 @@
+"""CNI configurations, results, capabilities, sysctls and resolv.conf as text and values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.oci.network import PodAddresses, resolv_conf
+from modules.runtimes.oci.network.capabilities import (
+    EGRESS,
+    INGRESS,
+    capability_arguments,
+    has_nothing_to_do,
+    runtime_config,
+)
+from modules.runtimes.oci.network.configuration import MOST_BYTES, parse_configuration, read_configuration
+from modules.runtimes.oci.network.errors import NetworkConfigurationError
+from modules.runtimes.oci.network.results import addresses_of
+from modules.runtimes.oci.network.sysctls import interface_sysctls
+from protos.cri.v1 import api_pb2 as cri
+
+
+def encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def test_a_single_plugin_is_a_list_of_one() -> None:
+    """A `.conf` file of the time before lists."""
+    network = parse_configuration(encoded({"cniVersion": "0.3.1", "name": "one", "type": "bridge", "mtu": 1400}))
+    assert (network.name, network.cni_version) == ("one", "0.3.1")
+    assert [plugin["type"] for plugin in network.plugins] == ["bridge"]
+    assert network.plugins[0]["mtu"] == 1400
+
+
+def test_the_latest_version_that_is_spoken_is_taken() -> None:
+    """Of `cniVersions`, which CNI 1.1 has brought."""
+    plugins = [{"type": "bridge"}]
+    text = encoded({"cniVersion": "0.4.0", "cniVersions": ["0.4.0", "1.0.0", "9.0.0"], "name": "n", "plugins": plugins})
+    network = parse_configuration(text)
+    assert network.cni_version == "1.0.0"
+    assert network.at_least("0.4.0")
+    assert not network.at_least("1.1.0")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"[]", b"{", b'{"name": 1}', b"\xff", b'{"plugins":' + b"[" * 100_000,
+        encoded({"name": "n", "plugins": []}),
+        encoded({"name": "n", "plugins": [{"type": "x"}] * 33}),
+        encoded({"name": "n", "plugins": ["x"]}),
+        encoded({"name": "n", "plugins": [{"type": "../../bin/sh"}]}),
+        encoded({"name": "n", "plugins": [{"type": 7}]}),
+        encoded({"name": "n", "plugins": [{"type": "x", "capabilities": []}]}),
+        encoded({"name": "../n", "plugins": [{"type": "x"}]}),
+        encoded({"cniVersion": "7.0.0", "name": "n", "plugins": [{"type": "x"}]}),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused(content: bytes) -> None:
+    """No program outside of the directories, no unknown version, nothing nested without end."""
+    with pytest.raises(ValueError, match=r"."):
+        parse_configuration(content)
+
+
+def test_a_long_file_is_refused(tmp_path: Path) -> None:
+    """The error names the file and says what to do."""
+    path = tmp_path / "10-x.conflist"
+    path.write_bytes(b" " * (MOST_BYTES + 1))
+    with pytest.raises(NetworkConfigurationError, match=r"10-x\.conflist.*mend or remove the file"):
+        read_configuration(path)
+
+
+@pytest.mark.parametrize(
+    ("result", "addresses"),
+    [
+        ({"ip4": {"ip": "10.1.0.5/24"}, "ip6": {"ip": "fd00::5/64"}}, PodAddresses("10.1.0.5", ("fd00::5",))),
+        ({"ips": [{"version": "4", "address": "10.1.0.5/24"}]}, PodAddresses("10.1.0.5")),
+        (
+            {
+                "interfaces": [{"name": "br0"}, {"name": "eth0", "sandbox": "/run/ns/x"}],
+                "ips": [
+                    {"address": "10.1.0.1/24", "interface": 0},
+                    {"address": "fd00::5/64", "interface": 1},
+                    {"address": "10.1.0.5/24", "interface": 1, "gateway": "10.1.0.1"},
+                ],
+                "routes": [{"dst": "0.0.0.0/0"}],
+                "dns": {},
+            },
+            PodAddresses("10.1.0.5", ("fd00::5",)),
+        ),
+    ],
+)
+def test_results_of_all_versions_have_addresses(result: dict[str, Any], addresses: PodAddresses) -> None:
+    """Those at the pod's interface, IPv4 first."""
+    assert addresses_of(result) == addresses
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        {"ips": 7},
+        {"ips": [{"address": "here"}]},
+        {"ips": [{"address": "10.0.0.1/24", "interface": 5}], "interfaces": [{"sandbox": "x"}]},
+        {"ips": [{"address": "10.0.0.1/24"}] * 65},
+    ],
+)
+def test_a_result_without_addresses_is_refused(result: dict[str, Any]) -> None:
+    """And one with too many, or with none that can be read."""
+    with pytest.raises(ValueError, match=r"."):
+        addresses_of(result)
+
+
+def config() -> cri.PodSandboxConfig:
+    """A pod that asks for everything."""
+    return cri.PodSandboxConfig(
+        dns_config=cri.DNSConfig(servers=["10.0.0.10"], searches=["svc"]),
+        port_mappings=[
+            cri.PortMapping(container_port=80, host_port=8080),
+            cri.PortMapping(container_port=53, host_port=53, protocol=cri.UDP, host_ip="127.0.0.1"),
+            cri.PortMapping(container_port=90),
+        ],
+        annotations={INGRESS: "10M", EGRESS: "1Mi"},
+        linux=cri.LinuxPodSandboxConfig(cgroup_parent="/kubepods/podx"),
+    )
+
+
+def test_capabilities_have_what_the_pod_asks_for() -> None:
+    """Ports without a port of the machine are left out; quantities are bits per second."""
+    values = capability_arguments(config(), ["10.1.0.0/24"])
+    assert values["portMappings"] == [
+        {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"},
+        {"hostPort": 53, "containerPort": 53, "protocol": "udp", "hostIP": "127.0.0.1"},
+    ]
+    assert values["bandwidth"]["ingressRate"] == 10_000_000
+    assert values["bandwidth"]["egressRate"] == 1 << 20
+    assert values["dns"] == {"servers": ["10.0.0.10"], "searches": ["svc"], "options": []}
+    assert values["ipRanges"] == [[{"subnet": "10.1.0.0/24"}]]
+    assert values["cgroupPath"] == "/kubepods/podx"
+    assert capability_arguments(cri.PodSandboxConfig()) == {}
+
+
+def test_a_plugin_gets_what_it_declares() -> None:
+    """And nothing else; one that could only hand on the result is left out."""
+    values = capability_arguments(config())
+    portmap = {"type": "portmap", "capabilities": {"portMappings": True, "dns": False}}
+    assert list(runtime_config(portmap, values)) == ["portMappings"]
+    assert not has_nothing_to_do(portmap, values)
+    assert has_nothing_to_do(portmap, {})
+    assert has_nothing_to_do({"type": "bandwidth"}, {})
+    assert not has_nothing_to_do({"type": "bandwidth", "ingressRate": 1000}, {})
+    assert not has_nothing_to_do({"type": "firewall"}, {})
+
+
+@pytest.mark.parametrize("text", ["", "fast", "-1M", "10", "2P", "1e99", "1" * 100, "1M\n"])
+def test_a_bandwidth_that_is_none_is_refused(text: str) -> None:
+    """Less than a kilobit or more than a petabit, as a kubelet refuses them; an empty one is none."""
+    asked = cri.PodSandboxConfig(annotations={INGRESS: text})
+    if not text:
+        assert "bandwidth" not in capability_arguments(asked)
+        return
+    with pytest.raises(BadRequestError, match="ingress-bandwidth"):
+        capability_arguments(asked)
+
+
+def test_sysctls_of_the_interface_wait_for_it() -> None:
+    """In both spellings."""
+    sysctls = {"net.ipv4.conf.eth0.arp_ignore": "1", "net/ipv6/conf/eth0/mtu": "1400", "net.core.somaxconn": "9"}
+    assert sorted(interface_sysctls(sysctls)) == ["net.ipv4.conf.eth0.arp_ignore", "net/ipv6/conf/eth0/mtu"]
+
+
+def test_resolv_conf_is_the_pods_or_the_machines(tmp_path: Path) -> None:
+    """The address of systemd-resolved, which a pod does not reach, gives way to the servers behind it."""
+    asked = cri.DNSConfig(servers=["10.10.10.10"], searches=["google.com", "a.b"], options=["ndots:8"])
+    assert resolv_conf(asked) == "search google.com a.b\nnameserver 10.10.10.10\noptions ndots:8\n"
+    machine, upstream = tmp_path / "resolv.conf", tmp_path / "upstream"
+    assert resolv_conf(None, machine, upstream) == ""
+    machine.write_text("nameserver 9.9.9.9\n")
+    upstream.write_text("nameserver 192.0.2.1\n")
+    assert resolv_conf(cri.DNSConfig(), machine, upstream) == "nameserver 9.9.9.9\n"
+    machine.write_text("# stub\nnameserver 127.0.0.53\noptions edns0\n")
+    assert resolv_conf(None, machine, upstream) == "nameserver 192.0.2.1\n"
+
+
+@pytest.mark.parametrize("word", ["a b", "x\nnameserver 6.6.6.6", ""])
+def test_a_word_of_resolv_conf_is_one_word(word: str) -> None:
+    """Nothing makes another line."""
+    with pytest.raises(BadRequestError, match=r"resolv\.conf"):
+        resolv_conf(cri.DNSConfig(searches=[word]))

@@ -1,0 +1,25 @@
+"""The OCI runtime as a program, as `tests.modules.runtimes.process.served`."""
+
+from pathlib import Path
+
+from beehive.clock import Clock
+from modules.runtimes.oci.engine import OciSettings
+from modules.runtimes.oci.network import BINARY_DIRECTORIES, PodNetwork
+from modules.runtimes.oci.programs import find_programs
+from modules.runtimes.oci.runtime import OciRuntime
+from tests.modules.runtimes.process.served import serve
+
+
+def settings_of(state: Path, clock: Clock) -> OciSettings:
+    """The settings of a runtime whose files are all beside its state directory."""
+    above = state.parent
+    network = PodNetwork(above / "net.d", BINARY_DIRECTORIES, clock)
+    return OciSettings(find_programs(), network, above / "certs.d", above / "archives")
+
+
+def _new_runtime(state: Path, socket: Path, clock: Clock) -> OciRuntime:
+    return OciRuntime(state, socket, clock, settings_of(state, clock))
+
+
+if __name__ == "__main__":
+    serve(_new_runtime)

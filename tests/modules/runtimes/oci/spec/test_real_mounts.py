@@ -1,0 +1,246 @@
+"""Volumes, devices and namespaces of real containers, seen from inside."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.oci.spec import ImageVolume, NamespacePaths, exec_process
+from protos.cri.v1 import api_pb2 as cri
+from tests.end_to_end.processes import wait_until
+from tests.modules.runtimes.oci.spec.oci_runtime import Bench, mounted, shell
+from tests.modules.runtimes.oci.spec.samples import IMAGE, linux
+
+
+def _seen(bench: Bench, mounts: list[cri.Mount], *commands: str, devices: Sequence[cri.Device] = ()) -> str:
+    done = bench.run(bench.spec(linux(command=shell(*commands), mounts=mounts, devices=devices)))
+    return done.stdout + done.stderr
+
+
+def test_the_usual_mounts(bench: Bench) -> None:
+    """As Kubernetes has them: /sys and the control groups read-only, the pod's files, a /dev with the usual devices."""
+    seen = _seen(
+        bench, [], "cat /proc/mounts /etc/hostname /etc/hosts /etc/resolv.conf", "ls /dev", "echo x > /dev/null"
+    )
+    for line in ("proc /proc proc rw,nosuid,nodev,noexec", "sysfs /sys sysfs ro,nosuid,nodev,noexec", " /dev/shm "):
+        assert line in seen
+    assert "mqueue /dev/mqueue mqueue" in seen
+    for name in ("hostname", "hosts", "resolv.conf", "null", "zero", "full", "random", "urandom", "tty", "ptmx"):
+        assert name in seen.split()
+
+
+def test_volumes_nested_linked_and_made(bench: Bench, tmp_path: Path) -> None:
+    """An inner volume is on top of an outer one whatever their order, a link is followed, what is missing is made."""
+    for name in ("outer", "inner"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(f"{name}\n")
+    (tmp_path / "link").symlink_to("inner")
+    mounts = [
+        cri.Mount(container_path="/v/in/side", host_path=str(tmp_path / "link"), readonly=True),
+        cri.Mount(container_path="/v", host_path=str(tmp_path / "outer")),
+        cri.Mount(container_path="/new", host_path=str(tmp_path / "not/there")),
+        cri.Mount(container_path="/etc/hosts", host_path=str(tmp_path / "outer/file")),
+    ]
+    seen = _seen(bench, mounts, "cat /v/file /v/in/side/file /etc/hosts", "touch /v/in/side/f", "touch /new/made")
+    assert seen.split()[:3] == ["outer", "inner", "outer"]
+    assert "/v/in/side/f: Read-only file system" in seen
+    assert (tmp_path / "not/there/made").exists()
+
+
+def test_a_termination_message(bench: Bench, tmp_path: Path) -> None:
+    """A file of the machine in the container's own /dev, as edged mounts it, also with a read-only root."""
+    (tmp_path / "message").touch()
+    mount = cri.Mount(container_path="/dev/termination-log", host_path=str(tmp_path / "message"))
+    security = cri.LinuxContainerSecurityContext(readonly_rootfs=True)
+    done = bench.run(bench.spec(linux(security, command=shell("echo why > /dev/termination-log"), mounts=[mount])))
+    assert (tmp_path / "message").read_text() == "why\n", done.stderr
+
+
+def test_links_in_the_image_stay_inside(bench: Bench, tmp_path: Path) -> None:
+    """A mount point below a link of the image is made in the image, never where the link leads on the machine."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (bench.rootfs / str(outside).strip("/")).mkdir(parents=True)
+    (bench.rootfs / "run").mkdir()
+    (bench.rootfs / "var").mkdir()
+    (bench.rootfs / "var/run").symlink_to("../run")
+    (bench.rootfs / "evil").symlink_to(outside)
+    (bench.rootfs / "climb").symlink_to("../" * 20 + str(outside).strip("/"))
+    mounts = [
+        cri.Mount(container_path=f"{path}/secrets", host_path=str(bench.files.shm))
+        for path in ("/var/run", "/evil", "/climb")
+    ]
+    seen = _seen(bench, mounts, "touch /var/run/secrets/f", "ls /run/secrets /evil/secrets /climb/secrets")
+    assert seen.count("f\n") == 3
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["/run", "../run", "/gone/deep"])
+def test_a_mount_point_below_a_link_to_nothing(bench: Bench, target: str) -> None:
+    """An image with /var/run -> /run, and no /run: the service account is found all the same."""
+    (bench.rootfs / "var").mkdir()
+    (bench.rootfs / "var/run").symlink_to(target)
+    (bench.files.shm / "token").touch()
+    mounts = [cri.Mount(container_path="/var/run/secrets/kubernetes.io", host_path=str(bench.files.shm))]
+    assert "token" in _seen(bench, mounts, "ls /var/run/secrets/kubernetes.io")
+
+
+def test_a_volume_at_dev(bench: Bench, tmp_path: Path) -> None:
+    """It replaces all of /dev, and no device is made in it that the machine's directory did not have."""
+    (tmp_path / "devices").mkdir()
+    mounts = [cri.Mount(container_path="/dev", host_path=str(tmp_path / "devices"))]
+    assert "tmpfs" not in _seen(bench, mounts, "grep ' /dev ' /proc/mounts")
+
+
+@pytest.mark.parametrize(("recursive", "below"), [(False, "wrote below"), (True, "Read-only file system")])
+def test_read_only(bench: Bench, tmp_path: Path, recursive: bool, below: str) -> None:
+    """A read-only volume; mounts below it stay writable unless it is recursive."""
+    with mounted(tmp_path / "volume") as volume, mounted(volume / "below"):
+        mount = cri.Mount(container_path="/v", host_path=str(volume), readonly=True, recursive_read_only=recursive)
+        seen = _seen(bench, [mount], "touch /v/f && echo wrote above", "touch /v/below/f && echo wrote below")
+        assert "wrote above" not in seen
+        assert below in seen
+
+
+@pytest.mark.parametrize(
+    ("propagation", "inwards", "outwards"),
+    [
+        (cri.PROPAGATION_PRIVATE, False, False),
+        (cri.PROPAGATION_HOST_TO_CONTAINER, True, False),
+        (cri.PROPAGATION_BIDIRECTIONAL, True, True),
+    ],
+)
+def test_propagation(
+    bench: Bench,
+    tmp_path: Path,
+    propagation: "cri.MountPropagation.ValueType",
+    inwards: bool,
+    outwards: bool,
+) -> None:
+    """Later mounts of the machine are seen in the container, and the container's on the machine, as asked for."""
+    with mounted(tmp_path / "volume", "--make-shared") as volume:
+        for name in ("host", "container"):
+            (volume / name).mkdir()
+        mount = cri.Mount(container_path="/v", host_path=str(volume), propagation=propagation)
+        security = cri.LinuxContainerSecurityContext(privileged=True)
+        spec = bench.spec(linux(security, command=["sleep", "600"], mounts=[mount]))
+        assert spec.mounts[0].propagation == propagation
+        with bench.running(spec) as container, mounted(volume / "host") as on_host:
+            (on_host / "file").touch()
+            commands = shell("ls /v/host", "mount -t tmpfs t /v/container && touch /v/container/mine")
+            seen = container.exec(exec_process(spec.config, commands, tty=False))
+            assert ("file" in seen.stdout) is inwards, seen.stderr
+            assert (volume / "container/mine").exists() is outwards
+
+
+def test_propagation_that_the_machine_does_not_have(bench: Bench, tmp_path: Path) -> None:
+    """Refused at CreateContainer: the volume's mount is private."""
+    with mounted(tmp_path / "volume") as volume:
+        for propagation in (cri.PROPAGATION_HOST_TO_CONTAINER, cri.PROPAGATION_BIDIRECTIONAL):
+            mount = cri.Mount(container_path="/v", host_path=str(volume), propagation=propagation)
+            with pytest.raises(WrongStateError, match=r"is mounted on .* but it is not a shared"):
+                bench.spec(linux(command=["true"], mounts=[mount]))
+
+
+def test_image_volumes(bench: Bench, tmp_path: Path) -> None:
+    """Read-only, programs run, a path inside is resolved inside, the status has the image's id."""
+    image = tmp_path / "image"
+    (image / "bin").mkdir(parents=True)
+    (image / "bin/busybox").write_bytes((bench.rootfs / "bin/busybox").read_bytes())
+    (image / "bin/busybox").chmod(0o755)
+    (image / "tools").symlink_to("/bin")
+    volumes = {"tools:1": ImageVolume(image, "sha256:abc")}
+    wanted = cri.Mount(container_path="/v", readonly=True, image=cri.ImageSpec(image="tools:1"), image_sub_path="tools")
+    spec = bench.spec(linux(command=shell("/v/busybox echo ran", "touch /v/f"), mounts=[wanted]), volumes=volumes)
+    done = bench.run(spec)
+    assert done.stdout == "ran\n"
+    assert "Read-only file system" in done.stderr
+    assert spec.mounts[0].image.image_ref == "sha256:abc"
+    wanted.image_sub_path = "no/such"
+    with pytest.raises(BadRequestError, match="no/such"):
+        bench.spec(linux(command=["true"], mounts=[wanted]), volumes=volumes)
+
+
+def test_devices(bench: Bench, tmp_path: Path) -> None:
+    """A device under another name with part of its permissions, and a directory of devices with all of them."""
+    for name, number in (("sub/a", "1 5"), ("b", "1 7")):
+        (tmp_path / "dir" / name).parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(("mknod", tmp_path / "dir" / name, "c", *number.split()), check=True)
+    subprocess.run(("mknod", tmp_path / "disk", "b", "250", "9"), check=True)
+    devices = [
+        cri.Device(container_path="/dev/mine", host_path=str(tmp_path / "disk"), permissions="m"),
+        cri.Device(container_path="/dev/all", host_path=str(tmp_path / "dir"), permissions="rw"),
+    ]
+    commands = (
+        "ls -l /dev/mine",
+        "ls /dev/all /dev/all/sub",
+        "dd if=/dev/all/sub/a bs=1 count=1 of=/tmp/z && echo read",
+    )
+    seen = _seen(bench, [], *commands, "cat /dev/mine", devices=devices)
+    assert "250,   9" in seen
+    assert {"a", "b", "sub", "read"} <= set(seen.split())
+    assert "open '/dev/mine': Operation not permitted" in seen
+
+
+@contextmanager
+def _pinned(directory: Path, *commands: str) -> Iterator[NamespacePaths]:
+    """Pin new network, IPC and UTS namespaces in which these commands have run."""
+    with mounted(directory):
+        paths = NamespacePaths(network=directory / "net", ipc=directory / "ipc", uts=directory / "uts")
+        files = [directory / name for name in ("net", "ipc", "uts")]
+        for file in files:
+            file.touch()
+        flags = [f"--{name}={file}" for name, file in zip(("net", "ipc", "uts"), files, strict=True)]
+        subprocess.run(("unshare", *flags, "sh", "-c", " && ".join(commands)), check=True)
+        try:
+            yield paths
+        finally:
+            for file in files:
+                with suppress(subprocess.CalledProcessError):
+                    subprocess.run(("umount", file), check=True)
+
+
+def test_namespaces_of_the_pod(bench: Bench, tmp_path: Path) -> None:
+    """Hostname and sysctls that were set when they were made are the container's; its processes are its own."""
+    set_up = ("hostname pinned", "echo 1 > /proc/sys/kernel/shm_rmid_forced", "echo 100 > /proc/sys/fs/mqueue/msg_max")
+    with _pinned(tmp_path / "ns", *set_up) as paths:
+        options = cri.NamespaceOption(pid=cri.CONTAINER)
+        security = cri.LinuxContainerSecurityContext(namespace_options=options)
+        commands = ("hostname", "cat /proc/sys/kernel/shm_rmid_forced /proc/sys/fs/mqueue/msg_max", "echo $$")
+        spec = bench.spec(linux(security, command=shell(*commands, "echo $HOSTNAME")), paths)
+        assert bench.run(spec).stdout.split() == ["pinned", "1", "100", "1", "test-host"]
+
+
+def test_namespaces_of_the_machine(bench: Bench) -> None:
+    """The machine's network, processes and IPC: its hostname too."""
+    options = cri.NamespaceOption(network=cri.NODE, pid=cri.NODE, ipc=cri.NODE)
+    security = cri.LinuxContainerSecurityContext(namespace_options=options)
+    links = [f"/proc/self/ns/{kind}" for kind in ("net", "pid", "ipc", "uts")]
+    commands = [f"/bin/busybox readlink {link}" for link in links]
+    done = bench.run(bench.spec(linux(security, command=shell(*commands))))
+    assert done.stdout.split() == [str(Path(link).readlink()) for link in links]
+
+
+def test_processes_of_a_target(bench: Bench) -> None:
+    """A debug container sees the processes of its target, by the path of its namespace."""
+    own = cri.LinuxContainerSecurityContext(namespace_options=cri.NamespaceOption(pid=cri.CONTAINER))
+    with bench.running(bench.spec(linux(own, command=["sleep", "612"]))) as target:
+        options = cri.NamespaceOption(pid=cri.TARGET, target_id="c1")
+        security = cri.LinuxContainerSecurityContext(namespace_options=options)
+        process = Path(f"/proc/{target.pid()}")
+        wait_until(lambda: (process / "cmdline").read_bytes() == b"sleep\000612\0", "the program of the target")
+        paths = NamespacePaths(pid=process / "ns/pid")
+        done = bench.run(bench.spec(linux(security, command=shell("cat /proc/1/cmdline")), paths))
+        assert done.stdout == "sleep\000612\000"
+
+
+@pytest.mark.parametrize("name", ["dev", "proc", "sys"])
+def test_an_image_whose_mount_points_are_links(bench: Bench, name: str) -> None:
+    """Refused: crun 1.8 follows the link out of the container."""
+    (bench.rootfs / name).rmdir()
+    (bench.rootfs / name).symlink_to("/tmp")
+    with pytest.raises(BadRequestError, match=f"/{name} of the image is no directory"):
+        bench.spec(linux(command=["true"]), image=IMAGE)

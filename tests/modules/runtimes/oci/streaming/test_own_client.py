@@ -1,0 +1,191 @@
+"""edgecore's own client of exec, attach and port-forward, over SPDY and WebSocket, as `edgecore exec` uses it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from modules.processes.edgecore.local.channels import Channel, CommandExit
+from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.local.forwarder import SpdyPorts
+from modules.processes.edgecore.local.node import NodeClient
+from modules.processes.edgecore.local.spdy_link import COMMAND, SpdyCommand, SpdyLink
+from modules.processes.edgecore.local.stream_session import StreamSession
+from modules.runtimes.oci.streaming import StreamingServer
+from tests.modules.runtimes.oci.streaming.backend import LocalBackend
+from tests.modules.runtimes.oci.streaming.front import Front
+from tests.support.ports import free_port
+
+
+class Output:
+    """What came on which channel."""
+
+    def __init__(self) -> None:
+        self.bytes = {Channel.STDOUT: b"", Channel.STDERR: b""}
+
+    def __call__(self, channel: Channel, piece: bytes) -> None:
+        self.bytes[channel] += piece
+
+
+class Client:
+    """Runs commands over a unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def spdy(self, *command: str, given: bytes | None = None) -> tuple[CommandExit, Output]:
+        """Over SPDY."""
+        output = Output()
+        link = SpdyLink(NodeClient(self.path), target(command, has_input=given is not None), COMMAND)
+        with Feeder(given) as source:
+            try:
+                return SpdyCommand(link, output, source if given is not None else None).run(), output
+            finally:
+                link.close()
+
+    def web_socket(
+        self, *command: str, given: bytes | None = None, size: tuple[int, int] | None = None
+    ) -> tuple[CommandExit, Output]:
+        """Over a WebSocket, with a terminal if it has a size."""
+        output = Output()
+        with Feeder(given) as source:
+            session = StreamSession(
+                NodeClient(self.path), target(command, has_input=given is not None, tty=size is not None), output,
+                source if given is not None else None,
+            )  # fmt: skip
+            try:
+                session.open()
+                return session.run(size=(lambda: size) if size is not None else None), output
+            finally:
+                session.close()
+
+
+class Feeder:
+    """A pipe that is filled on a thread. A context manager with the reading end."""
+
+    def __init__(self, given: bytes | None) -> None:
+        self._reading, self._writing = os.pipe()
+        self._thread = threading.Thread(target=self._feed, args=(given or b"",))
+
+    def __enter__(self) -> int:
+        self._thread.start()
+        return self._reading
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._reading)
+        self._thread.join()
+
+    def _feed(self, given: bytes) -> None:
+        try:
+            with os.fdopen(self._writing, "wb") as file:
+                file.write(given)
+        except BrokenPipeError:
+            pass
+
+
+def target(command: tuple[str, ...], *, has_input: bool, tty: bool = False) -> str:
+    """Path and query of exec."""
+    flags = {"output": 1, "input": int(has_input), "tty": int(tty), "error": int(not tty)}
+    return f"/exec/default/web/app?{urlencode({'command': command, **flags}, doseq=True)}"
+
+
+@pytest.fixture
+def client(server: StreamingServer, tmp_path: Path) -> Iterator[Client]:
+    """A client whose connections are relayed."""
+    with Front(server, tmp_path / "s"):
+        yield Client(tmp_path / "s")
+
+
+def test_exec_over_both(client: Client) -> None:
+    """Output, errors and exit code."""
+    for run in (client.spdy, client.web_socket):
+        result, output = run("sh", "-c", "echo out; echo err >&2; exit 7")
+        assert result == CommandExit(7)
+        assert output.bytes == {Channel.STDOUT: b"out\n", Channel.STDERR: b"err\n"}
+
+
+def test_input_has_an_end_over_both(client: Client) -> None:
+    """More than all buffers hold."""
+    given = os.urandom(1 << 20) * 3
+    for run in (client.spdy, client.web_socket):
+        result, output = run("cat", given=given)
+        assert (result, output.bytes[Channel.STDOUT] == given) == (CommandExit(0), True)
+
+
+def test_a_terminal_has_a_size(client: Client) -> None:
+    """It is set before the command asks."""
+    wait = "while [ \"$(stty size)\" != '33 101' ]; do :; done; stty size"
+    result, output = client.web_socket("sh", "-c", wait, given=b"", size=(101, 33))
+    assert result == CommandExit(0)
+    assert output.bytes[Channel.STDOUT].strip() == b"33 101"
+
+
+def test_a_program_that_is_missing_is_told(client: Client) -> None:
+    """With the runtime's reason."""
+    for run in (client.spdy, client.web_socket):
+        result, _ = run("/no/such/program")
+        assert "No such file" in result.problem
+
+
+def test_a_command_that_reads_no_input_ends(client: Client) -> None:
+    """Though its client has more."""
+    for run in (client.spdy, client.web_socket):
+        result, output = run("echo", "done", given=b"x" * (4 << 20))
+        assert (result, output.bytes[Channel.STDOUT]) == (CommandExit(0), b"done\n")
+
+
+def test_children_that_stay_do_not_hold_a_command(client: Client) -> None:
+    """They have its output open."""
+    for run in (client.spdy, client.web_socket):
+        result, output = run("sh", "-c", "sleep 1000 & echo $!")
+        os.kill(int(output.bytes[Channel.STDOUT]), 9)
+        assert result == CommandExit(0)
+
+
+def test_a_forwarded_port(client: Client) -> None:
+    """Both directions end by themselves; a port where nothing listens is told."""
+    given = os.urandom(2 << 20)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        ours, theirs = socket.socketpair()
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection, connection.makefile("rwb") as file:
+                text = file.read()
+                file.write(text[::-1])
+
+        def carry() -> None:
+            with theirs:
+                SpdyPorts(NodeClient(client.path), "/portForward/default/web").carry(theirs, port)
+
+        threads = [threading.Thread(target=each) for each in (answer, carry)]
+        for each in threads:
+            each.start()
+        with ours:
+            ours.sendall(given)
+            ours.shutdown(socket.SHUT_WR)
+            with ours.makefile("rb") as file:
+                assert file.read() == given[::-1]
+        for each in threads:
+            each.join()
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(NodeError, match="cannot forward to port"):
+        SpdyPorts(NodeClient(client.path), "/portForward/default/web").carry(theirs, free_port())
+
+
+def test_a_client_that_goes_ends_its_command(client: Client, backend: LocalBackend) -> None:
+    """Nothing runs on for nobody."""
+    link = SpdyLink(NodeClient(client.path), target(("sleep", "1000"), has_input=False), COMMAND)
+    for kind in ("error", "stdout", "stderr"):
+        link.streams.open_stream({"streamtype": kind})
+    link.send()
+    assert backend.begun.wait(60)
+    link.close()
+    assert backend.processes[0].wait() == -9

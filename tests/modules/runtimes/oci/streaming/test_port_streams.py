@@ -1,0 +1,136 @@
+"""Forwarded ports, over each form."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+
+from beehive.http.spdy import StreamData, StreamEnd
+from modules.runtimes.oci.network import PodNamespaces, in_network_namespace
+from modules.runtimes.oci.streaming import StreamingServer, connect_in_namespace
+from protos.cri.v1 import api_pb2 as cri
+from tests.modules.runtimes.oci.network.machine import needs_root
+from tests.modules.runtimes.oci.streaming.clients import (
+    SocketClient,
+    SpdyClient,
+    connected,
+)
+from tests.support.ports import needs_ipv6
+
+
+def test_a_port_over_web_socket_channels(server: StreamingServer) -> None:
+    """Each channel begins with its port; what cannot be reached is said on the channel of errors."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        port, nobody = listening.getsockname()[1], deaf.getsockname()[1]
+        url = server.port_forward_url(cri.PortForwardRequest(pod_sandbox_id="s", port=[port, nobody]))
+        with connected(url) as connection:
+            client = SocketClient(connection, url, "v4.channel.k8s.io")
+            messages = client.messages()
+            begun = [next(messages) for _ in range(4)]
+            assert begun == [bytes([n]) + each.to_bytes(2, "little")
+                             for n, each in enumerate((port, port, nobody, nobody))]  # fmt: skip
+            assert b"Connection refused" in next(messages)
+            client.send(b"\0question")
+            with listening.accept()[0] as pod:
+                assert pod.recv(100) == b"question"
+                pod.sendall(b"answer")
+            assert next(messages) == b"\0answer"
+            assert list(messages) == []
+
+
+def test_streams_of_a_port_may_come_in_any_order(server: StreamingServer) -> None:
+    """Also without a name, and with data before the stream of errors; a second one of a kind is an error."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+        url = server.port_forward_url(cri.PortForwardRequest(pod_sandbox_id="s"))
+        with connected(url) as connection:
+            client = SpdyClient(connection, url, "portforward.k8s.io")
+            (first,) = client.open("data", port=port, requestID="1")
+            client.spdy.send(first, b"early")
+            client.open("error", port=port, requestID="1")
+            with listening.accept()[0] as pod:
+                assert pod.recv(100) == b"early"
+                pod.shutdown(socket.SHUT_WR)
+                assert next(event for event in client.events() if isinstance(event, StreamEnd)).stream == first
+                client.spdy.reset(first)
+                client.flush()
+                assert pod.recv(100) == b""
+            client.open("error", "data", port=port)
+            listening.accept()[0].close()
+            client.open("error", "error", port=port, requestID="2")
+            assert all(isinstance(event, (StreamData, StreamEnd)) for event in client.events())
+
+
+def test_a_port_that_takes_nothing_holds_its_client_only(server: StreamingServer) -> None:
+    """What is held for it is bounded."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+        url = server.port_forward_url(cri.PortForwardRequest(pod_sandbox_id="s"))
+        with connected(url) as connection:
+            client = SpdyClient(connection, url, "portforward.k8s.io")
+            _, stream = client.open("error", "data", port=port, requestID="1")
+            with listening.accept()[0]:
+                connection.settimeout(0.2)
+                client.spdy.send(stream, b"x" * (64 << 20))
+                with pytest.raises(TimeoutError):
+                    client.flush()
+
+
+@needs_ipv6
+def test_a_port_of_this_machine_is_reached_at_either_loopback() -> None:
+    """127.0.0.1 first, then ::1."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        with (
+            socket.create_server(("::1", port), family=socket.AF_INET6),
+            connect_in_namespace(None, port) as connection,
+        ):
+            assert connection.getpeername()[0] == "::1"
+        listening.listen()
+        with connect_in_namespace(None, port) as connection:
+            assert connection.getpeername()[0] == "127.0.0.1"
+    with pytest.raises(ConnectionRefusedError):
+        connect_in_namespace(None, 1)
+
+
+@needs_root
+def test_a_port_of_a_sandbox_is_reached_in_its_network(tmp_path: Path) -> None:
+    """And nowhere else."""
+    namespaces = PodNamespaces(tmp_path / "ns")
+    try:
+        netns = namespaces.pin("a", network=True, ipc=False, uts=False, hostname="", sysctls={}).network
+        assert netns is not None
+        with in_network_namespace(netns, lambda: socket.create_server(("127.0.0.1", 0))) as listening:
+            port = listening.getsockname()[1]
+            with connect_in_namespace(netns, port), listening.accept()[0]:
+                pass
+            namespaces.unpin("a")
+            with pytest.raises(FileNotFoundError):
+                connect_in_namespace(netns, port)
+    finally:
+        namespaces.remove()
+
+
+def test_a_port_that_breaks_off_is_told(server: StreamingServer) -> None:
+    """A reset of the connection in the pod is an error of it, and the others go on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+        url = server.port_forward_url(cri.PortForwardRequest(pod_sandbox_id="s"))
+        with connected(url) as connection:
+            client = SpdyClient(connection, url, "portforward.k8s.io")
+            error, _ = client.open("error", "data", port=port, requestID="1")
+            pod, _ = listening.accept()
+            pod.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            pod.close()
+            said = next(event for event in client.events() if isinstance(event, StreamData))
+            assert (said.stream, b"reset" in said.data) == (error, True)
+            client.open("error", "data", port=port, requestID="2")
+            listening.accept()[0].close()
+            for wrong in ({"port": "0"}, {"port": "x"}, {}):
+                (stream,) = client.open("data", **wrong)
+                assert StreamEnd(stream, reset=True) in client.events()

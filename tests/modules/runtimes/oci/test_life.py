@@ -1,0 +1,361 @@
+"""The life of a pod on the OCI runtime over its socket, with real crun and conmon."""
+
+import signal
+import stat
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from protos.cri.v1 import api_pb2 as cri
+from tests.cri_contract.client import refused
+from tests.modules.runtimes.oci.node import OciNode
+from tests.modules.runtimes.process.node import DEADLINE_SECONDS, alive, eventually, wait_for_death
+from tests.support.leftovers import cgroups_named
+
+_LOOP = "exec sleep 1000"
+_MIB = 1024 * 1024
+
+
+def _config(text: str = "", **fields: object) -> cri.ContainerConfig:
+    """A configuration with some fields of its Linux part set."""
+    config = cri.ContainerConfig(**fields)  # type: ignore[arg-type]
+    if text == "shared":
+        config.linux.security_context.namespace_options.pid = cri.NODE
+    return config
+
+
+def test_it_says_what_it_is(node: OciNode) -> None:
+    """Its name tells it from the runtime of processes; without a CNI configuration the network is not ready."""
+    version = node.cri.Version(cri.VersionRequest())
+    assert (version.runtime_name, version.runtime_api_version) == ("edgecore-oci", "v1")
+    answer = node.cri.Status(cri.StatusRequest(verbose=True))
+    assert {each.type: each.status for each in answer.status.conditions} == {
+        "RuntimeReady": True,
+        "NetworkReady": False,
+    }
+    assert answer.info["isolation"] == "containers"
+    assert [each.features.recursive_read_only_mounts for each in answer.runtime_handlers] == [True]
+    assert stat.S_IMODE(node.socket.stat().st_mode) == 0o600
+
+
+def test_output_exit_code_and_times(node: OciNode) -> None:
+    """Both streams are in the log; code, reason and times are the container's."""
+    container = node.shell("echo out; echo err >&2; exit 3")
+    status = node.ended(container)
+    assert (status.exit_code, status.reason) == (3, "Error")
+    assert 0 < status.created_at <= status.started_at <= status.finished_at
+    assert sorted(node.log(container)) == [("stderr", "F", "err"), ("stdout", "F", "out")]
+    assert node.ended(node.shell("true")).reason == "Completed"
+
+
+def test_it_is_isolated(node: OciNode) -> None:
+    """A container sees its own files and processes, and nothing of the machine's."""
+    said = node.run("ls /; ls /proc | grep -c '^[0-9]'; cat /proc/1/comm; true")
+    assert "bin" in said.split()
+    assert "work" not in said.split()
+    assert int(said.splitlines()[-2]) < 8
+    assert said.splitlines()[-1] == "sh"
+
+
+def test_another_user(node: OciNode) -> None:
+    """The process has the numbers that the pod names, in its files too, and the status tells them."""
+    config = cri.ContainerConfig()
+    security = config.linux.security_context
+    security.run_as_user.value, security.run_as_group.value = 1001, 1002
+    security.supplemental_groups.append(1234)
+    container = node.shell("id; touch /tmp/mine; ls -ln /tmp/mine | cut -d' ' -f5-6", config)
+    user = node.ended(container).user.linux
+    assert (user.uid, user.gid, list(user.supplemental_groups)) == (1001, 1002, [1002, 1234])
+    assert node.log(container)[0][2].startswith("uid=1001 gid=1002 groups=1002,1234")
+
+
+def test_the_image_says_what_runs(node: OciNode) -> None:
+    """Without a command the image's is taken: busybox' is a shell, which ends at the end of its input."""
+    container = node.start(node.create([]))
+    status = node.ended(container)
+    assert status.exit_code == 0
+    assert status.image_ref == status.image_id
+    assert status.image_id.startswith("sha256:")
+
+
+def test_a_missing_image_is_refused(node: OciNode) -> None:
+    """A container whose image is not there is not created."""
+    with pytest.raises(grpc.RpcError, match="there is no image") as refusal:
+        node.create(["true"], cri.ContainerConfig(image=cri.ImageSpec(image="nosuch:1")))
+    assert refusal.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_a_program_that_is_not_there(node: OciNode) -> None:
+    """The start fails with crun's own words, and the container has ended with 128; nothing of it runs or is mounted."""
+    container = node.create(["/bin/nosuch"])
+    with pytest.raises(grpc.RpcError, match="nosuch") as refusal:
+        node.start(container)
+    assert refusal.value.code() is grpc.StatusCode.UNKNOWN
+    status = node.status(container)
+    assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, 128, "StartError")
+    assert container not in Path("/proc/self/mountinfo").read_text()
+
+
+def test_the_stop_signal_then_kill(node: OciNode) -> None:
+    """A container may end by the stop signal; one that ignores it is killed after the grace period."""
+    polite = node.shell("trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done")
+    node.logged(polite, "up")
+    node.stop(polite, 30)
+    assert node.status(polite).exit_code == 5
+    stubborn = node.shell("trap '' TERM; echo up; while :; do sleep 0.01; done")
+    node.logged(stubborn, "up")
+    node.stop(stubborn, 1)
+    assert node.status(stubborn).exit_code == 128 + signal.SIGKILL
+
+
+def test_processes_of_the_machine_namespace_end_with_it(node: OciNode) -> None:
+    """With the machine's process namespace nothing but the control group holds a container's processes together."""
+    container = node.shell("setsid sleep 1000 & exec sleep 1001", _config("shared"))
+    pid = node.pid(container)
+    daemons = eventually(lambda: _below_control_group(pid))
+    node.stop(container, 0)
+    assert node.status(container).exit_code == 128 + signal.SIGKILL
+    for each in daemons:
+        wait_for_death(each)
+
+
+def _below_control_group(pid: int) -> list[int]:
+    """The other processes in the control group of a process."""
+    groups = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    path = next(path for _, names, path in groups if names in ("pids", ""))
+    top = Path("/sys/fs/cgroup/pids") if Path("/sys/fs/cgroup/pids").is_dir() else Path("/sys/fs/cgroup")
+    found = (top / path.strip("/") / "cgroup.procs").read_text().split()
+    return [int(each) for each in found if int(each) != pid]
+
+
+def test_removal_leaves_nothing(node: OciNode) -> None:
+    """A running container is killed by its removal; its log stays, which is edged's."""
+    container = node.shell(f"echo hello; {_LOOP}")
+    node.logged(container, "hello")
+    pid, log = node.pid(container), node.status(container).log_path
+    node.cri.RemoveContainer(cri.RemoveContainerRequest(container_id=container))
+    assert not alive(pid)
+    assert node.states() == {}
+    assert container not in Path("/proc/self/mountinfo").read_text()
+    assert list((node.state / "containers").iterdir()) == []
+    assert list((node.state / "runtime").glob(f"*/{container}")) == []
+    assert "hello" in Path(log).read_text()
+
+
+def test_stopping_and_removing_a_sandbox(node: OciNode) -> None:
+    """Stopping ends its containers and its namespaces, removing removes all; both may be repeated."""
+    pod = node.pod()
+    container = node.shell(_LOOP, pod=pod)
+    pid = node.pid(container)
+    for _ in range(2):
+        node.cri.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=pod))
+    assert not alive(pid)
+    assert node.status(container).exit_code == 128 + signal.SIGKILL
+    assert list((node.state / "namespaces").iterdir()) == []
+    for _ in range(2):
+        node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
+    assert node.states() == {}
+
+
+def test_without_a_log(node: OciNode) -> None:
+    """A container for which no log is asked writes nowhere, and lives as others do."""
+    config = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="quiet", uid="quiet", namespace="default"))
+    node.complete_pod(config)
+    pod = node.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config)).pod_sandbox_id
+    container = node.shell("echo lost; exit 6", pod=pod)
+    assert node.ended(container).exit_code == 6
+    assert node.status(container).log_path == ""
+
+
+def test_a_log_that_was_rotated(node: OciNode) -> None:
+    """When the call returns, the new file is there; the old one grows no more."""
+    container = node.shell("while :; do echo line; sleep 0.01; done")
+    node.logged(container, "line")
+    log = Path(node.status(container).log_path)
+    old = log.rename(log.with_name("old"))
+    node.cri.ReopenContainerLog(cri.ReopenContainerLogRequest(container_id=container))
+    assert log.exists()
+    eventually(lambda: log.stat().st_size)
+    size = old.stat().st_size
+    node.logged(container, "line")
+    assert old.stat().st_size == size
+
+
+def test_out_of_memory(node: OciNode) -> None:
+    """A container over its limit is killed, and its reason tells why."""
+    config = cri.ContainerConfig()
+    config.linux.resources.memory_limit_in_bytes = config.linux.resources.memory_swap_limit_in_bytes = 15 * 1024 * 1024
+    container = node.shell("dd if=/dev/zero of=/dev/null bs=40M", config)
+    status = node.ended(container)
+    assert (status.exit_code, status.reason) == (128 + signal.SIGKILL, "OOMKilled")
+
+
+def _memory_limits(node: OciNode, container: str) -> list[str]:
+    """What the kernel says."""
+    return [
+        path.read_text().strip()
+        for name in ("memory.limit_in_bytes", "memory.max")
+        for group in cgroups_named(node.directory.name)
+        for path in group.glob(f"**/*{container}*/{name}")
+    ]
+
+
+def test_limits_change_in_place(node: OciNode) -> None:
+    """The kernel has the new limit at once, and the status reports it; other limits stay."""
+    config = cri.ContainerConfig()
+    config.linux.resources.memory_limit_in_bytes = 64 * 1024 * 1024
+    config.linux.resources.cpu_shares = 512
+    container = node.shell(_LOOP, config)
+    wanted = cri.LinuxContainerResources(memory_limit_in_bytes=96 * 1024 * 1024)
+    node.cri.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
+    assert _memory_limits(node, container) == [str(96 * _MIB)]
+    resources = node.status(container).resources.linux
+    assert (resources.memory_limit_in_bytes, resources.cpu_shares) == (96 * 1024 * 1024, 512)
+
+
+def _change(node: OciNode, container: str, **limits: Any) -> None:
+    wanted = cri.LinuxContainerResources(**limits)
+    node.cri.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
+
+
+def test_limits_change_before_the_start(node: OciNode) -> None:
+    """Wrong ones are refused at once, by themselves or with those that stay; right ones count from the start on."""
+    config = cri.ContainerConfig()
+    config.linux.resources.memory_limit_in_bytes = 64 * _MIB
+    config.linux.resources.memory_swap_limit_in_bytes = 80 * _MIB
+    container = node.create(["sh", "-c", _LOOP], config)
+    for wrong in ({"cpu_period": 1}, {"cpuset_cpus": "all"}, {"memory_swap_limit_in_bytes": 32 * _MIB}):
+        assert refused(partial(_change, node, container, **wrong)).code() is grpc.StatusCode.INVALID_ARGUMENT
+    _change(node, container, memory_limit_in_bytes=96 * _MIB)
+    node.start(container)
+    assert _memory_limits(node, container) == [str(96 * _MIB)]
+    assert node.status(container).resources.linux.memory_limit_in_bytes == 96 * _MIB
+
+
+def test_what_it_uses(node: OciNode) -> None:
+    """Statistics come from its control group and its writable layer."""
+    container = node.shell("dd if=/dev/zero of=/file bs=1M count=2; echo up; " + _LOOP)
+    node.logged(container, "up")
+    stats = node.cri.ContainerStats(cri.ContainerStatsRequest(container_id=container)).stats
+    assert stats.cpu.usage_core_nano_seconds.value > 0
+    assert 0 < stats.memory.working_set_bytes.value < 64 * 1024 * 1024
+    assert stats.writable_layer.used_bytes.value >= 2 * 1024 * 1024
+    (pod,) = node.cri.ListPodSandboxStats(cri.ListPodSandboxStatsRequest()).stats
+    assert pod.linux.cpu.usage_core_nano_seconds.value >= stats.cpu.usage_core_nano_seconds.value
+    assert [each.attributes.id for each in pod.linux.containers] == [container]
+
+
+def test_a_volume_and_the_sandboxs_files(node: OciNode) -> None:
+    """A directory of the machine is mounted; hostname, hosts and resolv.conf are the sandbox's."""
+    volume = node.directory / "volume"
+    volume.mkdir()
+    (volume / "file").write_text("inside\n")
+    config = cri.ContainerConfig(mounts=[cri.Mount(container_path="/data", host_path=str(volume))])
+    said = node.run("cat /data/file; cat /etc/hosts; ls -l /etc/resolv.conf; echo made >/data/new", config)
+    assert said.startswith("inside\n127.0.0.1\tlocalhost\n")
+    assert (volume / "new").read_text() == "made\n"
+
+
+def test_a_sandbox_of_its_own(node: OciNode) -> None:
+    """Hostname, ipc and the loopback interface are the pod's, and shared by its containers; no process holds them."""
+    config = cri.PodSandboxConfig(
+        metadata=cri.PodSandboxMetadata(name="own", uid="own", namespace="default"),
+        hostname="its-own-name",
+        log_directory=str(node.logs),
+    )
+    node.complete_pod(config)
+    config.linux.security_context.namespace_options.network = cri.POD
+    with pytest.raises(grpc.RpcError, match="has no file"):
+        node.cri.RunPodSandbox(cri.RunPodSandboxRequest(config=config))
+    assert list((node.state / "namespaces").iterdir()) == []
+    assert list((node.state / "sandboxes").iterdir()) == []
+
+
+def test_containers_that_share_their_processes(node: OciNode) -> None:
+    """Both see each other's, and a first process that is neither's; it ends with the sandbox, and reaps orphans."""
+    pod, node.shares_processes = node.pod(), True
+    configs = [cri.ContainerConfig(metadata=cri.ContainerMetadata(name=name)) for name in ("one", "two")]
+    configs[1].linux.security_context.capabilities.add_capabilities.append("SYS_PTRACE")
+    one, two = (node.shell(_LOOP, config, pod) for config in configs)
+    for file in [Path(f"/proc/{node.pid(each)}/cmdline") for each in (one, two)]:
+        eventually(file.read_bytes, lambda command: command == b"sleep\0001000\0")
+    node.execute(one, "sh", "-c", "(sleep 0.01 &)")
+    said = node.execute(two, "ps", "-o", "pid,args").stdout.decode()
+    assert said.count("sleep 1000") == 2
+    assert said.splitlines()[1].split() == ["1", "pause"]
+    attack = (
+        "ls -A /proc/1/root/ && touch /proc/1/root/x; cat /proc/1/root/etc/passwd; (: >/proc/1/exe) && echo written"
+    )
+    answer = node.execute(two, "sh", "-c", attack)
+    assert answer.stdout == b"", "the first process leads to files"
+    assert answer.stderr.count(b"Read-only file system") == 2
+    node.restart()
+    assert node.execute(two, "true").exit_code == 0
+    node.stop(one, 0)
+    assert node.states()[two] == cri.CONTAINER_RUNNING
+    first = int((node.state / "namespaces" / pod / "init").read_text())
+    node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
+    assert not alive(first)
+
+
+def test_only_the_owner_reads_the_records(node: OciNode) -> None:
+    """A container's variables are in its bundle alone, in memory; other users reach neither them, nor set-user-id
+    programs in its files."""
+    container = node.shell(_LOOP, cri.ContainerConfig(envs=[cri.KeyValue(key="PASSWORD", value=b"x")]))
+    directory = node.state / "containers" / container
+    files = [path for path in (*directory.iterdir(), *(directory / "bundle").iterdir()) if path.is_file()]
+    assert len(files) >= 4
+    (secret,) = (path for path in files if b"PASSWORD" in path.read_bytes())
+    assert secret == directory / "bundle" / "config.json"
+    assert secret.stat().st_mode & 0o077 == 0
+    assert stat.S_IMODE(node.state.stat().st_mode) == 0o700, "nobody reaches the programs of images"
+
+
+def test_execution(node: OciNode) -> None:
+    """A command runs as the first process does; its output and code come back; what cannot run is an error."""
+    container = node.shell(_LOOP, cri.ContainerConfig(envs=[cri.KeyValue(key="NAME", value=b"value")]))
+    answer = node.execute(container, "sh", "-c", "echo $NAME; echo err >&2; exit 7")
+    assert (answer.stdout, answer.stderr, answer.exit_code) == (b"value\n", b"err\n", 7)
+    with pytest.raises(grpc.RpcError, match="nosuch") as refusal:
+        node.execute(container, "nosuch")
+    assert refusal.value.code() is grpc.StatusCode.UNKNOWN
+
+
+def test_a_command_past_its_time(node: OciNode) -> None:
+    """It is killed with what it has started, and nothing of it is left in the container."""
+    container = node.shell(_LOOP)
+    with pytest.raises(grpc.RpcError) as refusal:
+        node.execute(container, "sh", "-c", "sleep 4321 & sleep 4322", timeout=1)
+    assert refusal.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert b"432" not in node.execute(container, "ps").stdout
+
+
+def test_a_command_right_after_the_start(node: OciNode) -> None:
+    """crun 1.8.1 may lose a race against the start: one retry hides it."""
+    for _ in range(10):
+        container = node.shell(_LOOP)
+        assert node.execute(container, "echo", "hello").stdout == b"hello\n"
+
+
+def test_events_of_a_life(node: OciNode) -> None:
+    """Each step of a pod's life is one event, in order."""
+    events = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=DEADLINE_SECONDS)
+    events.initial_metadata()
+    pod = node.pod()
+    container = node.shell("exit 3", pod=pod)
+    node.ended(container)
+    node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
+    told = [next(events) for _ in range(8)]
+    assert [(each.container_id == pod, each.container_event_type) for each in told] == [
+        (True, cri.CONTAINER_CREATED_EVENT),
+        (True, cri.CONTAINER_STARTED_EVENT),
+        (False, cri.CONTAINER_CREATED_EVENT),
+        (False, cri.CONTAINER_STARTED_EVENT),
+        (False, cri.CONTAINER_STOPPED_EVENT),
+        (True, cri.CONTAINER_STOPPED_EVENT),
+        (False, cri.CONTAINER_DELETED_EVENT),
+        (True, cri.CONTAINER_DELETED_EVENT),
+    ]

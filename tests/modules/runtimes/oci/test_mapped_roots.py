@@ -1,0 +1,53 @@
+"""The second mounts of containers whose root is another user of the machine."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modules.runtimes.oci.mapped_roots import MappedRoots
+from tests.support.leftovers import unmount_under
+
+_GROUP = 123_456
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Iterator[MappedRoots]:
+    """Those of a state directory; nothing of them is left."""
+    (tmp_path / "rootfs").mkdir()
+    (tmp_path / "rootfs" / "file").touch()
+    made = MappedRoots(tmp_path)
+    yield made
+    made.keep_only(set())
+    assert not made.directory.exists()
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+    unmount_under(tmp_path)
+
+
+def test_its_group_alone_passes(tmp_path: Path, roots: MappedRoots) -> None:
+    """All directories above are closed to others, and none can be listed; twice is once."""
+    found = [roots.bind("c1", tmp_path / "rootfs", _GROUP) for _ in range(2)]
+    assert found[0] == found[1]
+    assert (found[0] / "file").exists()
+    gate = found[0].parent
+    assert (stat.S_IMODE(gate.stat().st_mode), gate.stat().st_uid, gate.stat().st_gid) == (0o710, 0, _GROUP)
+    assert all(stat.S_IMODE(each.stat().st_mode) == 0o711 for each in (gate.parent, gate.parent.parent))
+    for _ in range(2):
+        roots.unbind("c1")
+    assert not gate.parent.exists()
+
+
+def test_what_a_crash_has_left(tmp_path: Path, roots: MappedRoots) -> None:
+    """Mounts of containers that do not exist any more are undone, those of others stay; other runtimes have theirs."""
+    kept, lost = (roots.bind(name, tmp_path / "rootfs", _GROUP) for name in ("kept", "lost"))
+    again = MappedRoots(tmp_path)
+    MappedRoots(tmp_path / "other").keep_only(set())
+    assert (lost / "file").exists()
+    again.keep_only({"kept"})
+    assert ((kept / "file").exists(), lost.exists()) == (True, False)

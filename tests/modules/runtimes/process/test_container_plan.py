@@ -1,0 +1,126 @@
+"""Requests that are refused before anything is done, and the specification of a container's process."""
+
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from modules.runtimes.cri_server.errors import BadRequestError, NotProvidedError, WrongStateError
+from modules.runtimes.process.container_plan import check_request, require_mounts, stop_signal
+from modules.runtimes.process.shim_spawner import MountAbility
+from modules.runtimes.process.users import resolve_user
+from protos.cri.v1 import api_pb2 as cri
+
+
+def _request(**fields: object) -> cri.CreateContainerRequest:
+    config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="web"), command=["true"])
+    config.MergeFrom(cri.ContainerConfig(**fields))  # type: ignore[arg-type]
+    return cri.CreateContainerRequest(config=config)
+
+
+@pytest.mark.parametrize("args", [[], ["-v"]])
+def test_a_command_is_needed(args: list[str]) -> None:
+    """Without a command there is nothing to run, and the message says what to write."""
+    request = cri.CreateContainerRequest(config=cri.ContainerConfig(args=args))
+    with pytest.raises(BadRequestError, match=r"no images.*give `command:`"):
+        check_request(request)
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (_request(command=["a\0b"]), "NUL"),
+        (_request(envs=[cri.KeyValue(key="A", value=b"x\0")]), "NUL"),
+        (_request(envs=[cri.KeyValue(key="A=B", value=b"x")]), "name is empty or holds '='"),
+        (_request(working_dir="here"), '"here" is not absolute'),
+        (_request(log_path="../../etc/passwd"), "leaves the log directory"),
+        (_request(log_path="/etc/passwd"), "leaves the log directory"),
+        (_request(mounts=[cri.Mount(container_path="data", host_path="/v")]), "absolute paths"),
+        (_request(mounts=[cri.Mount(container_path="/data", host_path="/v/../w")]), "absolute paths"),
+    ],
+)
+def test_invalid_requests(request_: cri.CreateContainerRequest, reason: str) -> None:
+    """Requests that could never run, or reach outside, are refused with the reason."""
+    with pytest.raises(BadRequestError, match=reason):
+        check_request(request_)
+
+
+@pytest.mark.parametrize(
+    ("mount", "reason"),
+    [
+        (cri.Mount(propagation=cri.PROPAGATION_BIDIRECTIONAL), "bidirectional"),
+        (cri.Mount(recursive_read_only=True), "recursive read-only"),
+        (cri.Mount(image=cri.ImageSpec(image="busybox")), "image volumes"),
+    ],
+)
+def test_mounts_that_are_not_provided(mount: cri.Mount, reason: str) -> None:
+    """Features that private mounts of plain processes lack are refused, not ignored."""
+    mount.MergeFrom(cri.Mount(container_path="/data", host_path="/v"))
+    with pytest.raises(NotProvidedError, match=reason):
+        check_request(_request(mounts=[mount]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "number"),
+    [
+        (cri.SIGNAL_RUNTIME_DEFAULT, signal.SIGTERM),
+        (cri.SIGNAL_SIGINT, signal.SIGINT),
+        (cri.SIGNAL_SIGCLD, signal.SIGCHLD),
+        (cri.SIGNAL_SIGRTMIN, signal.SIGRTMIN),
+        (cri.SIGNAL_SIGRTMINPLUS3, signal.SIGRTMIN + 3),
+        (cri.SIGNAL_SIGRTMAXMINUS2, signal.SIGRTMAX - 2),
+    ],
+)
+def test_stop_signal(asked: cri.Signal.ValueType, number: int) -> None:
+    """CRI's names of signals are the machine's numbers; without one it is SIGTERM."""
+    assert stop_signal(cri.ContainerConfig(stop_signal=asked)) == number
+
+
+def test_every_signal_of_cri_has_a_number() -> None:
+    """No name in CRI's enumeration is unknown here."""
+    numbers = {stop_signal(cri.ContainerConfig(stop_signal=value)) for value in cri.Signal.values()}
+    assert numbers <= set(signal.valid_signals())
+
+
+def test_mounts_on_a_machine_without() -> None:
+    """Where private mounts are forbidden, the refusal gives the machine's reason and a remedy."""
+    with pytest.raises(WrongStateError, match=r"Operation not permitted.*user namespaces"):
+        require_mounts(cri.ContainerConfig(), MountAbility("", "a user namespace: Operation not permitted"))
+
+
+def _context(**fields: object) -> cri.LinuxContainerSecurityContext:
+    return cri.LinuxContainerSecurityContext(**fields)  # type: ignore[arg-type]
+
+
+_NOBODY = cri.Int64Value(value=65534)
+
+
+def test_users_as_root() -> None:
+    """Root changes to any user; group and supplementary groups are completed."""
+    asked = _context(run_as_user=cri.Int64Value(value=4711), supplemental_groups=[7])
+    assert resolve_user(asked, 0, "mount") == {"uid": 4711, "gid": 0, "groups": [0, 7]}
+    asked.run_as_group.value = 42
+    assert resolve_user(asked, 0, "") == {"uid": 4711, "gid": 42, "groups": [7, 42]}
+    assert resolve_user(_context(run_as_username="root"), 0, "") is not None
+    assert resolve_user(_context(), 0, "") is None
+
+
+def test_users_as_somebody_else() -> None:
+    """Nobody but root changes users; asking for oneself is fine."""
+    assert resolve_user(_context(run_as_user=_NOBODY), 65534, "user") is None
+    assert resolve_user(_context(), 1000, "user") is None
+
+
+@pytest.mark.parametrize(
+    ("resolve", "error"),
+    [
+        (lambda: resolve_user(_context(run_as_user=_NOBODY), 1000, ""), WrongStateError),
+        (lambda: resolve_user(_context(run_as_user=_NOBODY), 0, "user"), WrongStateError),
+        (lambda: resolve_user(_context(run_as_group=_NOBODY), 0, ""), BadRequestError),
+        (lambda: resolve_user(_context(run_as_username="no such user"), 0, ""), BadRequestError),
+    ],
+)
+def test_users_that_are_refused(resolve: Callable[[], object], error: type[Exception]) -> None:
+    """A user that cannot be had is refused, never replaced by another."""
+    with pytest.raises(error):
+        resolve()
