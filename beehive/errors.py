@@ -15,7 +15,10 @@ BeehiveError
 Each carries the attempt, its object, a hint for the reader, and whether a retry may succeed.
 """
 
-from typing import Any
+from typing import Any, Final
+
+_LONGEST: Final = 1024
+"""Characters of an object's name in an error: messages appear in logs and responses, and a peer may choose any name."""
 
 
 class BeehiveError(Exception):
@@ -30,7 +33,7 @@ class BeehiveError(Exception):
 
     def __init__(self, attempt: str, on: str = "", hint: str = "", *, retryable: bool = False) -> None:
         self.attempt = attempt
-        self.on = on
+        self.on = on = on if len(on) <= _LONGEST else f"{on[:_LONGEST]}… ({len(on)} characters)"
         self.hint = hint
         self.retryable = retryable
         text = f"{attempt}: {on}" if on else attempt

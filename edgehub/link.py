@@ -1,7 +1,8 @@
 """The contract of a link to the cloud.
 
 `edgehub.module` takes a factory of links and opens no socket itself. `edgehub.websocket` implements the contract over
-TCP, `modules.lab.doubles.memory_cloud` in memory, for tests and the simulation; both pass `tests/edgehub/test_link_contract.py`.
+TCP, `modules.lab.doubles.memory_cloud` in memory, for tests and the simulation; both pass
+`tests/edgehub/test_link_contract.py`.
 """
 
 from abc import ABC, abstractmethod

@@ -1,4 +1,9 @@
-"""Errors of an HTTP exchange."""
+"""Errors of HTTP servers and clients.
+
+BeehiveError
+├── HttpError           the peer broke the protocol or a bound
+└── HttpStatusError     the response to one request, with a status of 400 or more
+"""
 
 from beehive.errors import BeehiveError
 
@@ -15,3 +20,18 @@ class HttpError(BeehiveError):
         super().__init__("read HTTP", hint=reason)
         self.status = status
         self.reason = reason
+
+
+class HttpStatusError(BeehiveError):
+    """A request that cannot be served; the text is the body of the response.
+
+    Args:
+        status: HTTP status.
+        attempt: see `BeehiveError`.
+        on: see `BeehiveError`.
+        hint: see `BeehiveError`.
+    """
+
+    def __init__(self, status: int, attempt: str, on: str = "", hint: str = "") -> None:
+        super().__init__(attempt, on, hint)
+        self.status = status

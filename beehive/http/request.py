@@ -79,8 +79,8 @@ def read_request(
         admit: is given the request before its body is read; a HttpStatusError refuses it.
 
     Raises:
-        HttpStatusError: 400 for a malformed request, 404 for a path with too many parts, 413 and 431 for a body and a head
-            that are too long.
+        HttpStatusError: 400 for a malformed request, 404 for a path with too many parts, 413 and 431 for a body and
+            a head that are too long.
     """
     from beehive.http.server import body_length  # noqa: PLC0415 - h11, with the first request
 

@@ -13,7 +13,7 @@ class HttpService(Protocol):
     """Serves the requests of an `HttpServer`."""
 
     def serve(self, request: Request) -> Reply:
-        """Return the reply. A RequestError becomes the response."""
+        """Return the reply. An HttpStatusError becomes the response."""
 
 
 class HttpRoute(NamedTuple):
@@ -45,7 +45,7 @@ class Router:
         self._routes = tuple(routes)
 
     def serve(self, request: Request) -> Reply:
-        """Return the reply. RequestErrors of handlers are raised."""
+        """Return the reply. The HttpStatusErrors of handlers are raised."""
         matching = [route for route in self._routes if route.matches(request.parts)]
         if not matching:
             return self._not_found()

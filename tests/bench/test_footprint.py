@@ -30,14 +30,14 @@ FOREIGN = (
     "xmlrpc",
 )  # fmt: skip
 OWN = (
-    "beehive.simulation", "beehive.testing", "modules.lab.doubles.container_runtime", "modules.lab.doubles.memory_cloud", "modules.processes.cloudcore",
-    "modules.cloud", "modules.processes.demo", "modules.processes.edgecore.config_commands",
-    "modules.processes.edgecore.other_commands", "modules.tools.kubectl.cli", "modules.lab.simulate",
+    "beehive.simulation", "beehive.testing", "modules.cloud", "modules.lab", "modules.processes.cloudcore",
+    "modules.processes.demo", "modules.processes.edgecore.config_commands",
+    "modules.processes.edgecore.other_commands", "modules.tools.kubectl.cli",
     "modules.tools.trace_tools", "protos.csi", "protos.deviceplugin", "protos.podresources", "tests",
 )  # fmt: skip
 NOT_EMBEDDED = ("grpc",)
 """Modules that a node with the embedded runtime does not import before somebody calls it on its socket."""
-ONLY_EMBEDDED = ("modules.runtimes.process", "protos.cri.v1.api_pb2_grpc")
+ONLY_EMBEDDED = ("modules.runtimes", "protos.cri.v1.api_pb2_grpc")
 """Modules that a node with a CRI runtime does not import."""
 
 

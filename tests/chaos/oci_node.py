@@ -37,7 +37,7 @@ _HELD_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.005
 _REPOSITORY: Final = Path(__file__).parents[2]
 _BUNDLES: Final = "bundles"
-_WORKER: Final = "/edged/oci/images/worker/__main__.py"
+_WORKER: Final = "/modules/runtimes/oci/images/worker/__main__.py"
 _FIRST_PORT, _NODES, _PORTS = 21_000, 50, 200
 """Ports of the machine: so many for each of so many nodes."""
 _RULE: Final = re.compile(r'id: \\?"([0-9a-f]+)\\?".* --dports (\d+)')

@@ -44,8 +44,8 @@ _PLUGINS: Final = ("bridge", "portmap")
 HELD: Final = "held"
 """File that holds up crun and the CNI plug-ins."""
 
-_SHIM_PROGRAM: Final = b"/edged/oci/shim/__main__.py"
-_EDGECORE: Final = ("/edged/oci/", "/edged/embedded/", "/beehive/files/")
+_SHIM_PROGRAM: Final = b"/modules/runtimes/oci/shim/__main__.py"
+_EDGECORE: Final = ("/modules/runtimes/", "/beehive/files/")
 _KERNEL: Final = frozenset({"posix", "select", "_socket", "_posixsubprocess", "fcntl", "_io", "_signal"})
 
 

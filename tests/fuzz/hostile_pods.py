@@ -15,10 +15,10 @@ from typing import Any, Final
 from edged.pods import labels
 from modules.lab.doubles.probes import ServerKey
 from modules.runtimes.cri_server.errors import RequestRefusedError
-from modules.runtimes.cri_server.model import EmbeddedContainer
 from modules.runtimes.cri_server.records import ContainerId, ContainerRecord
 from modules.runtimes.process.container_plan import check_request, plan_container, stop_signal
 from modules.runtimes.process.host_files import HostFiles
+from modules.runtimes.process.model import EmbeddedContainer
 from modules.runtimes.process.shim_spawner import MountAbility
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, OpenEdged, pod

@@ -4,22 +4,20 @@ import threading
 from collections import Counter
 
 from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.websocket.counters import ConnectionCounters
 
 
-class CloudHubCounters:
+class CloudHubCounters(ConnectionCounters):
     """Made by the process, so it outlives restarts of cloudhub. Any thread may read it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.sessions: dict[str, NodeSession] = {}
         """The session of each connected node, written by cloudhub."""
         self.dropped: Counter[str] = Counter()
         """Messages that cloudhub has dropped, by reason."""
         self.resent = 0
         """Messages that were sent again because the node had not acknowledged them."""
-        self.rejected_frames: Counter[str] = Counter()
-        """Frames of nodes that are not messages, by reason."""
-        self.refused_connections: Counter[str] = Counter()
-        """Connections that were refused before they were opened, by reason."""
         self._certificate_responses: Counter[int] = Counter()
         self._lock = threading.Lock()
 

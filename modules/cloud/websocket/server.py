@@ -17,11 +17,11 @@ from beehive.codec import decode
 from beehive.decoding import has_more_values
 from beehive.errors import FrameError
 from beehive.ports import told_why
-from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.peer import read_peer
 from modules.cloud.tls_stream import TlsStream
 from modules.cloud.websocket.connection import UpgradeCallbacks, WebsocketConnection, WebsocketLink
+from modules.cloud.websocket.counters import ConnectionCounters
 from modules.cloud.websocket.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.websocket.incoming_frames import IncomingFrames
 from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
@@ -105,10 +105,10 @@ class WebsocketServer:
         *,
         ssl_context: "ssl.SSLContext | None" = None,
         is_full: Callable[[], bool] = lambda: False,
-        counters: CloudHubCounters | None = None,
+        counters: ConnectionCounters | None = None,
         identities: KnownIdentities | None = None,
     ) -> None:
-        counters = counters or CloudHubCounters()
+        counters = counters or ConnectionCounters()
         self._refused = counters.refused_connections
         self._settings = settings
         self._write_timeout = settings.write_timeout

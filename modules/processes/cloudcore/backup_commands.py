@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.processes.cloudcore.paths import CloudPaths, add_socket_options, paths_of
-from modules.processes.edgecore.backup import add_backup_arguments
+from modules.processes.common.backup.arguments import add_backup_arguments
 
 if TYPE_CHECKING:
     import argparse
@@ -36,14 +36,14 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
 
 def backup(chosen: argparse.Namespace) -> int:
     """Write the cloud's state to a file; return the exit status."""
-    from modules.processes.edgecore.backup.commands import reporting  # noqa: PLC0415 - only these commands need it
+    from modules.processes.common.reporting import reporting  # noqa: PLC0415 - only these commands need it
 
     return reporting("cloudcore")(_backup)(chosen)
 
 
 def restore(chosen: argparse.Namespace) -> int:
     """Put the cloud's state back; return the exit status."""
-    from modules.processes.edgecore.backup.commands import reporting  # noqa: PLC0415 - likewise
+    from modules.processes.common.reporting import reporting  # noqa: PLC0415 - likewise
 
     return reporting("cloudcore")(_restore)(chosen)
 
@@ -56,8 +56,8 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
 
 def _backup(chosen: argparse.Namespace) -> None:
     from modules.processes.common.backup.archive import Part, copy_database, write_archive  # noqa: PLC0415
+    from modules.processes.common.backup.commands import files_of, head_of, scratch_for_a_backup  # noqa: PLC0415
     from modules.processes.common.backup.errors import BackupError  # noqa: PLC0415
-    from modules.processes.edgecore.backup.commands import files_of, head_of, scratch_for_a_backup  # noqa: PLC0415
     from modules.tools.printing.terminal import print_error, print_lines  # noqa: PLC0415
 
     paths = paths_of(chosen)
@@ -81,6 +81,7 @@ def _restore(chosen: argparse.Namespace) -> None:
     from modules.processes.cloudcore.renewed_versions import renew_versions  # noqa: PLC0415
     from modules.processes.cloudcore.starting import running  # noqa: PLC0415
     from modules.processes.common.backup.archive import check_database, read_archive  # noqa: PLC0415
+    from modules.processes.common.backup.commands import files_of, scratch_beside, suffix  # noqa: PLC0415
     from modules.processes.common.backup.errors import BackupError  # noqa: PLC0415
     from modules.processes.common.backup.replacement import (  # noqa: PLC0415
         Replacement,
@@ -88,7 +89,6 @@ def _restore(chosen: argparse.Namespace) -> None:
         replace_all,
         replacing_database,
     )
-    from modules.processes.edgecore.backup.commands import files_of, scratch_beside, suffix  # noqa: PLC0415
     from modules.tools.printing.terminal import print_lines  # noqa: PLC0415
 
     paths = paths_of(chosen)

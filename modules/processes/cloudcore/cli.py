@@ -99,7 +99,7 @@ def _imported(command: Any) -> Callable[[argparse.Namespace], int]:
 def _values() -> dict[str, completion.Completer]:
     """Return the values that a shell completes."""
     from modules.processes.cloudcore.paths import paths_of  # noqa: PLC0415 - only while completing
-    from modules.processes.edgecore.completion_values import Values  # noqa: PLC0415
+    from modules.processes.common.completion_values import Values  # noqa: PLC0415
 
     return Values(lambda chosen: paths_of(chosen).socket).completers()
 

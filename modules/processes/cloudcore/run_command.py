@@ -209,7 +209,7 @@ def _mistake(chosen: argparse.Namespace) -> str:
 
 
 def _is_on_this_machine(listen: str) -> bool:
-    from modules.processes.edgecore.config.dangers import is_loopback  # noqa: PLC0415 - of edgecore's configuration
+    from modules.processes.common.loopback import is_loopback  # noqa: PLC0415 - only for `run`
 
     return is_loopback(_address_and_port(listen)[0])
 

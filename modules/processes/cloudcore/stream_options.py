@@ -73,7 +73,7 @@ def mistake(chosen: argparse.Namespace) -> str:
 
 
 def _exposure(chosen: argparse.Namespace) -> str:
-    from modules.processes.edgecore.config.dangers import is_loopback  # noqa: PLC0415 - of edgecore's configuration
+    from modules.processes.common.loopback import is_loopback  # noqa: PLC0415 - only for `run`
 
     address = _address_and_port(chosen.tunnel_listen or "")[0]
     if not address or chosen.tls or chosen.allow_without_tls or is_loopback(address):

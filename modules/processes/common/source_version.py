@@ -54,7 +54,8 @@ def checked_out(root: Path = ROOT) -> SourceCommit | None:
     try:
         commit, time = _git(root, "log", "-1", "--format=%H %ct").split()
         is_shallow = _git(root, "rev-parse", "--is-shallow-repository") == "true"
-        changed = _git(root, "log", "-1", "--format=%H", "--", VERSION_FILE)
+        # --follow: the file has moved since
+        changed = _git(root, "log", "-1", "--format=%H", "--follow", "-G^VERSION: ", "--", VERSION_FILE)
         return SourceCommit(
             commit, int(time),
             commits=0 if is_shallow else int(_git(root, "rev-list", "--count", "HEAD")),

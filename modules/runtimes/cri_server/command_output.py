@@ -1,7 +1,7 @@
 """The output of a command in a container, gathered until it ends or its time has passed.
 
-poll(2) waits in real time, because it waits for the pipes of real processes too (see `modules.runtimes.cri_server.process_watcher`,
-also for the threads).
+poll(2) waits in real time, because it waits for the pipes of real processes too (see `process_watcher` beside this
+module, also for the threads).
 """
 
 import contextlib

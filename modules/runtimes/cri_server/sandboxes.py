@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import socket
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Generic
@@ -13,16 +12,13 @@ from beehive.clock import Clock
 from modules.runtimes.cri_server.announcer import Announcer
 from modules.runtimes.cri_server.container_operations import ContainerOperations
 from modules.runtimes.cri_server.errors import BadRequestError, RequestRefusedError
-from modules.runtimes.cri_server.model import EmbeddedContainer, Sandbox
+from modules.runtimes.cri_server.model import Sandbox
 from modules.runtimes.cri_server.records import SandboxId, SandboxRecord, current_boot_id
 from modules.runtimes.cri_server.registry import ContainerT, Registry
 from modules.runtimes.cri_server.state import RECORD, StateDirectory, discard, publish, write_record
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
-
-_SOMEWHERE = ("192.0.2.1", 9)
-"""An address of the documentation range (RFC 5737): connecting a UDP socket to it sends nothing."""
 
 
 class SandboxOperations(ABC, Generic[ContainerT]):
@@ -117,23 +113,6 @@ class SandboxOperations(ABC, Generic[ContainerT]):
         """Release the resources that the sandbox has outside its directory, when none of its containers runs. May be
         repeated.
         """
-
-
-class EmbeddedSandboxes(SandboxOperations[EmbeddedContainer]):
-    """Sandboxes that share the machine's network and have nothing of their own."""
-
-    def _first_record(self) -> SandboxRecord:
-        return SandboxRecord(self._clock.now_ns(), node_ip(), self._boot_id)
-
-
-def node_ip() -> str:
-    """Return the machine's source address towards others, the IP of every pod here; 127.0.0.1 without a network."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(_SOMEWHERE)
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "127.0.0.1"
 
 
 def check_sandbox(request: cri.RunPodSandboxRequest) -> None:

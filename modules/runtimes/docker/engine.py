@@ -1,6 +1,6 @@
 """Docker Engine as a container runtime without its gRPC server: all parts assembled on one state directory.
 
-ROOT/lock, sandboxes/, containers/, damaged/    see `modules.runtimes.cri_server.state`; directories are named by Docker's ids
+ROOT/lock, sandboxes/, containers/, damaged/    see `modules.runtimes.cri_server.state`; Docker's ids name directories
 """
 
 import os

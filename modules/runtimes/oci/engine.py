@@ -1,10 +1,10 @@
 """The OCI runtime without its gRPC server: all parts assembled on one state directory.
 
-ROOT/lock, sandboxes/, containers/, damaged/    see `modules.runtimes.cri_server.state`
-ROOT/images/                                    see `modules.runtimes.oci.images`
+ROOT/lock, sandboxes/, containers/, damaged/    see `cri_server.state`
+ROOT/images/                                    see `oci.images`
 ROOT/namespaces/                                a mount of its own: namespaces of sandboxes, and their /dev/shm
 ROOT/programs/                                  crun on a read-only mount
-ROOT/runtime/                                   a mount, too: what ends with the boot, see `modules.runtimes.oci.boot_directory`
+ROOT/runtime/                                   a mount, too: what ends with the boot, see `oci.boot_directory`
 """
 
 import logging

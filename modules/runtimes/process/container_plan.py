@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 from modules.runtimes.cri_server.errors import BadRequestError, MountPlanError, NotProvidedError, WrongStateError
-from modules.runtimes.cri_server.model import EmbeddedContainer
+from modules.runtimes.process.model import EmbeddedContainer
 from modules.runtimes.process.mount_plan import BindMount, HostView, PathKind, plan_mounts
 from modules.runtimes.process.shim_spawner import MountAbility
 from modules.runtimes.process.users import resolve_user

@@ -10,13 +10,14 @@ from beehive.files.durable import make_directories
 from modules.runtimes.cri_server.announcer import Announcer
 from modules.runtimes.cri_server.container_operations import KILL_SECONDS, ContainerOperations
 from modules.runtimes.cri_server.errors import BadRequestError, RunFailedError, ShimGoneError, WrongStateError
-from modules.runtimes.cri_server.model import EmbeddedContainer, Sandbox
+from modules.runtimes.cri_server.model import Sandbox
 from modules.runtimes.cri_server.records import ContainerRecord, Exit
 from modules.runtimes.cri_server.registry import Registry
 from modules.runtimes.cri_server.state import SUBDIRECTORIES, StateDirectory, write_record
 from modules.runtimes.process import container_plan as plans
 from modules.runtimes.process.host_files import HostFiles
 from modules.runtimes.process.images import EmbeddedImages
+from modules.runtimes.process.model import EmbeddedContainer
 from modules.runtimes.process.shim_manager import START_SECONDS, ShimManager, send_signal
 from modules.runtimes.process.shim_spawner import MountAbility, ShimSpawner
 from modules.runtimes.shim.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec

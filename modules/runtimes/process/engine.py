@@ -5,14 +5,15 @@ from pathlib import Path
 from beehive.clock import Clock
 from modules.runtimes.cri_server.announcer import Announcer
 from modules.runtimes.cri_server.event_stream import EventHub
-from modules.runtimes.cri_server.model import EmbeddedContainer, Sandbox
+from modules.runtimes.cri_server.model import Sandbox
 from modules.runtimes.cri_server.process_watcher import ProcessWatcher
 from modules.runtimes.cri_server.recovery import Recovery
 from modules.runtimes.cri_server.registry import Registry
-from modules.runtimes.cri_server.sandboxes import EmbeddedSandboxes
 from modules.runtimes.cri_server.state import StateDirectory
 from modules.runtimes.process.containers import EmbeddedContainers
 from modules.runtimes.process.images import EmbeddedImages
+from modules.runtimes.process.model import EmbeddedContainer
+from modules.runtimes.process.sandboxes import EmbeddedSandboxes
 from modules.runtimes.process.shim_manager import ShimManager
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from protos.cri.v1 import api_pb2 as cri

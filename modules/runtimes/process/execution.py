@@ -15,7 +15,7 @@ from modules.runtimes.cri_server.errors import (
     TooManyError,
     WrongStateError,
 )
-from modules.runtimes.cri_server.model import EmbeddedContainer
+from modules.runtimes.process.model import EmbeddedContainer
 from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.shim.protocol import to_memory_file
 from protos.cri.v1 import api_pb2 as cri

@@ -4,8 +4,8 @@ import contextlib
 from pathlib import Path
 
 from modules.runtimes.cri_server.errors import NotProvidedError
-from modules.runtimes.cri_server.model import EmbeddedContainer
 from modules.runtimes.cri_server.state import write_container_request
+from modules.runtimes.process.model import EmbeddedContainer
 from modules.runtimes.shim.procfs import all_processes, descendants
 from modules.runtimes.shim.protocol import Pid
 from protos.cri.v1 import api_pb2 as cri

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from modules.runtimes.cri_server.methods import CriMethods, EngineParts, OnEnd
-from modules.runtimes.cri_server.model import EmbeddedContainer, Sandbox
+from modules.runtimes.cri_server.model import Sandbox
 from modules.runtimes.process.engine import Engine
 from modules.runtimes.process.execution import execute
+from modules.runtimes.process.model import EmbeddedContainer
 from modules.runtimes.process.resources import update_resources
 from modules.runtimes.process.stats import container_usage, measure, sandbox_usage
 from modules.runtimes.shim.procfs import all_processes

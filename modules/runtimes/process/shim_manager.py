@@ -12,11 +12,11 @@ from pathlib import Path
 from beehive.clock import Clock
 from beehive.decoding import convert
 from modules.runtimes.cri_server.errors import RunFailedError, ShimGoneError
-from modules.runtimes.cri_server.model import EmbeddedContainer
 from modules.runtimes.cri_server.process_watcher import ProcessWatcher
 from modules.runtimes.cri_server.records import ContainerId, ContainerRecord, Exit, Run, lost
 from modules.runtimes.cri_server.state import RECORD, ControlAddress, read_container_request, read_record, write_record
 from modules.runtimes.process.leftovers import kill_leftovers
+from modules.runtimes.process.model import EmbeddedContainer
 from modules.runtimes.process.shim_client import Answer, ShimClient
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from modules.runtimes.shim.protocol import (

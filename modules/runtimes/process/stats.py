@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from modules.runtimes.cri_server.model import EmbeddedContainer, Sandbox
+from modules.runtimes.cri_server.model import Sandbox
 from modules.runtimes.cri_server.stats_views import container_stats, cpu_usage, sandbox_stats, value_of
+from modules.runtimes.process.model import EmbeddedContainer
 from modules.runtimes.shim.procfs import ProcessStat, descendants
 from modules.runtimes.shim.protocol import Pid
 from protos.cri.v1 import api_pb2 as cri

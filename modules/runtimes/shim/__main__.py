@@ -8,12 +8,16 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-_EMBEDDED = Path(__file__).resolve().parent.parent
+_RUNTIMES = Path(__file__).resolve().parent.parent
 
 
 def _register_empty_parents() -> None:
-    edged = _EMBEDDED.parent
-    packages = (("edged", edged), ("modules.runtimes.process", _EMBEDDED), ("beehive", edged.parent / "beehive"))
+    modules = _RUNTIMES.parent
+    packages = (
+        ("modules", modules),
+        ("modules.runtimes", _RUNTIMES),
+        ("beehive", modules.parent / "beehive"),
+    )
     for name, directory in packages:
         module = ModuleType(name)
         module.__path__ = [str(directory)]

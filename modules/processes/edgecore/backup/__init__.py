@@ -1,7 +1,8 @@
 """`edgecore backup` and `restore`: a node's state as one file.
 
 `archive` writes and reads the file, `replacement` puts restored files in the place of the present ones, `node` lists
-the files of a node, `commands` are the commands. cloudcore uses the first two for its own state.
+the files of a node, `commands` are the commands. `archive` and `replacement` are in `modules.processes.common.backup`,
+because cloudcore has the same commands.
 
 This module has only the arguments, because the command line is parsed before anything else is loaded.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from modules.processes.common.backup.arguments import add_backup_arguments
 
 if TYPE_CHECKING:
     import argparse
@@ -30,9 +33,3 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     restore.add_argument("--force", action="store_true", help="also the backup of a node with another name or place")
     add_location(restore)
     restore.set_defaults(command=f"{_COMMANDS}:restore")
-
-
-def add_backup_arguments(parser: argparse.ArgumentParser, keys: str) -> None:
-    """Add the arguments that every `backup` has."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="to write (a tar.gz that its owner alone can read)")
-    parser.add_argument("--exclude-keys", action="store_true", help=f"without {keys}")

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import wraps
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from time import gmtime, strftime
 from typing import TYPE_CHECKING, Final
 
-from beehive import RealClock
-from beehive.errors import BeehiveError
-from beehive.files.advice import advice
-from edged.errors import EdgedError
 from modules.processes.common.backup.archive import (
-    FORMAT,
     BackupManifest,
     check_database,
     read_archive,
     write_archive,
 )
+from modules.processes.common.backup.commands import (
+    files_of,
+    head_of,
+    scratch_beside,
+    scratch_for_a_backup,
+    suffix,
+)
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.backup.replacement import check_places, replace_all
-from modules.processes.common.exit_codes import ExitCode
-from modules.processes.common.version import VERSION
 from modules.processes.edgecore.backup import node
 from modules.processes.edgecore.backup.node import NodeFiles
-from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, load
+from modules.processes.edgecore.config import EdgeCoreConfig, load
 from modules.processes.edgecore.join import written
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, take_root_directory
+from modules.processes.edgecore.reporting import reporting_errors
 from modules.tools.printing.terminal import print_error, print_lines
 
 if TYPE_CHECKING:
@@ -41,35 +39,9 @@ if TYPE_CHECKING:
 _KUBEEDGE: Final = (Path("/etc/kubeedge"), Path("/var/lib/kubeedge"), Path("/var/lib/kubelet"))
 """KubeEdge's directories of configuration, certificates, static pods, database and pods."""
 _SHOWN: Final = 5
-_Command = Callable[["argparse.Namespace"], None]
 
 
-def reporting(program: str) -> Callable[[_Command], Callable[[argparse.Namespace], int]]:
-    """Turn errors of a command into a line on standard error and an exit status."""
-
-    def wrapped(function: _Command) -> Callable[[argparse.Namespace], int]:
-        @wraps(function)
-        def called(chosen: argparse.Namespace) -> int:
-            try:
-                function(chosen)
-            except ConfigError as error:
-                for problem in error.problems:
-                    print_error(program, f"error: {problem.render(error.source)}")
-                return ExitCode.CONFIGURATION
-            except (BeehiveError, EdgedError) as error:
-                print_error(program, f"error: {error}")
-                return ExitCode.NOT_DONE
-            except OSError as error:
-                print_error(program, f"error: {error.filename or program}: {advice(error)}")
-                return ExitCode.NOT_DONE
-            return ExitCode.OK
-
-        return called
-
-    return wrapped
-
-
-@reporting("edgecore")
+@reporting_errors
 def backup(chosen: argparse.Namespace) -> None:
     """Write the node's state to a file."""
     location = node_location(chosen)
@@ -84,7 +56,7 @@ def backup(chosen: argparse.Namespace) -> None:
     print_error("edgecore", "the file holds the node's secrets: keep it as you keep its key")
 
 
-@reporting("edgecore")
+@reporting_errors
 def restore(chosen: argparse.Namespace) -> None:
     """Put the node's state back."""
     location = node_location(chosen)
@@ -116,42 +88,6 @@ def restore(chosen: argparse.Namespace) -> None:
     print_lines([f"node {manifest.node}: {files_of(manifest)} of {manifest.created} are back"])
     print_lines(f"kept: {path}" for path in kept)
     print_lines([f"next: edgecore run {' '.join(node_location(chosen).options)}"])
-
-
-def scratch_for_a_backup(file: Path) -> AbstractContextManager[Path]:
-    """Return a directory for this user alone beside a new file, whose own directory must exist: a mistyped path makes
-    none.
-
-    Raises:
-        BackupError: there is no such directory.
-    """
-    if not file.parent.is_dir():
-        raise BackupError("cannot write the backup", str(file), f"there is no directory {file.parent}")
-    return scratch_beside(file)
-
-
-@contextmanager
-def scratch_beside(file: Path) -> Iterator[Path]:
-    """Yield a directory for this user alone, beside a file."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".backup-", dir=file.parent) as directory:
-        yield Path(directory)
-
-
-def head_of(program: str, name: str) -> BackupManifest:
-    """Return a manifest without members."""
-    return BackupManifest(FORMAT, program, VERSION, name, strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(RealClock().now())))
-
-
-def files_of(manifest: BackupManifest) -> str:
-    """Return how many files a backup has, in words."""
-    return f"{len(manifest.parts)} file{'' if len(manifest.parts) == 1 else 's'}"
-
-
-def suffix() -> str:
-    """Return the suffix for the names of files that a restore replaces."""
-    now = RealClock().now()
-    return f"{strftime('.before-restore-%Y%m%dT%H%M%S', gmtime(now))}.{int(now % 1 * 1000):03}Z"
 
 
 def _following(

@@ -6,8 +6,9 @@ a warning could go unnoticed.
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from modules.processes.common.loopback import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -75,15 +76,6 @@ def is_unisolated_root(config: EdgeCoreConfig, user: int) -> bool:
     """
     plain = config.modules.edge_hub.enable and config.websocket_url.startswith("ws:")
     return user == 0 and config.modules.edged.enable and config.uses_process_runtime and plain
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine's loopback interface."""
-    name = host.strip("[]").lower()
-    try:
-        return name == "localhost" or ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def _link(config: EdgeCoreConfig) -> Iterator[Danger]:

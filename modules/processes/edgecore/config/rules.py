@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from edged.eviction_api.thresholds import ThresholdError, parse_thresholds
 from modules.edge.eventbus.internal_broker import SOCKET
-from modules.processes.edgecore.config.dangers import is_loopback
+from modules.processes.common.loopback import is_loopback
 from modules.processes.edgecore.config.model import SOCKET_PATH_LIMIT, EdgeCoreConfig
 from modules.processes.edgecore.config.names import INSIDE, NODE_NAME
 from modules.processes.edgecore.config.value_kinds import UnfitError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from edged.cri import ContainerId
 from edged.errors import EdgedError
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
-from modules.processes.edgecore.backup.commands import reporting
 from modules.processes.edgecore.local.pods import table
+from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_commands.connection import config_of, connected
 from modules.processes.edgecore.runtime_commands.documents import information_of, plain
 from modules.tools.printing.ages import human_duration
@@ -57,7 +57,7 @@ class ListedContainer(NamedTuple):
         return cri.ContainerState.Name(self.item.state).removeprefix("CONTAINER_").capitalize()
 
 
-@reporting("edgecore")
+@reporting_errors
 def containers(chosen: argparse.Namespace) -> None:
     """Print the containers that run, or all; the newest first."""
     with connected(config_of(chosen)) as runtime:

@@ -14,7 +14,7 @@ from edged.errors import EdgedError
 from edged.images.names import listed_name
 from edged.images.progress import PullProgress, progress_of
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
-from modules.processes.edgecore.backup.commands import reporting
+from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_commands.connection import config_of, connected
 from modules.processes.edgecore.runtime_commands.pull_progress import PlainProgress, ProgressView, TerminalProgress
 from modules.tools.printing.terminal import print_lines
@@ -30,14 +30,14 @@ _PROGRESS_SECONDS: Final = 0.5
 _ID_LETTERS: Final = 12
 
 
-@reporting("edgecore")
+@reporting_errors
 def listing(chosen: argparse.Namespace) -> None:
     """Print the images: names, id and bytes."""
     with connected(config_of(chosen)) as runtime:
         _print(list(runtime.list_images()))
 
 
-@reporting("edgecore")
+@reporting_errors
 def pull(chosen: argparse.Namespace) -> None:
     """Pull an image; show on standard error how far it is, if the runtime says so."""
     view = TerminalProgress(sys.stderr) if sys.stderr.isatty() else PlainProgress(sys.stderr, RealClock())
@@ -62,7 +62,7 @@ def show_progress(runtime: CriClient, image: str, pulled: Future[ImageRef], view
         view.show(latest.completed)
 
 
-@reporting("edgecore")
+@reporting_errors
 def remove(chosen: argparse.Namespace) -> None:
     """Remove a name of an image, or the image, and print which of them it was."""
     spec = cri.ImageSpec(image=chosen.image)
@@ -113,7 +113,7 @@ def removed(before: cri.Image, after: cri.Image | None) -> list[str]:
     return [*lines, f"kept: {before.id}, which is {', '.join(after.repo_tags) or 'in use'}"]
 
 
-@reporting("edgecore")
+@reporting_errors
 def import_archive(chosen: argparse.Namespace) -> None:
     """Put an archive where the OCI runtime imports it: at once if it runs, otherwise at its next start."""
     config = config_of(chosen)
@@ -130,7 +130,7 @@ def import_archive(chosen: argparse.Namespace) -> None:
         _print(list(runtime.list_images()))
 
 
-@reporting("edgecore")
+@reporting_errors
 def export_archive(chosen: argparse.Namespace) -> None:
     """Write an image of the OCI runtime, which need not run, to an archive."""
     config = config_of(chosen)

@@ -12,7 +12,7 @@ from edged.cri import ContainerId, SandboxId
 from edged.cri.endpoint import socket_path
 from edged.errors import EdgedError
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
-from modules.processes.edgecore.backup.commands import reporting
+from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_commands.connection import config_of, connected
 from modules.processes.edgecore.runtime_commands.containers import process_of, short
 from modules.processes.edgecore.runtime_commands.documents import information_of, plain, without_values
@@ -43,7 +43,7 @@ class RuntimeObject(NamedTuple):
         return f"{self.kind} {short(self.id)} ({self.text})"
 
 
-@reporting("edgecore")
+@reporting_errors
 def inspect(chosen: argparse.Namespace) -> None:
     """Print an object as JSON or YAML."""
     config = config_of(chosen)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from beehive import RealClock
 from edged.errors import EdgedError
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.backup.commands import reporting
 from modules.processes.edgecore.embedded_runtime import purge_kind
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_kinds import (
     RuntimeKind,
     configured_kind,
@@ -42,7 +42,7 @@ def reset(chosen: argparse.Namespace) -> int:
     return ExitCode.USAGE
 
 
-@reporting("edgecore")
+@reporting_errors
 def reset_runtime(chosen: argparse.Namespace) -> None:
     """Remove containers, sandboxes, images, mounts and namespaces of the chosen kinds; edgecore must not run."""
     location = node_location(chosen)

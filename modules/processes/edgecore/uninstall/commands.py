@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
 from modules.processes.common.backup.errors import BackupError
-from modules.processes.edgecore.backup.commands import reporting
 from modules.processes.edgecore.embedded_runtime import purge_kind
 from modules.processes.edgecore.location import NodeLocation, node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryTakenError, take_root_directory
+from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_records, of_kind, other_kinds
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
 from modules.processes.edgecore.uninstall.pods import end_pods, remove_cgroups, unmount_below
@@ -33,7 +33,7 @@ STOP_SECONDS: Final = 60.0
 _UNITS: Final = ("/etc/systemd/system/edgecore.service", "~/.config/systemd/user/edgecore.service")
 
 
-@reporting("edgecore")
+@reporting_errors
 def uninstall(chosen: argparse.Namespace) -> None:
     """End the node's pods, and remove its files and units."""
     location = node_location(chosen)

@@ -98,7 +98,7 @@ class RuntimeCommand:
         self._demand("update", "--resources", "-", container, stdin=json.dumps(resources).encode())
 
     def await_others(self, container: str = "") -> None:
-        """Wait for commands that another process has begun, of a container or of all: see `modules.runtimes.oci.orphans`."""
+        """Wait for commands that another process has begun, of a container or of all (`oci.orphans`)."""
         await_orphans(commands_with(self.options[0], container))
 
     def is_created(self, container: str) -> bool:

@@ -1,8 +1,8 @@
 """The first process of a pod whose containers see each other's processes (shareProcessNamespace).
 
 A process namespace lives only as long as its first process, so that such a pod, and no other, has one: a container
-without content, see `modules.runtimes.oci.network.pause`. It outlives edgecore; its namespace, which is pinned beside the others,
-tells it from a later process with its number.
+without content, see `modules.runtimes.oci.network.pause`. It outlives edgecore; its namespace, which is pinned beside
+the others, tells it from a later process with its number.
 """
 
 import logging

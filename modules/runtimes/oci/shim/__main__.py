@@ -1,4 +1,4 @@
-"""Entry of the process: `python -I -S <this file>` and conmon's arguments, as far as `modules.runtimes.oci.driver` gives them.
+"""Entry of the process: `python -I -S <this file>` and those of conmon's arguments that `oci.driver` gives.
 
 The parents of this package, and of the parts that it shares, are registered empty: their real `__init__` would import
 gRPC, twenty megabytes for each container.
@@ -12,11 +12,9 @@ _OCI = Path(__file__).resolve().parent.parent
 
 
 def _register_empty_parents() -> None:
-    for name, directory in (
-        ("edged", _OCI.parent),
-        ("modules.runtimes.oci", _OCI),
-        ("modules.runtimes.process", _OCI.parent / "embedded"),
-    ):
+    runtimes = _OCI.parent
+    packages = (("modules", runtimes.parent), ("modules.runtimes", runtimes), ("modules.runtimes.oci", _OCI))
+    for name, directory in packages:
         module = ModuleType(name)
         module.__path__ = [str(directory)]
         sys.modules[name] = module

@@ -9,7 +9,7 @@ from modules.apimachinery.kinds import KINDS, JsonObject
 from modules.cloud.authorization.rules import RULES, Scope
 from tests.modules.cloud.authorization.world import ME, NEIGHBOUR, World, code_of
 
-_DOCS = Path(__file__).parents[5] / "docs" / "authorization.md"
+_DOCS = Path(__file__).parents[4] / "docs" / "authorization.md"
 _KINDS = {(kind.api_group, kind.plural): kind for kind in KINDS}
 _COLUMNS = ("get", "list", "create", "update", "patch", "delete")
 _TOKEN = ("", "serviceaccounts/token")

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-FOREIGN = ("edged.cri", "modules.runtimes.process", "google", "grpc", "modules.edge", "protos")
+FOREIGN = ("edged.cri", "modules.runtimes", "google", "grpc", "modules.edge", "protos")
 """Above all the client of container runtimes, with gRPC and protobuf: fourteen megabytes."""
 
 

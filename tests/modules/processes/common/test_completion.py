@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
+from modules.processes.common import completion_values
 from modules.processes.common.completion import SHELLS
-from modules.processes.edgecore import completion_values
-from modules.processes.edgecore.completion_values import Values
+from modules.processes.common.completion_values import Values
 
 PODS = {"items": [
     {"metadata": {"name": "web", "namespace": "default"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}]}},
@@ -74,7 +74,7 @@ def served(tmp_path: Path) -> Iterator[Path]:
 
 PATIENT = """
 import runpy, sys
-from modules.processes.edgecore import completion
+from modules.processes.common import completion
 completion.SECONDS = 60.0
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """

@@ -9,7 +9,7 @@ import pytest
 
 _PROGRAM = """
 import signal, sys
-from modules.processes.edgecore import shutdown as module
+from modules.processes.common import shutdown as module
 
 module._SAME_SIGNAL = float(sys.argv[1])
 

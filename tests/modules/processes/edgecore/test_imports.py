@@ -15,22 +15,23 @@ import pytest
 START: Final = "import sys; from modules.processes.edgecore import cli, process; cli._chosen(['run', '--root', '/x']); "
 LATER: Final = (
     "argcomplete", "beehive.http.client", "beehive.http.server", "beehive.http.spdy", "beehive.simulation",
-    "cryptography", "dataclasses", "difflib", "modules.runtimes.docker", "modules.lab.doubles.container_runtime", "email",
-    "google.protobuf.text_format", "grpc", "h11", "html", "http.client",
-    "jeepney", "jinja2", "modules.cloud", "modules.edge.eventbus.module", "modules.edge.mapper",
+    "cryptography", "dataclasses", "difflib", "email", "google.protobuf.text_format", "grpc", "h11", "html",
+    "http.client", "jeepney", "jinja2", "modules.cloud", "modules.edge.eventbus.module", "modules.edge.mapper",
     "modules.edge.metaserver", "modules.edge.servicebus", "modules.edge.testmanager", "modules.processes.cloudcore",
     "modules.processes.edgecore.backup", "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
     "modules.processes.edgecore.other_commands", "modules.processes.edgecore.store_commands",
     "modules.processes.edgecore.trace_commands", "modules.processes.edgecore.unit_command", "modules.tools.kubectl.cli",
-    "modules.lab.replay", "modules.tools.trace_tools", "multiprocessing", "paho", "prometheus_client", "protos.csi",
+    "modules.lab", "modules.runtimes.docker", "modules.tools.trace_tools",
+    "multiprocessing", "paho", "prometheus_client", "protos.csi",
     "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "textual", "websockets",
 )  # fmt: skip
 """Loaded by commands, or with the first request, probe, volume, device or module that needs them."""
 OF_THE_OTHERS: Final = {
-    "": ("modules.runtimes.process", "modules.runtimes.oci"),
+    "": ("modules.runtimes",),
     "modules.runtimes.process.runtime": ("modules.runtimes.oci",),
     "modules.runtimes.oci.runtime": (
-        "modules.runtimes.process.containers", "modules.runtimes.process.engine", "modules.runtimes.process.shim_manager",
+        "modules.runtimes.process.containers", "modules.runtimes.process.engine",
+        "modules.runtimes.process.shim_manager",
         "modules.runtimes.oci.images.worker.unpacker", "modules.runtimes.oci.streaming.connection",
     ),
 }  # fmt: skip

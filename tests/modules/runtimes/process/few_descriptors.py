@@ -19,9 +19,9 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.runtimes.cri_server.errors import RequestRefusedError, RunFailedError, ShimGoneError, TooManyError
-from modules.runtimes.cri_server.model import EmbeddedContainer
 from modules.runtimes.cri_server.process_watcher import ProcessWatcher
 from modules.runtimes.process.execution import execute
+from modules.runtimes.process.model import EmbeddedContainer
 from modules.runtimes.process.shim_manager import ShimManager
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from modules.runtimes.shim.commands import Commands

@@ -10,7 +10,7 @@ from typing import Self
 from tests.modules.runtimes.process.node import Node
 from tests.modules.runtimes.process.served import DIES_AT, READY
 
-_REPOSITORY = Path(__file__).parents[3]
+_REPOSITORY = Path(__file__).parents[4]
 _END_SECONDS = 200.0
 """In which a process ends that imports the runtime and removes all that it has made, on a very busy machine."""
 

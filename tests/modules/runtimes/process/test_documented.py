@@ -15,7 +15,7 @@ from modules.runtimes.shim.procfs import read_stat
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.process.node import LocalNode, Node, wait_for_death
 
-_REPOSITORY = Path(__file__).parents[3]
+_REPOSITORY = Path(__file__).parents[4]
 _BLOCKS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _GOAL_SECONDS = 0.060
 

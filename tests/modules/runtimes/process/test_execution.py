@@ -158,7 +158,7 @@ def _among_few_descriptors(case: str) -> None:
     path = os.pathsep.join(each for each in sys.path if each)
     done = subprocess.run(
         [sys.executable, "-m", few_descriptors.__name__, case],
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[4],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,

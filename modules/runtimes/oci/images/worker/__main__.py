@@ -1,6 +1,6 @@
-"""Entry of a worker's process: `python -I -S <this file> [FD SETTINGS]`; see `modules.runtimes.oci.images.worker.conversation`.
+"""Entry of a worker's process: `python -I -S <this file> [FD SETTINGS]`; see `conversation` beside this module.
 
-With a descriptor of a socket, it is the process of a pull that unpacks (`modules.runtimes.oci.images.worker.unpacker`).
+With a descriptor of a socket, it is the process of a pull that unpacks (`unpacker`).
 
 The parents of this package, and the package of the bus with its `files`, are registered empty: their real `__init__`
 would import gRPC, twenty megabytes in every worker.
@@ -14,12 +14,13 @@ _IMAGES = Path(__file__).resolve().parent.parent
 
 
 def _register_empty_parents() -> None:
-    edged = _IMAGES.parents[1]
+    oci = _IMAGES.parent
     packages = (
-        ("edged", edged),
-        ("modules.runtimes.oci", _IMAGES.parent),
+        ("modules", oci.parents[1]),
+        ("modules.runtimes", oci.parent),
+        ("modules.runtimes.oci", oci),
         ("modules.runtimes.oci.images", _IMAGES),
-        ("beehive", edged.parent / "beehive"),
+        ("beehive", oci.parents[2] / "beehive"),
     )
     for name, directory in packages:
         module = ModuleType(name)

@@ -1,4 +1,4 @@
-"""Entry of the process: `python -I -S <this file> CONTROL DIRECTORY [KIND...]`, see `modules.runtimes.oci.network.pause.process`.
+"""Entry of the process: `python -I -S <this file> CONTROL DIRECTORY [KIND...]`, see `process` beside this module.
 
 The parents of this package, and of the system calls that it shares, are registered empty: their real `__init__` would
 import gRPC, and delay the pod.
@@ -14,10 +14,10 @@ _NETWORK = Path(__file__).resolve().parent.parent
 def _register_empty_parents() -> None:
     oci = _NETWORK.parent
     packages = (
-        ("edged", oci.parent),
+        ("modules", oci.parents[1]),
+        ("modules.runtimes", oci.parent),
         ("modules.runtimes.oci", oci),
         ("modules.runtimes.oci.network", _NETWORK),
-        ("modules.runtimes.process", oci.parent / "embedded"),
     )
     for name, directory in packages:
         module = ModuleType(name)

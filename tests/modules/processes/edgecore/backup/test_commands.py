@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from modules.processes.cloudcore.cli import main as cloudcore
 from modules.processes.common.backup.archive import Part, write_archive
+from modules.processes.common.backup.commands import head_of
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.backup.commands import head_of
 from modules.processes.edgecore.backup.node import CONFIGURATION
 from modules.processes.edgecore.cli import main as edgecore
 from modules.processes.edgecore.config import EdgeCoreConfig

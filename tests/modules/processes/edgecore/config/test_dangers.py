@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from modules.processes.common.doctor.check_result import Level
+from modules.processes.common.loopback import is_loopback
 from modules.processes.edgecore.config import ConfigError, loads
-from modules.processes.edgecore.config.dangers import CHECKS, is_loopback
+from modules.processes.edgecore.config.dangers import CHECKS
 from modules.processes.edgecore.doctor.checks import check_configuration
 from modules.processes.edgecore.doctor.facts import Configured
 

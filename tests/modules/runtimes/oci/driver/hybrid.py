@@ -1,7 +1,7 @@
 """Starts a program where control groups v1 and v2 are side by side: in a mount namespace of this process.
 
-`python -m tests.modules.runtimes.oci.driver.hybrid shared|private DIRECTORY`: whether mounts are passed on, and where some are
-made. Prints as JSON what was seen.
+`python -m tests.modules.runtimes.oci.driver.hybrid shared|private DIRECTORY`: whether mounts are passed on, and where
+some are made. Prints as JSON what was seen.
 """
 
 import json

@@ -16,7 +16,7 @@ from modules.runtimes.oci.programs import ProgramMissingError, find_programs
 from modules.runtimes.oci.stats import control_group
 from tests.modules.runtimes.oci.network.machine import needs_root
 
-REPOSITORY = Path(__file__).parents[4]
+REPOSITORY = Path(__file__).parents[5]
 
 
 @pytest.mark.parametrize(

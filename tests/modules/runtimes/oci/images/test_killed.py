@@ -48,7 +48,7 @@ def registry() -> Iterator[TestRegistry]:
 
 def _start(store: ImageStore, operation: str, what: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", _PROGRAM, str(store.layout.root), operation, what]
-    return subprocess.Popen(command, cwd=Path(__file__).parents[4], stderr=subprocess.DEVNULL)
+    return subprocess.Popen(command, cwd=Path(__file__).parents[5], stderr=subprocess.DEVNULL)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,1 @@
+"""What edgecore and cloudcore share as processes: exit codes, version, service manager, backups, state directories."""

@@ -1,0 +1,1 @@
+"""Results of the checks of `doctor`, and their report."""

@@ -1,0 +1,39 @@
+"""Errors of a command as a line on standard error and an exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING
+
+from beehive.errors import BeehiveError
+from beehive.files.advice import advice
+from edged.errors import EdgedError
+from modules.processes.common.exit_codes import ExitCode
+from modules.tools.printing.terminal import print_error
+
+if TYPE_CHECKING:
+    import argparse
+
+_Command = Callable[["argparse.Namespace"], None]
+
+
+def reporting(program: str) -> Callable[[_Command], Callable[[argparse.Namespace], int]]:
+    """Turn errors of a command into a line on standard error and an exit status."""
+
+    def wrapped(function: _Command) -> Callable[[argparse.Namespace], int]:
+        @wraps(function)
+        def called(chosen: argparse.Namespace) -> int:
+            try:
+                function(chosen)
+            except (BeehiveError, EdgedError) as error:
+                print_error(program, f"error: {error}")
+                return ExitCode.NOT_DONE
+            except OSError as error:
+                print_error(program, f"error: {error.filename or program}: {advice(error)}")
+                return ExitCode.NOT_DONE
+            return ExitCode.OK
+
+        return called
+
+    return wrapped
