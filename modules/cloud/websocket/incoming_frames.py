@@ -69,7 +69,7 @@ class IncomingFrames:
         return self._budget.resumable()
 
     def overdue(self, now: float) -> Iterator[WebsocketConnection]:
-        """Yields the connections whose unfinished messages others have waited for too long."""
+        """Yields the connections to end because of their unfinished messages; the caller calls `end` with each."""
         return self._budget.overdue(now)
 
     def update(self, connection: WebsocketConnection, now: float) -> bool:
@@ -77,7 +77,7 @@ class IncomingFrames:
         if connection.has_to_pass:
             self._waiting.add(connection)
         self.count(connection, now)
-        may_be_read = self._budget.may_grow(connection, now) and connection.may_be_read
+        may_be_read = self._budget.may_grow(connection) and connection.may_be_read
         connection.link.is_held_back = bool(connection.unread) or not may_be_read
         return may_be_read
 

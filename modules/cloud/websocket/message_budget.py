@@ -10,7 +10,7 @@ FREE_BYTES: Final = 64 * 1024
 MOST_BYTES: Final = 128 * 1024 * 1024
 """Counted bytes of all connections."""
 FINISHING_SECONDS: Final = 30.0
-"""Time to finish a message while other connections are not read because of it."""
+"""Age from which on an unfinished message may be ended in favour of connections that are not read."""
 _JUMP: Final = 64 * 1024
 """More than the bytes of one read: only a compressed message adds as many at once."""
 
@@ -20,15 +20,16 @@ class MessageBudget(Generic[T]):
 
     A connection may grow while it keeps fewer bytes than are left (dynamic thresholds, Choudhury and Hahne 1998): many
     connections with large messages get small equal shares, and leave as much for another. The oldest unfinished message
-    may always grow, so there is no deadlock. While a connection is stopped, an unfinished message has a deadline, which
-    does not count the time in which its own connection is stopped.
+    may always grow, so there is no deadlock. While a connection is stopped and more than half of the budget is used,
+    unfinished messages have a deadline, which counts the time in which their own connections are stopped: all that
+    came together to use it up end together, and what came after them goes on.
 
     Every operation but `resumable` and `overdue` takes constant time. For one thread.
 
     Args:
         most: counted bytes of all connections.
         free: bytes of each connection that are not counted.
-        seconds: to finish a message while another connection is stopped.
+        seconds: to finish a message.
     """
 
     def __init__(self, most: int = MOST_BYTES, free: int = FREE_BYTES, seconds: float = FINISHING_SECONDS) -> None:
@@ -38,11 +39,9 @@ class MessageBudget(Generic[T]):
         self._kept: dict[T, int] = {}
         self._bytes = 0
         self._unfinished: dict[T, float] = {}
-        """The connections with a large unfinished message, the oldest first, and when their time began."""
-        self._stopped: dict[T, float] = {}
-        """The connections that are not read, and since when."""
-        self._stopping_since = 0.0
-        """When the first of the stopped connections was stopped."""
+        """The connections with a large unfinished message, the oldest first, and when it became large."""
+        self._stopped: dict[T, None] = {}
+        """The connections that are not read."""
         self._has_shrunk = False
 
     @property
@@ -80,16 +79,12 @@ class MessageBudget(Generic[T]):
         self._count(member, 0)
         self._stopped.pop(member, None)
 
-    def may_grow(self, member: T, now: float) -> bool:
+    def may_grow(self, member: T) -> bool:
         """Return whether a connection may be read; otherwise it is stopped until `resumable` returns it."""
         if self._has_room(member):
-            stopped_at = self._stopped.pop(member, None)
-            if stopped_at is not None and member in self._unfinished:
-                self._unfinished[member] += now - stopped_at
+            self._stopped.pop(member, None)
             return True
-        if not self._stopped:
-            self._stopping_since = now
-        self._stopped.setdefault(member, now)
+        self._stopped[member] = None
         return False
 
     def resumable(self) -> list[T]:
@@ -100,12 +95,12 @@ class MessageBudget(Generic[T]):
         return [member for member in self._stopped if self._has_room(member)]
 
     def overdue(self, now: float) -> Iterator[T]:
-        """Yield the connections whose unfinished message others have waited for too long."""
-        if not self._stopped:
-            return
-        for member, began in list(self._unfinished.items()):
-            if member not in self._stopped and now - max(began, self._stopping_since) > self._seconds:
-                yield member
+        """Yield the connections to end because others wait, the oldest message first; the caller forgets each."""
+        while self._stopped and self._bytes > self._most // 2:
+            member, began = next(iter(self._unfinished.items()), (None, now))
+            if member is None or now - began <= self._seconds:
+                return
+            yield member
 
     def _has_room(self, member: T) -> bool:
         kept = self._kept.get(member, 0)

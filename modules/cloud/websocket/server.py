@@ -50,7 +50,7 @@ _MOST_VALUES = 200_000
 the Kubernetes API have a lower limit of their own, uploads of applications have this one.
 """
 _TLS = "TLS"
-_UNFINISHED = f"a large message was not complete within {FINISHING_SECONDS:g} s, and others waited for its memory"
+_UNFINISHED = f"a large message was not complete after {FINISHING_SECONDS:g} s, and others wait for its memory"
 _BEYOND_BUDGET = "there is no memory for so large a message now: send it again later, in parts or uncompressed"
 _ENDING_SECONDS = 2.0
 """Time in which nodes that were told of the end close their connections."""
