@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 REPOSITORY: Final = Path(__file__).parents[1]
-PAGES: Final = sorted((REPOSITORY / "docs").glob("*.md"))
+DOCS: Final = REPOSITORY / "docs"
+PAGES: Final = sorted(DOCS.rglob("*.md"))
 
 _QUOTED = re.compile(r"`([^`]+)`")
 _TEST = re.compile(r"^(tests/\S+|(?:\w+/)*test_\w+\.py(?:::\S+)?|::test_\S+)$")
