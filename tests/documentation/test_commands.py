@@ -15,7 +15,7 @@ from tests.documentation.blocks import PAGES, blocks, commands
 
 _parser = cache(parser_of)
 _LONGEST = 160
-_QUICK = ("README.md", "devices.md", "oci-runtime.md", "run-a-pod.md")
+_QUICK = ("devices.md", "first-five-minutes.md", "oci-runtime.md", "run-a-pod.md")
 """Pages that are run without `make slow`."""
 _RUN = [page for page in PAGES if any(block.runs for block in blocks(page.read_text()))]
 
