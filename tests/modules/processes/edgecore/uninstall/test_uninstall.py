@@ -24,7 +24,7 @@ from modules.processes.edgecore.uninstall.files import leftovers, pod_uids
 
 UID = "0f3e"
 DIRECTORIES = (
-    f"edged/pods/{UID}", "modules/runtimes/process/containers", "modules/runtimes/cri_server/sandboxes",
+    f"edged/pods/{UID}", "edged/embedded/containers", "edged/embedded/sandboxes",
     "edged/docker/containers", "edged/plugins/driver", f"logs/pods/default_web_{UID}",
     "certs", "manifests", "damaged",
 )  # fmt: skip
