@@ -166,6 +166,14 @@ def test_it_asks(node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert files(node) == before
 
 
+def test_yes_lists_no_plan_and_names_what_stays(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Node object is the cloud's."""
+    assert main(["uninstall", "--root", str(node), "--yes"]) == ExitCode.OK
+    said = capsys.readouterr().err
+    assert "will " not in said
+    assert "`kubectl delete node " in said
+
+
 def test_a_running_node_is_refused(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Unless it is to be stopped."""
     with ExitStack() as stack:
