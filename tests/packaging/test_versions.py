@@ -79,7 +79,7 @@ def test_what_git_says_of_a_clone(tmp_path: Path) -> None:
     here = tmp_path / "here"
     assert checked_out(here) is None
     (here / VERSION_FILE).parent.mkdir(parents=True)
-    (here / VERSION_FILE).touch()
+    (here / VERSION_FILE).write_text('VERSION: Final = "0.2.0"\n')
     git(here, "add", ".")
     git(here, "commit", "--message", "version")
     git(here, "commit", "--message", "later", "--allow-empty")
