@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 REPOSITORY: Final = Path(__file__).parents[2]
 PAGES: Final = [
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
-    *sorted((REPOSITORY / "docs").glob("*.md")),
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
 ]
 PROGRAMS: Final = ("edgecore", "cloudcore")
 
