@@ -135,6 +135,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 TOGETHER: Final = (
+    "tests/documentation/test_add_a_module.py",
     "tests/documentation/test_site.py",
     "tests/modules/runtimes/docker/",
     "tests/modules/runtimes/process/test_mounts.py",
