@@ -80,6 +80,19 @@ class LineFormatter(logging.Formatter):
         return _indented(super().formatStack(stack_info))
 
 
+class TimedFormatter(LineFormatter):
+    """The line formatter with the time before each event: UTC, in RFC 3339 with milliseconds.
+
+    Args:
+        fields: the rest of the line, in logging's form with `%`.
+    """
+
+    converter = staticmethod(time.gmtime)
+
+    def __init__(self, fields: str) -> None:
+        super().__init__(f"%(asctime)s.%(msecs)03dZ {fields}", "%Y-%m-%dT%H:%M:%S")
+
+
 class JsonFormatter(LineFormatter):
     """Makes each event a JSON object on one line, in ASCII.
 

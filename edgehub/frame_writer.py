@@ -10,7 +10,8 @@ CHUNK = 64 * 1024
 """Bytes that `next_bytes` returns at most; a larger frame goes alone."""
 
 PING_PAUSE = 0.1
-"""Seconds between two pings for confirmations, while less than these are unconfirmed:"""
+"""Seconds between two pings for confirmations, while less than the next two are unconfirmed. A ping after each message
+would triple the work of confirmations while many pods start."""
 
 PING_MESSAGES = 32
 """Unconfirmed messages that are asked about at once; an eighth of the window (`edgehub.outgoing`)."""

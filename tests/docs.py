@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 REPOSITORY: Final = Path(__file__).parents[1]
-PAGES: Final = sorted((REPOSITORY / "docs").glob("*.md"))
+PAGES: Final = sorted((REPOSITORY / "docs").rglob("*.md"))
+TOP_PAGES: Final = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 
 _QUOTED = re.compile(r"`([^`]+)`")
 _TEST = re.compile(r"^(tests/\S+|(?:\w+/)*test_\w+\.py(?:::\S+)?|::test_\S+)$")

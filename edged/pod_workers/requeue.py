@@ -1,5 +1,7 @@
 """Decides when a pod is synced again after a job."""
 
+from typing import NamedTuple
+
 from beehive import Clock
 from edged.pod_workers.errors import StartError
 from edged.pod_workers.job import Done
@@ -17,6 +19,17 @@ LONGEST_RETRY = 300.0
 """Upper limit of that delay in seconds (KubeEdge's MaxContainerBackOff)."""
 
 
+_EARLY = 0.1
+"""Seconds before its time that a retry counts as due."""
+
+
+class _Retry(NamedTuple):
+    delay: float
+    """Seconds from the failed job to the retry."""
+    at: float
+    """Time of the retry, in seconds of the monotonic clock."""
+
+
 class RequeuePolicy:
     """Decides how long a pod waits for its next sync. Used on the edged module's thread.
 
@@ -30,7 +43,7 @@ class RequeuePolicy:
         self._clock = clock
         self._settings = settings
         self._jobs = jobs
-        self._retry_delays: dict[PodUid, float] = {}
+        self._retries: dict[PodUid, _Retry] = {}
         self._immediate_syncs: dict[PodUid, int] = {}
 
     def after_success(self, record: PodRecord, done: Done) -> float | None:
@@ -54,7 +67,11 @@ class RequeuePolicy:
         return self._settings.resync_period * (1 + self._clock.random.uniform(0, 0.5))
 
     def after_failure(self, record: PodRecord | None, done: Done) -> float:
-        """Return the seconds until a job that failed is tried again: the delay doubles until one succeeds."""
+        """Return the seconds until a job that failed is tried again: the delay doubles until one succeeds.
+
+        A job that failed before its retry was due was run for another reason, such as a configmap that has arrived: its
+        retry stays where it is.
+        """
         delay = self._next_retry(done.job.ref.uid) if done.retry_after is None else done.retry_after
         if done.job.state is PodState.SYNC and record is not None:
             delay = min(delay, self._until_others_due(record, done))
@@ -62,26 +79,29 @@ class RequeuePolicy:
 
     def reset(self, uid: PodUid) -> None:
         """Start the retries of a pod at the first delay again."""
-        self._retry_delays.pop(uid, None)
+        self._retries.pop(uid, None)
 
     def reset_all(self) -> list[PodUid]:
         """Start the retries of all pods at the first delay again, and return the pods that were waiting."""
-        waiting = list(self._retry_delays)
-        self._retry_delays.clear()
+        waiting = list(self._retries)
+        self._retries.clear()
         return waiting
 
     def failed(self) -> frozenset[PodUid]:
         """Return the pods whose last job failed; any thread."""
-        return frozenset(self._retry_delays.copy())
+        return frozenset(self._retries.copy())
 
     def forget_pod(self, uid: PodUid) -> None:
         """Drop a pod that is removed from the node."""
-        self._retry_delays.pop(uid, None)
+        self._retries.pop(uid, None)
         self._immediate_syncs.pop(uid, None)
 
     def _next_retry(self, uid: PodUid) -> float:
-        delay = self._retry_delays.setdefault(uid, FIRST_RETRY)
-        self._retry_delays[uid] = min(LONGEST_RETRY, delay * 2)
+        now, before = self._clock.monotonic(), self._retries.get(uid)
+        if before is not None and before.at - now > _EARLY:
+            return before.at - now
+        delay = FIRST_RETRY if before is None else min(LONGEST_RETRY, before.delay * 2)
+        self._retries[uid] = _Retry(delay, now + delay)
         return delay
 
     def _until_others_due(self, record: PodRecord, done: Done) -> float:

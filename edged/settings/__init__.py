@@ -65,7 +65,7 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Images that the node reports, the largest; -1: all (`nodeStatusMaxImages`)."""
 
     workers: int = 4
-    """Pods that are synced at once; two cores are saturated by 4 (docs/performance.md, "Optimizations")."""
+    """Pods that are synced at once: 4 saturate two cores, and more only slow each other down."""
 
     relist_period: float = 1.0
     """Seconds between two relists of the runtime (a kubelet's PLEG period)."""

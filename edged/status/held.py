@@ -1,4 +1,7 @@
-"""HeldStatuses: pods whose phase Pending is held back."""
+"""HeldStatuses: pods whose phase Pending is held back.
+
+Nothing else on a pod's way from its manifest to Running waits for a timer; many pods wait for the link's rate limit.
+"""
 
 from collections.abc import Callable
 

@@ -5,6 +5,7 @@ import json
 import logging
 import sqlite3
 import sys
+import time
 
 import pytest
 
@@ -18,6 +19,7 @@ from beehive.log_lines import (
     JsonFormatter,
     LineFormatter,
     RateLimit,
+    TimedFormatter,
 )
 
 
@@ -25,6 +27,20 @@ def record(message: str, *args: object, at: float = 0.0, level: int = logging.WA
     made = logging.LogRecord("beehive.hive", level, __file__, 1, message, args, None)
     made.created = at
     return made
+
+
+def test_times_are_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the machine's zone is: logs of nodes and the cloud are read side by side."""
+    monkeypatch.setenv("TZ", "UTC+5")
+    time.tzset()
+    try:
+        made = record("up")
+        made.msecs = 250
+        line = TimedFormatter("%(levelname)s %(message)s").format(made)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert line == "1970-01-01T00:00:00.250Z WARNING up"
 
 
 def test_a_node_forges_no_line_and_no_escape() -> None:

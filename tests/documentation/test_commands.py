@@ -11,16 +11,16 @@ import pytest
 
 from modules.lab.site.commands import parser_of
 from tests.documentation import session
-from tests.documentation.blocks import PAGES, blocks, commands
+from tests.documentation.blocks import PAGES, REPOSITORY, blocks, commands
 
 _parser = cache(parser_of)
 _LONGEST = 160
-_QUICK = ("README.md", "devices.md", "oci-runtime.md", "run-a-pod.md")
+_QUICK = ("devices.md", "first-five-minutes.md", "oci-runtime.md", "run-a-pod.md")
 """Pages that are run without `make slow`."""
 _RUN = [page for page in PAGES if any(block.runs for block in blocks(page.read_text()))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(REPOSITORY)) for page in PAGES])
 def test_every_command_is_one(page: Path) -> None:
     """No option is invented, none that is gone is left."""
     wrong = [

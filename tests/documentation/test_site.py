@@ -47,8 +47,9 @@ def test_nothing_is_loaded_from_other_servers(site: Path) -> None:
 
 
 def test_every_page_is_in_it(site: Path) -> None:
-    pages = {page.stem for page in (REPOSITORY / "docs").glob("*.md")}
-    assert {page.stem for page in site.glob("*.html")} >= pages | {"index", "changelog"}
+    docs = REPOSITORY / "docs"
+    pages = {page.relative_to(docs).with_suffix("") for page in docs.rglob("*.md")} | {Path("index"), Path("changelog")}
+    assert {page.relative_to(site).with_suffix("") for page in site.rglob("*.html")} >= pages
     assert (site / "source" / "examples" / "hello.yaml.txt").read_text() == _example("hello")
 
 

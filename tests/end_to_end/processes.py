@@ -42,16 +42,21 @@ def comes_true(true: Callable[[], bool], seconds: float) -> bool:
 
 
 class Process:
-    """`python -m MODULE ARGUMENTS`, in a session of its own."""
+    """`python -m MODULE ARGUMENTS` with the code of a tree, in a session of its own."""
 
     def __init__(
-        self, module: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+        self,
+        module: str,
+        arguments: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        tree: Path = REPOSITORY,
     ) -> None:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-X", "faulthandler", "-m", module, *arguments],
-                cwd=REPOSITORY,
+                cwd=tree,
                 env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -1,6 +1,5 @@
 """The connection to a mapper's socket, and the actor that calls it."""
 
-import socket
 import stat
 import threading
 from collections.abc import Callable
@@ -10,9 +9,9 @@ from typing import Final, NamedTuple
 from google.protobuf.message import Message
 
 from beehive import Actor
-from beehive.http.listening import short_name
 from edged.plugins.errors import PluginCallError
 from edged.plugins.socket import PluginSocket
+from modules.edge.dmi.liveness import is_served
 from protos.dmi.v1beta1 import MAPPER
 
 CALL_SECONDS: Final = 10.0
@@ -20,7 +19,6 @@ CALL_SECONDS: Final = 10.0
 
 _AWAY: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 _LONGEST_TEXT: Final = 300
-_CONNECT_SECONDS: Final = 1.0
 
 Stamp = tuple[int, int]
 """Inode and time of change of a socket; they differ if another process has made it."""
@@ -89,16 +87,7 @@ class MapperConnection:
 
     def is_served(self) -> bool:
         """Return whether a process listens on the socket; a killed mapper leaves a socket on which none does."""
-        with socket.socket(socket.AF_UNIX) as attempt:
-            attempt.settimeout(_CONNECT_SECONDS)
-            try:
-                with short_name(self._path) as name:
-                    attempt.connect(name)
-            except TimeoutError:
-                return True  # it hangs, which its calls show
-            except OSError:
-                return False
-        return True
+        return is_served(self._path)
 
     def close(self) -> None:
         """Close the channel for good."""

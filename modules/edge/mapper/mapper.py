@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import grpc
 
+from beehive import log_lines
 from beehive.backoff import Backoff
 from beehive.clock import Clock, RealClock
 from beehive.http.http_server import HttpServer
@@ -244,7 +245,7 @@ def serve(name: str, protocol: str, drivers: Drivers) -> None:
         "--http-port", type=int, metavar="N", help="on 127.0.0.1, for `edgecore devices call`: 7777 (default: none)"
     )
     chosen = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_lines.set_up(logging.StreamHandler(), "info", log_lines.TimedFormatter("%(levelname)-7s %(message)s"))
     ends = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # for all threads: this one waits for them
     mapper = Mapper(name, protocol, drivers, edgecore=chosen.edgecore, socket=chosen.socket, http_port=chosen.http_port)

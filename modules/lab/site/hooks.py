@@ -1,7 +1,8 @@
 """MkDocs' hooks of `mkdocs.yml`. They are the only code here that needs MkDocs.
 
-`README.md` becomes the first page and `CHANGELOG.md` another one. A link of a page to any other file of the repository
-(an example, a test) leads to a copy of that file in the site, so that no link needs a server.
+`README.md` becomes the first page; `CHANGELOG.md`, `CONTRIBUTING.md` and `SECURITY.md` become pages, too. A link of a
+page to any other file of the repository (an example, a test) leads to a copy of that file in the site, so that no link
+needs a server.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 _REPOSITORY: Final = Path(__file__).parents[3]
-_PAGES: Final = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
+_PAGES: Final = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security-policy.md",
+}
 _COPIES: Final = "source"
 _LINK: Final = re.compile(r"(?<=\]\()(?!\w+:)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _SHIM: Final = "https://unpkg.com/iframe-worker/shim"

@@ -29,6 +29,8 @@ API_CONNECTIONS: Final = 256
 request that waits for its answer.
 """
 _LOOPBACK: Final = "127.0.0.1"
+_LOOPBACKS: Final = {"": _LOOPBACK, "0.0.0.0": _LOOPBACK, "::": "::1"}  # noqa: S104 - not listened on
+"""The loopback address, for each address that stands for all."""
 
 
 class ApiListener:
@@ -63,13 +65,21 @@ class ApiListener:
     @property
     def url(self) -> str:
         """The URL at which it listens, when started."""
-        host = f"[{self._address}]" if ":" in self._address else self._address
-        return f"{'https' if self._context else 'http'}://{host}:{self._port}"
+        return self._url(self._address)
+
+    @property
+    def local_url(self) -> str:
+        """The URL for clients on this machine, when started; where it listens on all addresses, one of loopback."""
+        return self._url(_LOOPBACKS.get(self._address, self._address))
 
     @property
     def port(self) -> int:
         """The TCP port, when started."""
         return self._port
+
+    def _url(self, address: str) -> str:
+        host = f"[{address}]" if ":" in address else address
+        return f"{'https' if self._context else 'http'}://{host}:{self._port}"
 
     def start(self, service: HttpService, clock: Clock) -> HttpServer:
         """Start to serve.

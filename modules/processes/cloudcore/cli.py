@@ -25,6 +25,7 @@ from modules.processes.cloudcore import commands as own_commands
 from modules.processes.cloudcore.paths import add_socket_options, settle
 from modules.processes.common import completion, version_command
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.output import forget_output
 from modules.processes.edgecore import local
 from modules.tools.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
 from modules.tools.kubectl.parser import VerbParser
@@ -52,16 +53,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         completion.answer(command_line(None)[0], _values())
     words = sys.argv[1:] if arguments is None else list(arguments)
     parser, commands = command_line(words)
-    chosen = parser.parse_args(arranged(parser, commands, words))
+    chosen = parser.parse_args(arranged(parser, commands, words or ["--help"]))
     try:
         settle(chosen)
-        return int(_imported(chosen.command)(chosen))
+        status = int(_imported(chosen.command)(chosen))
+        sys.stdout.flush()
     except BeehiveError as error:
         print_error("cloudcore", str(error))
         return ExitCode.INTERNAL_ERROR
     except BrokenPipeError:
-        sys.stderr.close()
+        forget_output()
         return ExitCode.OK
+    return status
 
 
 def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:

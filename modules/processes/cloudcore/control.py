@@ -30,7 +30,12 @@ from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.messages import CLOUDCORES, CLOUDCORES_RESOURCE, NODES, NODES_RESOURCE, Cloudcores, NodeConnection
 from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
-from modules.processes.cloudcore.control_service import ControlService, NodesResponseBody, RefusedConnection
+from modules.processes.cloudcore.control_service import (
+    ApiPorts,
+    ControlService,
+    NodesResponseBody,
+    RefusedConnection,
+)
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.identity_service import IdentityService
@@ -116,7 +121,7 @@ class Control(Module):
         """Returns the service behind the socket; tests serve it on a port."""
         api = self._api(self, self._node_servers)
         metrics = lambda: exposition(self.hive, self._counters)  # noqa: E731 - a thunk for the service
-        return ControlService(api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores)
+        return ControlService(api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports)
 
     def _api(self, caller: ApiCaller, nodes: NodeServer | None = None) -> ApiService:
         return ApiService(caller, self._subscriptions, KUBELET_VERSION, self.clock, self._unready, self.call, nodes)
@@ -178,6 +183,10 @@ class Control(Module):
             raise ApiStatusError(504, f"edgecontroller did not answer: {error}") from error
         found: Cloudcores = answer.content_as(Cloudcores)
         return found
+
+    def _api_ports(self) -> ApiPorts:
+        """Returns where the Kubernetes API is served over TCP."""
+        return ApiPorts(next((each.local_url for each in self._listeners if isinstance(each, SecureListener)), ""))
 
     def _unready(self) -> str:
         found = self.hive.readiness()

@@ -24,7 +24,7 @@ from modules.cloud.client.calls import APPLY
 from modules.cloud.identities.messages import Identities
 from modules.cloud.identities.records import Record
 from modules.cloud.messages import Cloudcores, NodeConnection
-from modules.processes.cloudcore.control_service import NodesResponseBody
+from modules.processes.cloudcore.control_service import ApiPorts, NodesResponseBody
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.identity_service import RevocationOutcome, TokenResponseBody
 
@@ -197,6 +197,10 @@ class ControlClient:
         if status not in _OK:
             raise ControlError("cannot read which cloudcores are alive", _message_in(body))
         return decode_json(body, Cloudcores)
+
+    def api_ports(self) -> ApiPorts:
+        """Returns where the Kubernetes API is served over TCP. Raises ControlError."""
+        return decode_json(self._own("GET", "apiports", None, "cannot read the ports of the Kubernetes API"), ApiPorts)
 
     def watch(self, command: Get) -> Iterator[tuple[str, CommandItem]]:
         """Yields the existing objects as ADDED, then each change, until cloudcore ends.

@@ -15,6 +15,8 @@ from modules.processes.cloudcore.identity_service import IdentityService
 
 NODES: Final = ("cloudcore", "nodes")
 """Parts of the path of the connections of nodes."""
+API_PORTS: Final = ("cloudcore", "apiports")
+"""Parts of the path of the addresses of the Kubernetes API."""
 CLOUDCORES: Final = ("cloudcore", "cloudcores")
 """Parts of the path of the cloudcores that are alive."""
 METRICS: Final = ("metrics",)
@@ -36,6 +38,13 @@ class NodesResponseBody(msgspec.Struct, frozen=True):
     refused: list[RefusedConnection] = []
 
 
+class ApiPorts(msgspec.Struct, frozen=True):
+    """The response to `GET /cloudcore/apiports`."""
+
+    secure: str = ""
+    """URL of the secure port for clients on this machine; empty without one."""
+
+
 class ControlService:
     """Serves the control socket (`HttpService`).
 
@@ -45,6 +54,7 @@ class ControlService:
         metrics: returns the metrics in Prometheus' text format.
         nodes: returns the nodes' connections to this cloudcore, and those it refused; raises ApiStatusError.
         cloudcores: returns the cloudcores that are alive; raises ApiStatusError.
+        api_ports: returns where the Kubernetes API is served over TCP.
     """
 
     def __init__(
@@ -54,7 +64,9 @@ class ControlService:
         metrics: Callable[[], str],
         nodes: Callable[[], NodesResponseBody],
         cloudcores: Callable[[], Cloudcores],
+        api_ports: Callable[[], ApiPorts] = ApiPorts,
     ) -> None:
+        self._api_ports = api_ports
         self._api = api
         self._nodes = nodes
         self._cloudcores = cloudcores
@@ -70,6 +82,8 @@ class ControlService:
                 return self._serve_own(request, self._nodes)
             if request.parts == CLOUDCORES:
                 return self._serve_own(request, self._cloudcores)
+            if request.parts == API_PORTS:
+                return self._serve_own(request, self._api_ports)
             if request.parts[:1] == NODES[:1]:
                 return self._identities.serve(request)
         except ApiStatusError as error:

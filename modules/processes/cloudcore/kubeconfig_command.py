@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from beehive.printable import printable
 from modules.processes.cloudcore.paths import add_socket_options
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from modules.processes.cloudcore.issued_kubeconfigs import IssuedKubeconfig
 
 
+_SERVER: Final = "https://127.0.0.1:6443"
+"""The API server's usual port on this machine."""
+
+
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser("kubeconfig", help="print a kubeconfig of an administrator, for `run --secure-port`")
@@ -30,8 +34,9 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--server",
         metavar="URL",
-        default="https://127.0.0.1:6443",
-        help="of the secure port, by a name in the server's certificate (default %(default)s)",
+        default="",
+        help="of the secure port, by a name in the server's certificate (default: where the running cloudcore listens "
+        f"on this machine; else {_SERVER})",
     )
     parser.add_argument("--list", action="store_true", help="print the certificates that were issued, none is made")
     parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="of the authority (default: tls below --root)")
@@ -62,7 +67,8 @@ def run(chosen: argparse.Namespace) -> int:
     except OSError as error:
         print_error("cloudcore", f"cannot write {error.filename or chosen.tls_dir}: {error.strerror}")
         return ExitCode.INTERNAL_ERROR
-    text = msgspec.yaml.encode(kubeconfig(chosen.server, chosen.user, authority.pem.encode(), certificate, key))
+    server = chosen.server or _running(chosen.socket)
+    text = msgspec.yaml.encode(kubeconfig(server, chosen.user, authority.pem.encode(), certificate, key))
     if chosen.output is None:
         print_lines(text.decode().splitlines())
         return ExitCode.OK
@@ -72,6 +78,20 @@ def run(chosen: argparse.Namespace) -> int:
         print_error("cloudcore", f"cannot write {chosen.output}: {error.strerror}")
         return ExitCode.INTERNAL_ERROR
     return ExitCode.OK
+
+
+def _running(socket: Path) -> str:
+    """Return the URL of the secure port of the cloudcore that runs; the usual one if it has none, or none runs."""
+    from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415 - `--list` does without it
+    from modules.processes.cloudcore.errors import ControlError  # noqa: PLC0415
+
+    try:
+        ports = ControlClient(socket).api_ports()
+    except ControlError:
+        return _SERVER
+    if not ports.secure:
+        print_error("cloudcore", f"the running cloudcore has no --secure-port; {_SERVER} is in the kubeconfig")
+    return ports.secure or _SERVER
 
 
 def _issued(certificate: bytes, user: str) -> IssuedKubeconfig:

@@ -240,7 +240,7 @@ def run(chosen: argparse.Namespace) -> int:
     formatter = (
         log_lines.JsonFormatter()
         if chosen.log_format == log_lines.LogFormat.JSON
-        else log_lines.LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        else log_lines.TimedFormatter("%(levelname)-7s %(name)s: %(message)s")
     )
     log_lines.set_up(logging.StreamHandler(), chosen.log_level, formatter)
     quieten_libraries()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from modules.processes.common import completion
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.output import forget_output
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.durations import parse_size
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget_output()
+        forget_output()
         return ExitCode.OK
     return status
 
@@ -105,7 +106,7 @@ def _chosen(words: list[str]) -> argparse.Namespace:
         completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
     if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
         parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
-    return parser.parse_args(arranged(parser, commands, words))
+    return parser.parse_args(arranged(parser, commands, words or ["--help"]))
 
 
 def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
@@ -248,10 +249,3 @@ def _sayer(form: LogFormat) -> Callable[[str], None]:
 
 def _say(text: str) -> None:
     sys.stderr.write(f"edgecore: {text}\n")
-
-
-def _forget_output() -> None:
-    """Discard further output, also at interpreter exit, after the reader has gone (`edgecore config default |
-    head`).
-    """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

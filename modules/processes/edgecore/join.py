@@ -43,6 +43,8 @@ WEBSOCKET_PORT, HTTPS_PORT, TUNNEL_PORT = 10000, 10002, 10004
 LONGEST_TOKEN: Final = 64 * 1024
 """Characters that are read from standard input."""
 
+_CONNECT_SECONDS: Final = 5.0
+
 _ADDRESS: Final = re.compile(r"(?:wss://)?(?P<host>\[[^\]]*\]|[^:/\[\]]+)(?::(?P<port>\d+))?")
 _MODE: Final = 0o600
 """Mode of the configuration, because a database URL in it may hold a password."""
@@ -109,7 +111,20 @@ def join(chosen: argparse.Namespace) -> int:
         f"{_said_of_streams(config)}\n"
         f"next: {_next(chosen)}\n"
     )
+    if unreachable := _unreachable(cloud.server):
+        _say(f"warning: {unreachable}")
     return ExitCode.OK
+
+
+def _unreachable(server: str) -> str:
+    """Return why the websocket's port cannot be connected to, with advice; empty if it can."""
+    host, _, port = server.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        return f"nobody answers on {server} ({why}), the cloud's websocket: --cloud HOST:PORT, if it has another port"
+    return ""
 
 
 def written(config: Path | None, root: Path | None) -> tuple[Path, Path | None]:

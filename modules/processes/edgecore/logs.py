@@ -4,18 +4,12 @@ actor.
 
 import logging
 import sys
-import time
 
 from beehive import log_lines
 from beehive.library_logging import quieten_libraries
-from beehive.log_lines import JsonFormatter, LineFormatter, LogFormat
+from beehive.log_lines import JsonFormatter, LogFormat, TimedFormatter
 
-_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(threadName)s %(name)s: %(message)s"
-_TIME = "%Y-%m-%dT%H:%M:%S"
-
-
-class _UtcFormatter(LineFormatter):
-    converter = staticmethod(time.gmtime)
+_FIELDS = "%(levelname)-7s %(threadName)s %(name)s: %(message)s"
 
 
 def say(text: str, form: str) -> None:
@@ -44,6 +38,6 @@ def set_up(level: str, form: str = LogFormat.TEXT, node: str = "") -> None:
         form: `text` or `json`.
         node: this node's name.
     """
-    formatter = JsonFormatter(node) if form == LogFormat.JSON else _UtcFormatter(_FORMAT, _TIME)
+    formatter = JsonFormatter(node) if form == LogFormat.JSON else TimedFormatter(_FIELDS)
     log_lines.set_up(logging.StreamHandler(sys.stderr), level, formatter)
     quieten_libraries()

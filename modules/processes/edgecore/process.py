@@ -59,6 +59,7 @@ from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import say, set_up
 from modules.processes.edgecore.loopback import LoopbackWatch
 from modules.processes.edgecore.memory import MemoryTrimmer, set_up_malloc
+from modules.processes.edgecore.optional_modules import add_optional_modules
 from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.runtime_kinds import other_kinds
 from modules.processes.edgecore.settings import (
@@ -201,16 +202,7 @@ def _add_modules(
         registry.register(StoreCollector(statistics, store_settings.data_source))
     if feed is not None:
         hive.add(DeviceTwin, twin_settings(config), feed)
-        if modules.device_twin.enable_mappers:
-            _add_mappers(hive, config, registry)
-    if modules.event_bus.enable and modules.meta_manager.enable:
-        _add_event_bus(hive, config, registry)
-    if modules.db_test.enable and modules.meta_manager.enable:
-        _add_test_manager(hive, config)
-    if modules.service_bus.enable and modules.meta_manager.enable:
-        _add_service_bus(hive, config)
-    if modules.edge_stream.enable:
-        _add_edge_stream(hive, config, registry)
+    add_optional_modules(hive, config, registry)
     if modules.edged.enable:
         _add_edged(hive, config, snapshots, tracing, local)
     if not modules.edge_hub.enable:
@@ -259,41 +251,6 @@ def _install_hub(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry
     )
     registry.register(LinkCollector(counters))
     return counters
-
-
-def _add_event_bus(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry) -> None:
-    """Add eventbus, whose MQTT library is imported only here."""
-    from modules.processes.edgecore.event_bus import add_event_bus  # noqa: PLC0415
-
-    add_event_bus(hive, config, registry)
-
-
-def _add_mappers(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry) -> None:
-    """Add dmi, whose gRPC server is imported only here."""
-    from modules.processes.edgecore.mappers import add_mappers  # noqa: PLC0415
-
-    add_mappers(hive, config, registry)
-
-
-def _add_test_manager(hive: Hive, config: EdgeCoreConfig) -> None:
-    """Add testManager, which few nodes load."""
-    from modules.processes.edgecore.testmanager import add_test_manager  # noqa: PLC0415
-
-    add_test_manager(hive, config)
-
-
-def _add_service_bus(hive: Hive, config: EdgeCoreConfig) -> None:
-    """Add servicebus, which is imported only here."""
-    from modules.processes.edgecore.service_bus import add_service_bus  # noqa: PLC0415
-
-    add_service_bus(hive, config)
-
-
-def _add_edge_stream(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry) -> None:
-    """Add edgestream, which is imported only here."""
-    from modules.processes.edgecore.edge_stream import add_edge_stream  # noqa: PLC0415
-
-    add_edge_stream(hive, config, registry)
 
 
 def _store_opener(

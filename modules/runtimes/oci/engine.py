@@ -37,7 +37,7 @@ from modules.runtimes.oci.execution import Executor
 from modules.runtimes.oci.images import DECLARED, ImageStore, RootFilesystems
 from modules.runtimes.oci.isolated_engine import closed_on_failure
 from modules.runtimes.oci.leftovers import settle_network_processes, unmount_unknown
-from modules.runtimes.oci.mapped_roots import MappedRoots
+from modules.runtimes.oci.mapped_roots import MappedRoots, remove_top
 from modules.runtimes.oci.metrics import MetricsCollector
 from modules.runtimes.oci.model import OciContainer
 from modules.runtimes.oci.network import PodNamespaces, PodNetwork
@@ -192,6 +192,7 @@ def purge(root: Path, clock: Clock, settings: OciSettings) -> None:
         engine.boot.remove()
     finally:
         engine.close()
+    remove_top()
     try:
         remove_tree(root)
     except OSError as error:

@@ -39,7 +39,10 @@ class MappedRoots:
         gate = self.directory / container_id
         target = gate / _ROOTFS
         with self._lock:
-            target.mkdir(parents=True, exist_ok=True)
+            try:
+                target.mkdir(parents=True, exist_ok=True)
+            except FileNotFoundError:  # the purge of another state directory has called `remove_top` in between
+                target.mkdir(parents=True, exist_ok=True)
             for directory in (_TOP, self.directory):
                 directory.chmod(_PASSABLE)
         os.chown(gate, 0, group)
@@ -69,6 +72,13 @@ class MappedRoots:
     def _remove_if_empty(self) -> None:
         with self._lock, suppress(OSError):  # it has other containers, there was none, or something resists
             self.directory.rmdir()
+
+
+def remove_top() -> None:
+    """Remove the directory above those of all state directories, if it is empty."""
+    with suppress(OSError):  # it has others, or there is none
+        _TOP.rmdir()
+        _TOP.parent.rmdir()
 
 
 def _unmount(target: Path) -> None:

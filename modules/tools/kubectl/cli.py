@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.tools.kubectl.absent import ANSWERS
 from modules.tools.kubectl.arguments import add_everywhere
 from modules.tools.kubectl.statuses import REFUSED, USAGE
+from modules.tools.kubectl.unknown_command import unknown_command
 
 if TYPE_CHECKING:
     import argparse
@@ -150,9 +150,3 @@ def arranged(parser: VerbParser, commands: argparse._SubParsersAction[Any], word
         return list(words)
     place = next((place for place, word in enumerate(words) if word in names), 0)
     return [words[place], *words[:place], *words[place + 1 :]]
-
-
-def unknown_command(word: str, names: Collection[str]) -> str:
-    """Return the error for a command that does not exist, with the names that are like it."""
-    near = get_close_matches(word, names, n=3)
-    return f'unknown command "{word}"' + (f"; did you mean {' or '.join(near)}?" if near else "")

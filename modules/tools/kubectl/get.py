@@ -136,17 +136,18 @@ def _watch(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing],
     objects, version = objects_of(session, listing, chosen.chunk_size)
     resource = listing.resource
     if not chosen.watch_only:
-        for obj in _ordered(resource, objects, chosen.sort_by):
-            _show_change(chosen, printer, resource, "ADDED", obj)
+        _show_changes(chosen, printer, resource, "ADDED", _ordered(resource, objects, chosen.sort_by))
     for event, obj in followed(session, listing, version):
-        _show_change(chosen, printer, resource, event, obj)
+        _show_changes(chosen, printer, resource, event, [obj])
     return 0
 
 
-def _show_change(chosen: Any, printer: ObjectPrinter, resource: ApiResource, event: str, obj: JsonObject) -> None:
+def _show_changes(
+    chosen: Any, printer: ObjectPrinter, resource: ApiResource, event: str, objects: list[JsonObject]
+) -> None:
     if isinstance(printer, TablePrinter):
-        printer.show_change(resource, obj, event if chosen.output_watch_events else "")
-    elif chosen.output_watch_events and chosen.output in ("json", "yaml"):
-        printer.show([Found(resource, [{"type": event, "object": obj}])], single=True)
-    else:
-        printer.show([Found(resource, [obj])], single=True)
+        printer.show_changes(resource, objects, event if chosen.output_watch_events else "")
+        return
+    is_event = chosen.output_watch_events and chosen.output in ("json", "yaml")
+    for obj in objects:
+        printer.show([Found(resource, [{"type": event, "object": obj} if is_event else obj])], single=True)

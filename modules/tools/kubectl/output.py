@@ -83,9 +83,12 @@ class TablePrinter:
             if objects:
                 self._show(resource, objects, "")
 
-    def show_change(self, resource: ApiResource, obj: JsonObject, event: str = "") -> None:
-        """Print the row of a changed object; with `event`, the kind of the change comes first."""
-        self._show(resource, [obj], event)
+    def show_changes(self, resource: ApiResource, objects: list[JsonObject], event: str = "") -> None:
+        """Print the rows of changed objects, aligned with each other; with `event`, the kind of the change comes
+        first.
+        """
+        if objects:
+            self._show(resource, objects, event)
 
     def _show(self, resource: ApiResource, objects: list[JsonObject], event: str) -> None:
         options = self._options._replace(namespaces=self._options.namespaces and resource.namespaced)

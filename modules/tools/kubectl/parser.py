@@ -70,6 +70,15 @@ class VerbParser(argparse.ArgumentParser):
 
         self.exit(USAGE, f"error: {printable(message)} (see `{self.prog} --help`)\n")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name the commands like one that does not exist, where argparse lists all."""
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            from modules.tools.kubectl.unknown_command import unknown_command  # noqa: PLC0415 - see `error`
+
+            near = unknown_command(value, action.choices)
+            self.error(near if near.endswith("?") else f"{near}; there are {', '.join(action.choices)}")
+        super()._check_value(action, value)
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words as argparse does; those of a verb are put in order before, and unknown ones are its own error."""
         words = sys.argv[1:] if args is None else list(args)

@@ -5,6 +5,7 @@ Results go to standard output or to a file, remarks and progress to standard err
 
 import argparse
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -33,6 +34,7 @@ SHOWN_FROM: Final = 16 * 1024 * 1024
 """Bytes of a trace from which on progress is shown."""
 STEP: Final = 20_000
 """Records between two updates of the progress."""
+_DUMP: Final = "`edgecore trace dump -o FILE` writes one"
 _DEVICES: Final = ("device", "devices")
 MOST: Final = 1_000_000
 """Events that a page may have; a browser cannot hold more."""
@@ -80,7 +82,7 @@ def _explain(chosen: argparse.Namespace) -> int:
     if kind in _DEVICES:
         return _explain_device(chosen, file, name)
     if file is None:
-        raise TargetError("a trace is wanted", str(chosen.file), "edgecore trace explain FILE KIND NAME")
+        raise TargetError("a trace is wanted", str(chosen.file), f"edgecore trace explain FILE KIND NAME; {_DUMP}")
     target = Target.parse(kind, name)
     history = history_of(lambda: _events(file), target)
     with read(file) as trace:
@@ -103,6 +105,9 @@ def _asked(chosen: argparse.Namespace) -> tuple[Path | None, str, str]:
         return None, kind, name
     if not name and str(file) in _DEVICES and not file.exists():
         return None, str(file), kind
+    if not name and Target.is_kind(str(file)) and not file.exists():
+        kind, name = str(file), kind
+        raise TargetError("a trace is wanted", f"{kind} {name}", f"edgecore trace explain FILE {kind} {name}; {_DUMP}")
     if not name:
         kind, _, name = kind.partition("/")
     return file, kind, name
@@ -201,9 +206,17 @@ def _write(output: Path | None, pieces: Iterable[bytes]) -> int:
         for piece in pieces:
             sys.stdout.buffer.write(piece)
         return ExitCode.OK
-    with output.open("wb") as file:
+    with open(output, "wb", opener=_private) as file:
         file.writelines(pieces)
     return ExitCode.OK
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read, as the trace itself."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 def _say(text: str) -> None:

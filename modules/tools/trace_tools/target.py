@@ -56,6 +56,11 @@ class Target(msgspec.Struct, frozen=True):
             raise TargetError("cannot look for the object", f"{kind} {name}", "give for example: pod default/nginx")
         return cls(kind, namespace, rest)
 
+    @staticmethod
+    def is_kind(word: str) -> bool:
+        """Return whether a word is the name of a kind of object."""
+        return _singular(word.lower()) in _TYPES
+
     def __str__(self) -> str:
         place = f"{self.namespace}/" if self.namespace else ""
         return f"{self.kind} {place}{self.name}"

@@ -1,6 +1,7 @@
 """The commands `edgecore devices list|get|history`: they show the devices in the node's database."""
 
 import argparse
+from collections.abc import Collection
 
 import msgspec
 
@@ -8,7 +9,8 @@ from beehive.clock import RealClock
 from beehive.names import ResourceType
 from modules.edge.devicetwin.past import entries
 from modules.edge.devicetwin.state import Device, Side, Twin, decode
-from modules.processes.edgecore.device_commands.mappers import mappers_of
+from modules.edge.dmi.mappers import MapperRow
+from modules.processes.edgecore.device_commands.mappers import ended, mappers_of
 from modules.processes.edgecore.store_commands.database import StoreReader, StoreReadError, opened
 from modules.processes.edgecore.store_commands.shared import database_command, print_table, seconds_of
 from modules.tools.printing.terminal import print_json, print_lines
@@ -19,15 +21,16 @@ def list_devices(chosen: argparse.Namespace) -> None:
     """List the devices."""
     with opened(chosen) as database:
         devices, mappers = _devices(database), mappers_of(database)
+    silent = ended(mappers.values()) if chosen.database is None else frozenset()
     if chosen.json:
-        print_json([_told(one) | {"mapper": mappers.get(one.id, "")} for one in devices], indent=2)
+        print_json([_told(one) | _mapper(mappers.get(one.id), silent) for one in devices], indent=2)
         return
     rows = [
         (
             one.id,
             one.state or "-",
             one.last_online or "-",
-            mappers.get(one.id, "-"),
+            _mapper_shown(mappers.get(one.id), silent),
             str(len(_live(one))),
             "no" if _is_due(one) else "yes",
         )
@@ -137,6 +140,16 @@ def _told(device: Device) -> dict[str, object]:
             for name, one in sorted(_live(device).items())
         },
     }
+
+
+def _mapper(row: MapperRow | None, silent: Collection[str]) -> dict[str, object]:
+    return {"mapper": row.name if row else "", "mapperEnded": row is not None and row.name in silent}
+
+
+def _mapper_shown(row: MapperRow | None, silent: Collection[str]) -> str:
+    if row is None:
+        return "-"
+    return f"{row.name} (does not answer)" if row.name in silent else row.name
 
 
 def _live(device: Device) -> dict[str, Twin]:

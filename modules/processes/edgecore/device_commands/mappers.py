@@ -1,6 +1,6 @@
 """The mapper of each device in the node's database."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -8,7 +8,8 @@ import msgspec
 from beehive.names import ResourceType
 from modules.edge.devicetwin.state import decode
 from modules.edge.dmi.errors import MapperCallRefused
-from modules.edge.dmi.mappers import decode_mapper
+from modules.edge.dmi.liveness import is_served
+from modules.edge.dmi.mappers import MapperRow, decode_mapper
 from modules.edge.dmi.objects import MappedDevice, MappedModel, protocol_of, read_mapped_device, read_mapped_model
 from modules.processes.edgecore.store_commands.database import StoreReader
 
@@ -38,15 +39,21 @@ def parts_of(database: StoreReader, device_id: str) -> MappedParts | None:
     return MappedParts(device, model, protocol, next((one.name for one in mappers if one.protocol == protocol), ""))
 
 
-def mappers_of(database: StoreReader) -> dict[str, str]:
+def mappers_of(database: StoreReader) -> dict[str, MapperRow]:
     """Return the mapper of each device, by `namespace/name`: the one that has registered for its protocol."""
-    by_protocol = {one.protocol: one.name for one in _read(database, ResourceType.DEVICE_MAPPER, decode_mapper)}
+    by_protocol = {one.protocol: one for one in _read(database, ResourceType.DEVICE_MAPPER, decode_mapper)}
     if not by_protocol:
         return {}
     models = {one.id: one for one in _read(database, ResourceType.DEVICE_MODEL, read_mapped_model)}
     devices = _read(database, ResourceType.DEVICE, read_mapped_device)
-    found = {one.id: by_protocol.get(protocol_of(one, models.get(one.model)), "") for one in devices}
-    return {device: mapper for device, mapper in found.items() if mapper}
+    found = {one.id: by_protocol.get(protocol_of(one, models.get(one.model))) for one in devices}
+    return {device: mapper for device, mapper in found.items() if mapper is not None}
+
+
+def ended(mappers: Iterable[MapperRow]) -> frozenset[str]:
+    """Return the names of the mappers on whose sockets nobody listens."""
+    sockets = {one.name: one.socket for one in mappers}
+    return frozenset(name for name, path in sockets.items() if path is not None and not is_served(path))
 
 
 def without_mapper(database: StoreReader) -> dict[str, list[str]]:

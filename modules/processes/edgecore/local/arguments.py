@@ -149,6 +149,7 @@ COMMANDS: Final[dict[str, tuple[str, str, Callable[[VerbParser], None]]]] = {
     "attach": ("take part in the streams of a container's process", "remote:attach", _add_attach),
     "cp": ("copy files and directories from and to a container", "cp:copy", _add_cp),
     "port-forward": ("forward local ports to ports of a pod", "port_forward:port_forward", _add_port_forward),
+    "metrics": ("print what is counted, as Prometheus reads it", "metrics:metrics", lambda _: None),
     "top": ("show the CPU and memory that the node and its pods use", "top:top", _add_top),
 }
 """For each command: what it does, its function in this package, and what adds its arguments."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from modules.processes.edgecore.location import add_location
+from modules.tools.kubectl.parser import VerbParser
 
 SHOW: Final = "modules.processes.edgecore.trace_commands.show:show"
 DUMP: Final = "modules.processes.edgecore.trace_commands.dump:dump"
@@ -35,7 +36,8 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=SHOW)
 
 
-def _add_dump(parser: argparse.ArgumentParser) -> None:
+def _add_dump(parser: VerbParser) -> None:
+    parser.hint = "`-o FILE` copies the trace to a file"
     add_location(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also copy it there")
     parser.set_defaults(command=DUMP)

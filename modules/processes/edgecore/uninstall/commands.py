@@ -46,9 +46,10 @@ def uninstall(chosen: argparse.Namespace) -> None:
     has_run = (root / LOCK_FILE).exists()
     if has_run and not chosen.dry_run and not chosen.stop:
         _check_stopped(root)
-    _tell_plan(found, units, len(uids), chosen)
-    for other in other_kinds(config) if has_run else ():
-        _say(f"{'would' if chosen.dry_run else 'will'} end them too: {other}")
+    if chosen.dry_run or not chosen.yes:
+        _tell_plan(found, units, len(uids), chosen)
+        for other in other_kinds(config) if has_run else ():
+            _say(f"{'would' if chosen.dry_run else 'will'} end them too: {other}")
     if chosen.dry_run:
         return
     if not chosen.yes:
@@ -158,6 +159,8 @@ def _tell_rest(config: EdgeCoreConfig, left: list[Path], *, kept: bool) -> None:
         _say("left: the container runtime and its images")
     end = ": its pods have ended, its files stay" if kept else " is uninstalled"
     print_lines([f"node {config.node_name}{end}"])
+    if config.modules.edge_hub.enable:
+        _say(f"left: the Node {config.node_name} in the cloud; `kubectl delete node {config.node_name}` removes it")
 
 
 def _say(text: str) -> None:

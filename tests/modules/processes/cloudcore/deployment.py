@@ -1,5 +1,7 @@
 """The documents of deploy/."""
 
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,13 +15,18 @@ REPLICAS: Final = "cloudcore-replicas.yaml"
 
 
 def manifests(file: str = ONE) -> list[dict[str, Any]]:
-    """All documents of a file."""
+    """All documents of a file, which the caller may change."""
+    return deepcopy(_documents(file))
+
+
+@cache
+def _documents(file: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((DEPLOY / file).read_text()))
 
 
 def device_definitions() -> list[dict[str, Any]]:
     """All documents of deploy/devices.yaml."""
-    return list(yaml.safe_load_all((DEPLOY / "devices.yaml").read_text()))
+    return manifests("devices.yaml")
 
 
 def of_kind(kind: str, file: str = ONE) -> list[dict[str, Any]]:

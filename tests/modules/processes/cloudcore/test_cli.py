@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import re
 import signal
 import ssl
@@ -142,8 +143,26 @@ def test_a_manifest_in_the_directory_is_found_by_itself(running: Running) -> Non
 
 
 def test_a_wrong_command_line_is_a_usage_error() -> None:
-    for arguments in (["run", "--listen", "nowhere"], ["delete", "--odd"], ["gett"], []):
+    for arguments in (["run", "--listen", "nowhere"], ["delete", "--odd"], ["gett"], ["token", "lst"]):
         assert done_here(*arguments).returncode == 2, arguments
+
+
+def test_the_name_alone_prints_the_help() -> None:
+    """As kubectl does."""
+    done = done_here()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: cloudcore ")
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
+    """`cloudcore … | head -0`: exit status 0 and not a word."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run([*PROGRAM, "version"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "[::]", "192.0.2.1"])  # noqa: S104 - never bound

@@ -1,4 +1,4 @@
-"""cloudcore's metrics: what they say, and that docs/cloudcore.md has each of them."""
+"""cloudcore's metrics: what they mean, and that docs/cloudcore-metrics.md has each of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_DOCUMENT: Final = DEPLOY.parent / "docs" / "cloudcore.md"
+_DOCUMENT: Final = DEPLOY.parent / "docs" / "cloudcore-metrics.md"
 _ROW: Final = re.compile(r"^\| `((?:cloudcore|beehive)_[a-z_]+)` \|([^|]*)\|", re.MULTILINE)
 _HELP: Final = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
 _SAMPLE: Final = re.compile(r"^([a-z_]+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from modules.cloud.cloudhub.certificates.authority import pem_of_key
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, load_authority
+from modules.processes.cloudcore.api_listeners import ApiListener
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
 from tests.modules.cloud.cloudhub.certificates.made import csr, new_key
@@ -162,6 +163,27 @@ def test_a_client_without_a_handshake_holds_up_nobody(secure: Secure) -> None:
     """A connection that says nothing leaves the port to others."""
     with socket.create_connection(("127.0.0.1", secure.port), timeout=DEADLINE):
         assert secure.get("/livez") == (200, "ok")
+
+
+def test_a_kubeconfig_names_the_port_of_the_cloud_that_runs(
+    secure: Secure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without one that runs it names the usual port, as it does at an option's word."""
+    place = ["kubeconfig", "--tls-dir", str(secure.files.directory), "--socket"]
+    assert main([*place, str(secure.directory / "control")]) == 0
+    assert f"server: {secure.url}\n" in capsys.readouterr().out
+    assert main([*place, str(tmp_path / "none")]) == 0
+    assert "server: https://127.0.0.1:6443\n" in capsys.readouterr().out
+    assert main([*place, str(secure.directory / "control"), "--server", "https://cloud:1"]) == 0
+    assert "server: https://cloud:1\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("192.0.2.1", "192.0.2.1")],  # noqa: S104 - no bind
+)
+def test_an_address_that_stands_for_all_is_no_client_s(address: str, host: str) -> None:
+    assert ApiListener(address, 6443, "", None, 1).local_url == f"http://{host}:6443"
 
 
 @pytest.mark.timeout(600)

@@ -27,10 +27,10 @@ def server(tmp_path: Path) -> Iterator[CertificateServer]:
         yield running
 
 
-def join(server: CertificateServer, *more: str, secret: str | None = None) -> int:
+def join(server: CertificateServer, *more: str, secret: str | None = None, port: int = 10000) -> int:
     """Runs the command; its exit status."""
     given = server.authority.token() if secret is None else secret
-    fixed = ["--cloud", "127.0.0.1:10000", "--http-server", server.url, "--name", NODE]
+    fixed = ["--cloud", f"127.0.0.1:{port}", "--http-server", server.url, "--name", NODE]
     return cli.main(["join", *fixed, "--token", given, *more])
 
 
@@ -55,6 +55,20 @@ def test_a_new_node(server: CertificateServer, tmp_path: Path, capsys: pytest.Ca
     assert f"node {NODE}: certificate valid until 20" in said
     assert "logs and commands from the cloud: by a tunnel to 127.0.0.1:10004 (--no-edge-stream: refused)\n" in said
     assert f"next: edgecore run --root {root}\n" in said
+
+
+def test_a_websocket_that_nobody_serves(
+    server: CertificateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The node has joined, and is told that the port may be another."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        assert join(server, "--root", str(tmp_path / "1"), port=port) == ExitCode.OK
+        assert f"warning: nobody answers on 127.0.0.1:{port} (Connection refused)" in capsys.readouterr().err
+        listening.listen()
+        assert join(server, "--root", str(tmp_path / "2"), port=port) == ExitCode.OK
+        assert "warning" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, loads
-from modules.processes.edgecore.mappers import dmi_settings
+from modules.processes.edgecore.optional_modules import dmi_settings
 from modules.processes.edgecore.settings import twin_settings
 
 _TEXT = "modules: {{deviceTwin: {{{rest}}}}}"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.oci.mapped_roots import MappedRoots
+from modules.runtimes.oci import mapped_roots
+from modules.runtimes.oci.mapped_roots import MappedRoots, remove_top
 from tests.support.leftovers import unmount_under
 
 _GROUP = 123_456
@@ -51,3 +52,15 @@ def test_what_a_crash_has_left(tmp_path: Path, roots: MappedRoots) -> None:
     assert (lost / "file").exists()
     again.keep_only({"kept"})
     assert ((kept / "file").exists(), lost.exists()) == (True, False)
+
+
+def test_the_directory_above_goes_once_it_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together with the one above that, if that has nothing else."""
+    top = tmp_path / "edgecore" / "roots"
+    (top / "one").mkdir(parents=True)
+    monkeypatch.setattr(mapped_roots, "_TOP", top)
+    remove_top()
+    assert top.exists()
+    (top / "one").rmdir()
+    remove_top()
+    assert list(tmp_path.iterdir()) == []

@@ -13,8 +13,9 @@ import pytest
 
 from modules.processes.cloudcore.cli import command_line, main
 from modules.tools.kubectl.absent import ANSWERS
-from modules.tools.kubectl.cli import VERBS, add_answers, arranged, unknown_command
+from modules.tools.kubectl.cli import VERBS, add_answers, arranged
 from modules.tools.kubectl.parser import VerbParser
+from modules.tools.kubectl.unknown_command import unknown_command
 
 KUBECTL = shutil.which("kubectl")
 
@@ -88,7 +89,6 @@ def test_every_verb_has_a_module_with_both_functions(name: str) -> None:
         (["gett", "pods"], 2, 'unknown command "gett"; did you mean get'),
         (["xyzzy"], 2, 'unknown command "xyzzy"'),
         (["help", "xyzzy"], 2, 'unknown command "xyzzy"'),
-        ([], 2, "COMMAND"),
         (["--odd", "get"], 2, "--odd"),
         (["get", "pods", "--kubeconfig=x"], 2, "--kubeconfig"),
     ],
@@ -145,8 +145,16 @@ def test_answers_replace_those_of_kubectl_and_leave_commands_alone() -> None:
     assert not hasattr(parser.parse_args(["get"]), "kubectl")
 
 
-def test_names_like_an_unknown_one() -> None:
-    assert unknown_command("aply", ["apply", "get"]) == 'unknown command "aply"; did you mean apply?'
+@pytest.mark.parametrize(
+    ("word", "names", "answer"),
+    [
+        ("aply", ["apply", "get"], 'unknown command "aply"; did you mean apply?'),
+        ("load", ["list", "import"], 'unknown command "load"; did you mean import?'),
+        ("rmi", ["list", "import"], 'unknown command "rmi"'),
+    ],
+)
+def test_names_like_an_unknown_one(word: str, names: list[str], answer: str) -> None:
+    assert unknown_command(word, names) == answer
 
 
 def test_only_the_typed_verb_is_loaded() -> None:
@@ -157,9 +165,10 @@ def test_only_the_typed_verb_is_loaded() -> None:
         "or name in ('http.client', 'websockets', 'sqlalchemy')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    light = ("absent", "arguments", "cli", "parser", "statuses")
+    light = ("absent", "arguments", "cli", "parser", "statuses", "unknown_command")
     settings = {
         "modules.cloud.apiserver",
+        "modules.cloud.storage",
         "modules.cloud.storage.database",
         "modules.cloud.coordination",
         "modules.cloud.coordination.lease_settings",

@@ -189,6 +189,14 @@ def test_a_watch_shows_what_is_there_and_then_each_change(cloud: Cloud, changed:
     assert cloud.run("get", "pods", "-w", "-o", "custom-columns=N:.metadata.name").lines == ["N", "web", "web", "other"]
 
 
+def test_a_watch_begins_with_an_aligned_table(cloud: Cloud, changed: None) -> None:
+    """The widths are those of all that is there, not of each row by itself."""
+    for name in ("a", "web", "a-pod-with-a-long-name"):
+        cloud.make(pod(name))
+    lines = cloud.run("get", "pods", "-w").lines
+    assert {line.index("0/1") for line in lines[1:4]} == {lines[0].index("READY")}
+
+
 def test_a_watch_of_what_is_not_there(cloud: Cloud) -> None:
     done = cloud.run("get", "pod", "nothing", "-w")
     assert (done.status, done.err) == (1, 'Error from server (NotFound): pods "nothing" not found\n')

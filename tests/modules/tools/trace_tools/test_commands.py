@@ -58,6 +58,23 @@ def test_explain_what_is_no_object(trace: Path, words: tuple[str, str], capsys: 
     assert "pod default/nginx" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [("pod", "web"), ("po", "default/web")])
+def test_explain_without_a_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kind is not taken for a file, and the error says where a trace is from."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["trace", "explain", *words]) == 2
+    said = capsys.readouterr().err
+    assert f"edgecore trace explain FILE {' '.join(words)}; `edgecore trace dump -o FILE`" in said
+
+
+def test_dump_takes_its_file_by_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["trace", "dump", "day.trace"])
+    assert "unrecognized arguments: day.trace; `-o FILE`" in capsys.readouterr().err
+
+
 def test_a_file_that_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An error that says what is wanted, not a traceback."""
     other = tmp_path / "notes.txt"
@@ -93,10 +110,12 @@ def test_export_for_perfetto_into_a_file(trace: Path, tmp_path: Path) -> None:
 def test_view_writes_beside_nothing(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By default into the working directory, under the trace's name; it says where."""
+    """By default into the working directory, under the trace's name, for its owner alone; it says where."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.trace.html").touch(0o644)
     assert main(["trace", "view", str(trace)]) == 0
     page = (tmp_path / "run.trace.html").read_text()
+    assert (tmp_path / "run.trace.html").stat().st_mode & 0o777 == 0o600
     assert page.startswith("<!doctype html>")
     assert "http" not in page.replace("http-equiv", "")
     assert "run.trace.html: 22 events" in capsys.readouterr().err

@@ -177,12 +177,35 @@ def test_a_user_without_a_home_must_say_where(monkeypatch: pytest.MonkeyPatch) -
     assert cli.main(["version"]) == ExitCode.OK
 
 
-@pytest.mark.parametrize("arguments", ["", "config", "run --config a --root b", "run --log-level x"])
+@pytest.mark.parametrize("arguments", ["config", "run --config a --root b", "run --log-level x", "images rm x"])
 def test_usage_errors(arguments: str) -> None:
     """End with argparse's status, which is USAGE."""
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments.split())
     assert caught.value.code == ExitCode.USAGE
+
+
+def test_the_name_alone_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """As kubectl does."""
+    with pytest.raises(SystemExit) as caught:
+        cli.main([])
+    assert caught.value.code == ExitCode.OK
+    assert capsys.readouterr().out.startswith("usage: edgecore ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ("images load x.tar", 'unknown command "load"; did you mean import?'),
+        ("devices histroy", 'unknown command "histroy"; did you mean history?'),
+        ("config xyzzy", 'unknown command "xyzzy"; there are default, minimal, check'),
+    ],
+)
+def test_an_unknown_command_below_a_command(arguments: str, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error names the commands that mean the same or are like it, else all."""
+    with pytest.raises(SystemExit):
+        cli.main(arguments.split())
+    assert f"error: {answer} (see `edgecore " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", ["version", "config default", "run --config /no/such/file"])

@@ -1,13 +1,15 @@
 """`edgecore devices list|get|history` on a database with a device."""
 
 import json
+import socket
 from argparse import Namespace
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
 
 from metamanager.rows import row_of
-from metamanager.store import open_store
+from metamanager.store import open_store, sqlite_path
 from modules.edge.devicetwin import twins
 from modules.edge.devicetwin.requests import TwinRequest
 from modules.edge.devicetwin.state import Device, encode
@@ -15,6 +17,7 @@ from modules.edge.devicetwin.twins import At
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.completion_values import node_values
+from modules.processes.edgecore.config import EdgeCoreConfig
 
 
 @pytest.fixture
@@ -54,6 +57,33 @@ def test_a_device_is_listed_with_the_mapper_of_its_protocol(database: str, capsy
     assert main(["devices", "list", "--database", database]) == ExitCode.OK
     _, row = capsys.readouterr().out.splitlines()
     assert row.split() == ["default/thermo", "online", "-", "m", "1", "no"]
+
+
+def test_a_killed_mapper_does_not_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its socket is still there, and nobody listens on it; one that listens is shown by its name alone."""
+    config = EdgeCoreConfig.embedded(tmp_path)
+    path = sqlite_path(str(config.database_url))
+    assert path is not None
+    store = open_store(str(path))
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as ended:
+        for name, each in (("listening", listening), ("ended", ended)):
+            each.bind(str(tmp_path / name))
+            row = {"name": name, "protocol": name, "address": b64encode(bytes(tmp_path / name)).decode()}
+            device = {"metadata": {"namespace": "default", "name": name}, "spec": {"protocol": {"protocolName": name}}}
+            store.put(row_of(f"null/devicemapper/{name}", json.dumps(row).encode(), 0))
+            store.put(row_of(f"default/device/{name}", json.dumps(device).encode(), 0))
+            store.put(row_of(f"default/devicetwin/{name}", encode(Device(f"default/{name}", name)), 0))
+        store.commit()
+        store.close()
+        listening.listen()
+        ended.close()
+        assert main(["devices", "list", "--root", str(tmp_path)]) == ExitCode.OK
+        _, silent, answers = capsys.readouterr().out.splitlines()
+        assert "  ended (does not answer)  " in silent
+        assert answers.split() == ["default/listening", "-", "-", "listening", "0", "yes"]
+        assert main(["devices", "list", "--json", "--root", str(tmp_path)]) == ExitCode.OK
+        told = json.loads(capsys.readouterr().out)
+        assert [(each["mapper"], each["mapperEnded"]) for each in told] == [("ended", True), ("listening", False)]
 
 
 def test_a_device_has_expected_and_reported_values(database: str, capsys: pytest.CaptureFixture[str]) -> None:

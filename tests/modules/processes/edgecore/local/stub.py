@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class Stub:
         directory.mkdir()
         container = "{namespace}/{pod}/{container}"
         routes = [
+            HttpRoute("/metrics", lambda _: Response(HTTPStatus.OK, "text/plain", b"# HELP a one\na 1\n")),
             HttpRoute("/pods", self._list),
             HttpRoute("/api/v1/pods", self._list),
             HttpRoute("/api/v1/namespaces/{namespace}/pods", self._list),

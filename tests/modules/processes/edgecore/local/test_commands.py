@@ -58,6 +58,11 @@ def test_pods_in_other_forms(stub: Stub, tmp_path: Path, capsys: pytest.CaptureF
     assert ends == [["Job/j", "app:1"], ["cloud", "app:1"], ["cloud", "app:1,bad:1"], ["file", "app:1"]]
 
 
+def test_the_metrics_are_printed_as_they_are(stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "metrics") == ExitCode.OK
+    assert capsys.readouterr().out == "# HELP a one\na 1\n"
+
+
 def test_a_pod_that_is_not_here_is_said(stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "pods", "ns/p", "ns/gone") == ExitCode.REFUSED
     said = capsys.readouterr()

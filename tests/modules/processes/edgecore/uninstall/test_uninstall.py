@@ -24,7 +24,7 @@ from modules.processes.edgecore.uninstall.files import leftovers, pod_uids
 
 UID = "0f3e"
 DIRECTORIES = (
-    f"edged/pods/{UID}", "modules/runtimes/process/containers", "modules/runtimes/cri_server/sandboxes",
+    f"edged/pods/{UID}", "edged/embedded/containers", "edged/embedded/sandboxes",
     "edged/docker/containers", "edged/plugins/driver", f"logs/pods/default_web_{UID}",
     "certs", "manifests", "damaged",
 )  # fmt: skip
@@ -164,6 +164,14 @@ def test_it_asks(node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setattr("sys.stdin", answers)
     assert main(["uninstall", "--root", str(node)]) == ExitCode.NOT_DONE
     assert files(node) == before
+
+
+def test_yes_lists_no_plan_and_names_what_stays(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Node object is the cloud's."""
+    assert main(["uninstall", "--root", str(node), "--yes"]) == ExitCode.OK
+    said = capsys.readouterr().err
+    assert "will " not in said
+    assert "`kubectl delete node " in said
 
 
 def test_a_running_node_is_refused(node: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,20 @@
+"""The command `edgecore metrics`: prints what the node counts, in Prometheus' text format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.edgecore.local.node import node_of, report_errors
+from modules.tools.printing.terminal import print_lines
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def metrics(chosen: argparse.Namespace) -> int:
+    """Print the metrics."""
+    with report_errors():
+        text = node_of(chosen).get("/metrics")
+    print_lines(text.decode(errors="replace").splitlines())
+    return ExitCode.OK
