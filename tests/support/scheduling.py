@@ -55,7 +55,7 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         node.send_runtest_some(indices)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Give others what a process that died has left, but not the test that it died of: they would die of it, too."""
+        """Give others what a process that died has left, but not the test that it died of: they would die, too."""
         units = self.assigned_work.pop(node)
         left = [(unit, nodeid) for unit in units.values() for nodeid, is_complete in unit.items() if not is_complete]
         if not left:
