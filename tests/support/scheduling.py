@@ -9,6 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 TOGETHER: Final = (
+    "tests/documentation/test_add_a_module.py",
     "tests/documentation/test_site.py",
     "tests/modules/runtimes/docker/",
     "tests/modules/runtimes/process/test_mounts.py",
