@@ -46,7 +46,16 @@ from modules.cloud.messages import (
     SessionTakenOver,
 )
 from modules.cloud.refusals import Refusals
-from modules.cloud.websocket.link import FrameReceived, Link, LinkClosed, LinkOpened, close_now, end, replaced
+from modules.cloud.websocket.link import (
+    FrameReceived,
+    Link,
+    LinkClosed,
+    LinkOpened,
+    close_now,
+    end,
+    overloaded,
+    replaced,
+)
 
 _log = logging.getLogger(__name__)
 _TICK = 1.0
@@ -58,6 +67,7 @@ _LOGGED = 500
 _DRAIN_PERIOD = 0.05
 _BUSY = 256
 """Depth of the inbox above which no message is sent again."""
+_TOO_MANY_WAIT = "too many of its messages wait for the controllers"
 _ACKNOWLEDGEMENT_DELAY = 0.05
 """Seconds for which acknowledgements are collected, so that those of many nodes share a transaction."""
 
@@ -290,6 +300,9 @@ class CloudHub(Module):
             if not self._has_handler(group, message):
                 self.broadcast(group, message)  # a dead letter: no controller will report it as handled
                 return False
+            if self._upstream.is_full(node):
+                self._disconnect(node, _TOO_MANY_WAIT, overloaded)
+                return True
             passing = Passing(group, message, self._connections[node].link, size)
             for each in self._upstream.offer(node, passing, size, self.clock.monotonic()):
                 self._without_room.offer(each)

@@ -1,6 +1,6 @@
 """The window of unhandled upstream messages of each node."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
@@ -15,7 +15,9 @@ MAX_BYTES = 64 * 1024
 HANDLED_TIMEOUT = 5.0
 """Seconds after which a message counts as handled."""
 _HELD = 4096
-"""Waiting messages of one node. Each connection brings few; a node reaches this only by connecting repeatedly."""
+"""Waiting messages of one node that are too many. Each connection brings few; a node reaches this only by connecting
+repeatedly.
+"""
 
 
 class _Passed(msgspec.Struct):
@@ -45,19 +47,19 @@ class UpstreamWindow(Generic[T]):
         self._messages = messages
         self._limit = limit
         self._nodes: dict[str, _Node[T]] = {}
-        self.counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._nodes)
 
     def offer(self, node: str, item: T, size: int, now: float) -> Iterator[T]:
         """Queues a message, and yields the messages to pass on now."""
-        state = self._nodes.setdefault(node, _Node())
-        if len(state.held) < _HELD:
-            state.held.append((item, size))
-        else:
-            self.counts["too many wait"] += 1
+        self._nodes.setdefault(node, _Node()).held.append((item, size))
         yield from self._go_on(node, now)
+
+    def is_full(self, node: str) -> bool:
+        """Returns whether too many messages of a node wait to offer another one."""
+        state = self._nodes.get(node)
+        return state is not None and len(state.held) >= _HELD
 
     def is_idle(self, node: str) -> bool:
         """Returns whether no message of a node is unhandled."""

@@ -10,6 +10,10 @@ REPLACED: Final = 4001
 """Close code, of those for private use (RFC 6455 §7.4.2)."""
 
 
+OVERLOADED: Final = 1013
+"""Close code "try again later", of IANA's registry of WebSocket close codes."""
+
+
 class Link(Protocol):
     """A connection to one node, made by `WebsocketServer`, or of lists in tests and simulations. Thread-safe."""
 
@@ -65,6 +69,14 @@ def replaced(link: Link) -> None:
     """Ends a link because the node has connected again, and says so: it may be another machine with its name."""
     if isinstance(link, EndingLink):
         link.end(REPLACED, "another connection with the name of this node has taken its place")
+    else:
+        link.close()
+
+
+def overloaded(link: Link) -> None:
+    """Ends a link because too many messages of the node wait, and says so."""
+    if isinstance(link, EndingLink):
+        link.end(OVERLOADED, "too many messages of this node wait for the controllers: connect again later")
     else:
         link.close()
 

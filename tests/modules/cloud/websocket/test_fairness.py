@@ -23,7 +23,7 @@ from beehive.module import Module
 from beehive.resource import Side
 from beehive.testing import Harness
 from modules.cloud.cloudhub.module import CloudHub
-from modules.cloud.cloudhub.upstream_window import HANDLED_TIMEOUT, MAX_BYTES, MAX_MESSAGES, UpstreamWindow
+from modules.cloud.cloudhub.upstream_window import _HELD, HANDLED_TIMEOUT, MAX_BYTES, MAX_MESSAGES, UpstreamWindow
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 from modules.cloud.websocket.fair_share import FairShare
 from modules.cloud.websocket.link import FrameReceived, Link, LinkEvent, LinkOpened
@@ -113,11 +113,19 @@ def test_what_nobody_says_anything_of_is_not_waited_for_for_ever() -> None:
     assert list(upstream.expire(HANDLED_TIMEOUT)) == [("a", MAX_MESSAGES)]
 
 
-def test_a_node_that_waits_for_nobody_fills_no_memory() -> None:
-    upstream: UpstreamWindow[int] = UpstreamWindow()
-    for number in range(10_000):
-        list(upstream.offer("a", number, 1, 0.0))
-    assert upstream.counts["too many wait"] > 5_000
+def test_a_node_whose_messages_nobody_handles_is_disconnected() -> None:
+    """What is dropped without a word, a node would wait for."""
+    with Harness() as bee:
+        cloud = CloudHubAlone(bee)
+        link = cloud.connect()
+        event = bee.message("default/event/e", "insert", source="edged", group="meta")
+        assert cloud._deliver is not None
+        for _ in range(MAX_MESSAGES + _HELD - 1):
+            cloud._deliver(FrameReceived("n1", link, event, 7))
+        cloud.happens(FrameReceived("n1", link, event, 7))
+        assert not link.closed
+        cloud.happens(FrameReceived("n1", link, event, 7))
+        assert link.closed
 
 
 def test_cloudhub_hands_on_what_controllers_have_room_for() -> None:
