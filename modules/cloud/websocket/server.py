@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from websockets.http11 import Request
 
     from beehive.clock import Clock
-    from beehive.message import Message
 
 Deliver = Callable[[LinkEvent], None]
 
@@ -430,17 +429,27 @@ class WebsocketServer:
     def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
         """Decodes a message and delivers it to cloudhub."""
         try:
-            message = _decoded(frame)
+            message = decode(frame)
+            is_too_large = has_more_values(bytes(message.content_raw()), _MOST_VALUES)
         except FrameError as error:
-            self.rejected[error.reason] += 1
-            _log.warning("node %s: a frame of %d bytes was rejected: %s", connection.node, len(frame), error)
+            self._reject(connection, frame, error.reason, str(error))
             connection.link.handled(len(frame))
             return
         except Exception:  # noqa: BLE001 - a message of one node must not end the connections of the others
             _log.exception("node %s: a message could not be read", connection.node)
             connection.link.close()
             return
-        self._deliver(FrameReceived(connection.node, connection.link, message, len(frame)))
+        why = ""
+        if is_too_large:
+            why = f"the content has more than {_MOST_VALUES} values: send less at a time"
+            self._reject(connection, frame, "too large", why)
+            message = message.with_content(None)
+        self._deliver(FrameReceived(connection.node, connection.link, message, len(frame), why))
+
+    def _reject(self, connection: WebsocketConnection, frame: bytes, reason: str, why: str) -> None:
+        """Counts and logs a frame whose content is not taken."""
+        self.rejected[reason] += 1
+        _log.warning("node %s: a frame of %d bytes was rejected: %s", connection.node, len(frame), why)
 
     def _drop(self, connection: WebsocketConnection, reason: str) -> None:
         self._incoming.end(connection)
@@ -475,11 +484,3 @@ class WebsocketServer:
         self._selector.close()
         for own in (self._listening, self._waker, self._woken):
             own.close()
-
-
-def _decoded(frame: bytes) -> "Message":
-    """Return the message in a node's frame. Raise FrameError when it is none, or has too many values."""
-    message = decode(frame)
-    if has_more_values(bytes(message.content_raw()), _MOST_VALUES):
-        raise FrameError("too large", f"its content has more than {_MOST_VALUES} values", "send less at a time")
-    return message
