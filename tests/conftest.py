@@ -13,15 +13,14 @@ from typing import Final
 
 import pytest
 from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
 
 from beehive.files.removal import remove_tree
 from beehive.library_logging import COSTLY
 from tests.docs import REPOSITORY
 from tests.end_to_end.processes import PATIENCE, comes_true
-from tests.support import bytecode, directories, profiles, remains
+from tests.support import bytecode, directories, profiles, remains, reporting
 from tests.support.leftovers import remove_host_port_rules, unmount_under
+from tests.support.scheduling import Scheduling
 from tests.support.spread import spread
 
 profiles.register()
@@ -114,6 +113,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin the run before pytest chooses its own directory for temporary files."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(WholeRun(config), "whole-run")
+    reporting.register(config)
+    gc.disable()  # all that is imported and collected stays: looking through it again and again finds nothing
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -132,37 +133,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Spare the garbage collector what was imported and collected: it stays until the end."""
     gc.collect()
     gc.freeze()
-
-
-TOGETHER: Final = (
-    "tests/documentation/test_site.py",
-    "tests/modules/runtimes/docker/",
-    "tests/modules/runtimes/process/test_mounts.py",
-    "tests/modules/runtimes/oci/images/test_like_containerd.py",
-    "tests/end_to_end/crowd/",
-    "tests/modules/cloud/storage/test_database.py",
-    "tests/modules/processes/cloudcore/test_shared.py",
-    "tests/modules/tools/trace_tools/test_view.py",
-    "tests/packaging/test_wheel.py",
-    "tests/replay/test_deletions.py",
-    "tests/replay/test_recorded_process.py",
-    "tests/replay/test_simulated.py",
-)
-"""Tests that share a costly fixture: those of each place run in one process, one after the other."""
-
-
-class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives each test to the next idle process, and all tests of a place in `TOGETHER` to one process."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
-
-    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
-        """Forget what a process has completed: the base class counts all of it again after each test."""
-        super().mark_test_complete(node, item_index, duration)
-        scope = self._split_scope(self.registered_collections[node][item_index])
-        if all(self.assigned_work[node][scope].values()):
-            del self.assigned_work[node][scope]
+    gc.enable()
 
 
 _SLOW_FIRST: Final = "tests/end_to_end/"

@@ -1,7 +1,8 @@
 """Hostile nodes, each with as much as it may write, beside others on one `cloudcore` process in a group of 1 GiB.
 
 A hostile node creates mirror pods until three are refused: half of the nodes large ones, half of them such of many
-small values. Then the other nodes register and report statuses, people list all pods, and cloudcore starts again.
+small values. As many more send nearly as long a message as they may, and never its end. Then the other nodes register
+and report statuses, people list all pods, and cloudcore starts again.
 
     python -m tests.bench.hostile [HOSTILE [OTHERS]]
 
@@ -12,11 +13,14 @@ import argparse
 import asyncio
 import random
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+
+from websockets.exceptions import ConnectionClosed
 
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.processes.cloudcore.control_client import ControlClient, Get
@@ -30,7 +34,11 @@ _REFUSALS: Final = 3
 _AT_ONCE: Final = 16
 _REPORTING: Final = 10.0
 _OVERDOING: Final = 60.0
+_HOLDING: Final = 10.0
 _GROUPS: Final = Path("/sys/fs/cgroup/memory")
+_FRAGMENT: Final = 256 * 1024
+_FRAGMENTS: Final = 63
+"""Of an unfinished message; a message may have 64."""
 _RANDOM: Final = random.Random(7)  # noqa: S311 - the contents of objects
 
 
@@ -92,11 +100,27 @@ class HostileNode(Node):
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"x": values}}
 
 
+class UnfinishedNode(Node):
+    """Sends a message without its end."""
+
+    async def hold(self) -> None:
+        """Connect, and send it for as long as the cloud reads."""
+        headers = {"node_id": self.name, "project_id": "e632", "ConnectionUse": "msg"}
+        self._connection = await self._connect(headers)
+        with suppress(ConnectionClosed):
+            await self._connection.send(self._endless())
+
+    async def _endless(self) -> AsyncIterator[bytes]:
+        for _ in range(_FRAGMENTS):
+            yield bytes(_FRAGMENT)
+        await asyncio.Event().wait()
+
+
 def measure(hostile: int = HOSTILE, others: int = OTHERS) -> list[Row]:
     """Measure all rows."""
     with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory, _Group() as group:
         path = Path(directory)
-        cloud = Cloud(path, hostile + others)
+        cloud = Cloud(path, 2 * hostile + others)
         group.add(cloud.pid)
         try:
             rows = asyncio.run(_measure(cloud, path, hostile, others))
@@ -104,7 +128,7 @@ def measure(hostile: int = HOSTILE, others: int = OTHERS) -> list[Row]:
             cloud.kill()
         begin = time.monotonic()
         (path / "address").unlink()
-        again = Cloud(path, hostile + others)
+        again = Cloud(path, 2 * hostile + others)
         group.add(again.pid)
         try:
             rows.append(Row("cloudcore starts again", time.monotonic() - begin, Unit.SECONDS))
@@ -134,6 +158,10 @@ async def _measure(cloud: Cloud, path: Path, hostile: int, others: int) -> list[
         Row("… mirror pods of one of them", median(created), Unit.COUNT),
         Row("… memory of the cloud", memory_of(cloud.pid), Unit.MEGABYTES),
     ]
+    holding = [UnfinishedNode(f"unfinished{number}", cloud.port, 0, dialling) for number in range(hostile)]
+    held = [asyncio.create_task(node.hold()) for node in holding]
+    await asyncio.sleep(_HOLDING)
+    rows.append(Row(f"… with {hostile} unfinished messages of 16 MB", memory_of(cloud.pid), Unit.MEGABYTES))
     crowd = [Node(f"n{number}", cloud.port, 0, dialling) for number in range(others)]
     begin = time.monotonic()
     await asyncio.gather(*(node.join() for node in crowd))
@@ -158,6 +186,8 @@ async def _measure(cloud: Cloud, path: Path, hostile: int, others: int) -> list[
         Row("pods listed", len(listed), Unit.COUNT),
         Row("memory of the cloud after that", memory_of(cloud.pid), Unit.MEGABYTES),
     ]
+    for task in held:
+        task.cancel()
     for node in (*evil, *crowd):
         await node.leave()
     return rows

@@ -79,10 +79,11 @@ def test_what_git_says_of_a_clone(tmp_path: Path) -> None:
     here = tmp_path / "here"
     assert checked_out(here) is None
     (here / VERSION_FILE).parent.mkdir(parents=True)
-    (here / VERSION_FILE).write_text('VERSION: Final = "0.2.0"\n')
+    (here / "version.py").write_text('VERSION: Final = "1.dev0"\n')
     git(here, "add", ".")
     git(here, "commit", "--message", "version")
-    git(here, "commit", "--message", "later", "--allow-empty")
+    git(here, "mv", "version.py", VERSION_FILE)
+    git(here, "commit", "--message", "a move leaves the version as it is")
     git(tmp_path, "clone", "--depth", "1", f"file://{here}", "shallow")
     found, shallow = checked_out(here), checked_out(tmp_path / "shallow")
     assert found is not None

@@ -160,9 +160,12 @@ class CloudHub(Module):
                 self._opened(node, link)
             case LinkClosed(node=node, link=link):
                 self._closed(node, link)
-            case FrameReceived(node=node, link=link, message=received, size=size):
-                if self._is_current(node, link) and not self._received(node, received, size):
-                    link.handled(size)
+            case FrameReceived(node=node, link=link, message=received, size=size, error=error):
+                if self._is_current(node, link):
+                    if error:
+                        self._answer_error(node, received, f"cloudhub: {error}")
+                    if error or not self._received(node, received, size):
+                        link.handled(size)
 
     @handles()
     def to_node(self, message: Message) -> None:
@@ -311,10 +314,14 @@ class CloudHub(Module):
         about = f"{route.operation[:100]} {route.resource[:100]}"
         self._refusals.note(node, "not a message of an edge", resource_type_of(message), about)
         self._connections[node].note_error(f"not a message of an edge: {about}", self.clock.monotonic())
+        text = "cloudhub: no node may send this: group, resource type or operation is none of an edge's"
+        self._answer_error(node, message, text)
+
+    def _answer_error(self, node: str, message: Message, text: str) -> None:
+        """Answers a message of a node with an error, if the node may wait for an answer."""
         if wants_answer(message):
-            text = "cloudhub: no node may send this: group, resource type or operation is none of an edge's"
             error = message.error(self.clock, text, source=self.name, group=Group.RESOURCE)
-            self._write(node, error.with_route(resource=f"node/{node}/{route.resource[:_LONGEST_ECHO]}"))
+            self._write(node, error.with_route(resource=f"node/{node}/{message.route.resource[:_LONGEST_ECHO]}"))
 
     def _answer_ca(self, node: str, message: Message) -> None:
         answer = message.reply(self.clock, self._settings.ca_pem, source=self.name)

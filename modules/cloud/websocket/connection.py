@@ -194,7 +194,7 @@ class WebsocketConnection:
         self._protocol = ServerProtocol(extensions=enable_server_permessage_deflate(None), max_size=max_frame_bytes)
         self.unread: deque[bytes] = deque()
         """Received messages that wait for dispatching."""
-        self._unread_bytes = 0
+        self.unread_bytes = 0
         self._message = bytearray()
         self._fragments = 0
         self.alive_at = 0.0
@@ -211,9 +211,14 @@ class WebsocketConnection:
         return bool(self._outgoing)
 
     @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of the message whose end has not come."""
+        return len(self._message) + len(self._protocol.reader.buffer)
+
+    @property
     def may_be_read(self) -> bool:
         """Whether the connection has room for further messages."""
-        is_full = len(self.unread) >= _UNREAD_FRAMES or self._unread_bytes >= _UNREAD_BYTES
+        is_full = len(self.unread) >= _UNREAD_FRAMES or self.unread_bytes >= _UNREAD_BYTES
         return not is_full and len(self._outgoing) < _UNSENT_BYTES and self.link.waiting_bytes < _WAITING_BYTES
 
     @property
@@ -229,7 +234,7 @@ class WebsocketConnection:
     def keep(self, frame: bytes) -> None:
         """Queues a received message for dispatching."""
         self.unread.append(frame)
-        self._unread_bytes += len(frame)
+        self.unread_bytes += len(frame)
 
     def pass_next(self) -> bytes:
         """Returns the oldest message, counted as delivered to cloudhub."""
@@ -240,7 +245,7 @@ class WebsocketConnection:
         return self._passed(self.unread.pop())
 
     def _passed(self, frame: bytes) -> bytes:
-        self._unread_bytes -= len(frame)
+        self.unread_bytes -= len(frame)
         self.link.is_held = False
         self.link.passed_frames += 1
         self.link.passed_bytes += len(frame)
@@ -345,16 +350,23 @@ class WebsocketConnection:
         self._drop_at = now + _CLOSE_TIMEOUT
         self.flush(now)
 
-    def refuse(self, reason: str, now: float) -> None:
+    def refuse(self, code: int, reason: str, now: float) -> None:
         """Writes a close frame, and discards what waits and what the peer still sends; it has a second to close.
+
+        Args:
+            code: of the close frame (RFC 6455 §7.4).
+            reason: in it.
+            now: monotonic seconds.
 
         Raises:
             OSError: the connection is gone.
         """
         if self._protocol.state is OPEN:
-            self._protocol.send_close(CloseCode.POLICY_VIOLATION, _clipped(reason))
+            self._protocol.send_close(code, _clipped(reason))
             self._take_protocol()
         self.unread.clear()
+        self._message.clear()
+        self._protocol.reader.discard()
         self._is_cut = self._is_ending = True
         self._drop_at = now + _CLOSE_TIMEOUT
         self.flush(now)

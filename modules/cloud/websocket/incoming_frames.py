@@ -1,7 +1,7 @@
 """The received frames that wait to be delivered to cloudhub."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from beehive.codec import decode
@@ -9,13 +9,12 @@ from beehive.errors import FrameError
 from beehive.names import Operation
 from modules.cloud.websocket.connection import WebsocketConnection
 from modules.cloud.websocket.fair_share import FairShare
+from modules.cloud.websocket.message_budget import MessageBudget
 
 _FRAME_COST: Final = 512
 """Fixed cost of a frame, in bytes, for the time it takes beside its bytes."""
 _PORTION: Final = 1024 * 1024
 """Cost of the frames decoded between two polls of the sockets, so that newly received frames get their share."""
-_MOST_BYTES: Final = 256 * 1024 * 1024
-"""Waiting bytes of all connections above which connections with waiting frames are not read."""
 _UNCHECKED: Final = 16
 """Frames that are delivered between two looks whether the inboxes are full."""
 _KEEPALIVE: Final = b'"keepalive"'
@@ -29,17 +28,21 @@ class IncomingFrames:
 
     While the inboxes of cloudhub or edgecontroller are full, only keepalives are delivered, as they always are, before
     the older frames of their connections. The other frames wait here, and then in the sockets, which are not read.
+    The bytes of large messages have a budget (`MessageBudget`), complete or not.
 
     Args:
         deliver: delivers a frame of a connection to cloudhub.
         is_full: whether the inboxes are full.
+        most_bytes: of large messages of all connections.
     """
 
-    def __init__(self, deliver: Callable[[WebsocketConnection, bytes], None], is_full: Callable[[], bool]) -> None:
+    def __init__(
+        self, deliver: Callable[[WebsocketConnection, bytes], None], is_full: Callable[[], bool], most_bytes: int
+    ) -> None:
         self._deliver = deliver
         self._is_full = is_full
         self._waiting: FairShare[WebsocketConnection] = FairShare()
-        self._bytes = 0
+        self._budget: MessageBudget[WebsocketConnection] = MessageBudget(most_bytes)
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -47,21 +50,34 @@ class IncomingFrames:
     def keep(self, connection: WebsocketConnection, frame: bytes, now: float) -> None:
         """Queues a received frame. A keepalive is delivered now, at most one per second and connection."""
         connection.keep(frame)
-        self._bytes += len(frame)
+        self._budget.finish(connection)
         if not _is_keepalive(frame):
             return
-        self._bytes -= len(connection.pass_last())
+        connection.pass_last()
         if now - connection.alive_at >= _KEEPALIVE_PERIOD:
             connection.alive_at = now
             self._deliver(connection, frame)
         else:
             connection.link.handled(len(frame))
 
-    def update(self, connection: WebsocketConnection) -> bool:
+    def count(self, connection: WebsocketConnection, now: float) -> bool:
+        """Counts the bytes of the connection's messages, and returns whether they are within the budget."""
+        return self._budget.keep(connection, connection.unfinished_bytes, connection.unread_bytes, now)
+
+    def resumable(self) -> list[WebsocketConnection]:
+        """Returns the connections that were not read because of the budget, and may be now."""
+        return self._budget.resumable()
+
+    def overdue(self, now: float) -> Iterator[WebsocketConnection]:
+        """Yields the connections to end because of their unfinished messages; the caller calls `end` with each."""
+        return self._budget.overdue(now)
+
+    def update(self, connection: WebsocketConnection, now: float) -> bool:
         """Queues the connection if it has a frame to deliver, and returns whether its socket may be read."""
         if connection.has_to_pass:
             self._waiting.add(connection)
-        may_be_read = connection.may_be_read and not (connection.unread and self._bytes >= _MOST_BYTES)
+        self.count(connection, now)
+        may_be_read = self._budget.may_grow(connection) and connection.may_be_read
         connection.link.is_held_back = bool(connection.unread) or not may_be_read
         return may_be_read
 
@@ -92,15 +108,14 @@ class IncomingFrames:
         """
         while connection.unread:
             frame = connection.pass_next()
-            self._bytes -= len(frame)
             if not connection.link.is_closed:
                 self._deliver(connection, frame)
         self._waiting.forget(connection)
+        self._budget.forget(connection)
 
     def _deliver_next(self, connection: WebsocketConnection) -> int:
         """Delivers the oldest frame of a connection, and returns its cost."""
         frame = connection.pass_next()
-        self._bytes -= len(frame)
         cost = len(frame) + _FRAME_COST
         self._waiting.charge(connection, cost)
         self._deliver(connection, frame)

@@ -91,6 +91,8 @@ class FrameReceived(msgspec.Struct, frozen=True):
     message: Message
     size: int = 0
     """Bytes of its frame."""
+    error: str = ""
+    """Why the message is refused; it comes without its content then."""
 
 
 LinkEvent = LinkOpened | LinkClosed | FrameReceived

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
+from websockets.frames import CloseCode
 
 from beehive.codec import decode
 from beehive.decoding import has_more_values
@@ -25,6 +26,7 @@ from modules.cloud.websocket.counters import ConnectionCounters
 from modules.cloud.websocket.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.websocket.incoming_frames import IncomingFrames
 from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
+from modules.cloud.websocket.message_budget import FINISHING_SECONDS, MOST_BYTES
 from modules.cloud.websocket.opening_connections import OpeningConnections, most_opening
 from modules.cloud.websocket.reading_order import Ready, in_order
 from modules.cloud.websocket.wire import PlainWire
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from websockets.http11 import Request
 
     from beehive.clock import Clock
-    from beehive.message import Message
 
 Deliver = Callable[[LinkEvent], None]
 
@@ -48,6 +49,8 @@ _MOST_VALUES = 200_000
 the Kubernetes API have a lower limit of their own, uploads of applications have this one.
 """
 _TLS = "TLS"
+_UNFINISHED = f"a large message was not complete after {FINISHING_SECONDS:g} s, and others wait for its memory"
+_BEYOND_BUDGET = "there is no memory for so large a message now: send it again later, in parts or uncompressed"
 _ENDING_SECONDS = 2.0
 """Time in which nodes that were told of the end close their connections."""
 _ACCEPTED = 64
@@ -68,6 +71,8 @@ class WebsocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A longer message ends its connection with close code 1009."""
     write_timeout: float
     """Seconds after which a node that reads nothing is disconnected."""
+    most_message_bytes: int = MOST_BYTES
+    """Of the large messages of all nodes, unfinished or waiting for delivery."""
 
 
 class WebsocketServer:
@@ -128,7 +133,7 @@ class WebsocketServer:
         self._connections: dict[WebsocketLink, WebsocketConnection] = {}
         self._nodes: Counter[str] = Counter()
         """Connections of each node: a new one exists beside the old until cloudhub closes that."""
-        self._incoming = IncomingFrames(self._deliver_frame, is_full)
+        self._incoming = IncomingFrames(self._deliver_frame, is_full, settings.most_message_bytes)
         self._callbacks = UpgradeCallbacks(self._refusal, self._opened, self._tls_failed)
         self._opening = OpeningConnections(f"{self.option} {host}:{bound_port}", clock.monotonic, most_opening())
         self._unopened: list[WebsocketConnection] = []
@@ -233,6 +238,8 @@ class WebsocketServer:
             self._end_refused()
         self._serve_signalled()
         self._incoming.dispatch(self._update)
+        for connection in self._incoming.resumable():
+            self._update(connection)
 
     def _close_listening(self) -> None:
         if self._listening in self._registered:
@@ -247,7 +254,8 @@ class WebsocketServer:
         """Registers a connection for the events it waits for now, and for its share of the dispatching."""
         if connection.link not in self._connections:
             return
-        wanted = selectors.EVENT_READ if self._incoming.update(connection) else 0
+        may_be_read = self._incoming.update(connection, self._clock.monotonic())
+        wanted = selectors.EVENT_READ if may_be_read else 0
         wanted |= selectors.EVENT_WRITE if connection.has_to_write else 0
         self._watch(connection, wanted)
 
@@ -322,6 +330,9 @@ class WebsocketServer:
             if happened & selectors.EVENT_READ:
                 for frame in connection.read(now):
                     self._incoming.keep(connection, frame, now)
+                if not self._incoming.count(connection, now):
+                    self._cut_off(connection, _BEYOND_BUDGET, CloseCode.TRY_AGAIN_LATER)
+                    return
             if happened & selectors.EVENT_WRITE:
                 connection.write(now)
             self._opening.update(connection)
@@ -396,14 +407,14 @@ class WebsocketServer:
             if why and why != NOT_YET:
                 self._cut_off(connection, why)
 
-    def _cut_off(self, connection: WebsocketConnection, why: str) -> None:
+    def _cut_off(self, connection: WebsocketConnection, why: str, code: CloseCode = CloseCode.POLICY_VIOLATION) -> None:
         """Ends a connection with the reason; nothing more of the node is taken."""
         _log.warning("node %s: connection ended: %s", connection.node, why)
         connection.is_refused = connection.link.is_closed = True
         self._incoming.end(connection)
         self._deliver(LinkClosed(connection.node, connection.link))
         try:
-            connection.refuse(why, self._clock.monotonic())
+            connection.refuse(code, why, self._clock.monotonic())
         except OSError as error:
             self._drop(connection, str(error))
         else:
@@ -418,17 +429,27 @@ class WebsocketServer:
     def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
         """Decodes a message and delivers it to cloudhub."""
         try:
-            message = _decoded(frame)
+            message = decode(frame)
+            is_too_large = has_more_values(bytes(message.content_raw()), _MOST_VALUES)
         except FrameError as error:
-            self.rejected[error.reason] += 1
-            _log.warning("node %s: a frame of %d bytes was rejected: %s", connection.node, len(frame), error)
+            self._reject(connection, frame, error.reason, str(error))
             connection.link.handled(len(frame))
             return
         except Exception:  # noqa: BLE001 - a message of one node must not end the connections of the others
             _log.exception("node %s: a message could not be read", connection.node)
             connection.link.close()
             return
-        self._deliver(FrameReceived(connection.node, connection.link, message, len(frame)))
+        why = ""
+        if is_too_large:
+            why = f"the content has more than {_MOST_VALUES} values: send less at a time"
+            self._reject(connection, frame, "too large", why)
+            message = message.with_content(None)
+        self._deliver(FrameReceived(connection.node, connection.link, message, len(frame), why))
+
+    def _reject(self, connection: WebsocketConnection, frame: bytes, reason: str, why: str) -> None:
+        """Counts and logs a frame whose content is not taken."""
+        self.rejected[reason] += 1
+        _log.warning("node %s: a frame of %d bytes was rejected: %s", connection.node, len(frame), why)
 
     def _drop(self, connection: WebsocketConnection, reason: str) -> None:
         self._incoming.end(connection)
@@ -451,6 +472,9 @@ class WebsocketServer:
             connection.seconds /= 2
             if connection.is_overdue(now, self._write_timeout):
                 self._drop(connection, "it was too slow")
+        for connection in self._incoming.overdue(now):
+            self._incoming.end(connection)
+            self._cut_off(connection, _UNFINISHED, CloseCode.TRY_AGAIN_LATER)
         if self._accepts and self._listening not in self._registered:
             self._selector.register(self._listening, selectors.EVENT_READ)
 
@@ -460,11 +484,3 @@ class WebsocketServer:
         self._selector.close()
         for own in (self._listening, self._waker, self._woken):
             own.close()
-
-
-def _decoded(frame: bytes) -> "Message":
-    """Return the message in a node's frame. Raise FrameError when it is none, or has too many values."""
-    message = decode(frame)
-    if has_more_values(bytes(message.content_raw()), _MOST_VALUES):
-        raise FrameError("too large", f"its content has more than {_MOST_VALUES} values", "send less at a time")
-    return message

@@ -27,6 +27,7 @@ from modules.cloud.cloudhub.upstream_window import HANDLED_TIMEOUT, MAX_BYTES, M
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 from modules.cloud.websocket.fair_share import FairShare
 from modules.cloud.websocket.link import FrameReceived, Link, LinkEvent, LinkOpened
+from modules.cloud.websocket.message_budget import MOST_BYTES
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.test_module import Cloud as CloudHubAlone
@@ -168,6 +169,8 @@ def test_what_no_controller_takes_is_not_waited_for() -> None:
 class Served:
     """The websocket server alone; what it hands on is kept."""
 
+    most_message_bytes = MOST_BYTES
+
     def __init__(self) -> None:
         self.came: list[tuple[str, Any]] = []
         self.links: dict[str, Link] = {}
@@ -177,8 +180,9 @@ class Served:
         """How often the server has looked whether the inboxes are full."""
         self.clock = StandingClock()
         settings = WebsocketSettings(
-            address="127.0.0.1", port=0, node_limit=10, max_frame_bytes=4 * 1024 * 1024, write_timeout=60.0
-        )
+            address="127.0.0.1", port=0, node_limit=10, max_frame_bytes=4 * 1024 * 1024, write_timeout=60.0,
+            most_message_bytes=self.most_message_bytes,
+        )  # fmt: skip
         self.server = WebsocketServer(settings, self._deliver, self.clock, is_full=self._is_full)
         self.server.start()
 

@@ -403,9 +403,15 @@ def test_a_content_of_too_many_values_is_refused(cloud: Cloud) -> None:
     """Each value takes much more than its bytes, in whichever module decodes it."""
     with cloud.node() as node:
         node.send(
-            b'{"header":{"msg_id":"1"},"route":{"resource":"a"},"content":[' + b"[]," * 300_000 + b"0]}", text=True
+            b'{"header":{"msg_id":"1"},"route":{"source":"edged","group":"meta","operation":"insert",'
+            b'"resource":"default/pod/p"},"content":[' + b"[]," * 300_000 + b"0]}",
+            text=True,
         )
-        wait_until(lambda: cloud.counters.rejected_frames["too large"] == 1, "the refusal")
+        answer = decode(node.recv(DEADLINE, decode=False))
+        assert answer.parent_id == "1"
+        assert answer.route.operation == "error"
+        assert answer.content_as(str) == "cloudhub: the content has more than 200000 values: send less at a time"
+        assert cloud.counters.rejected_frames["too large"] == 1
 
 
 def test_what_is_sent_to_nodes_is_sent_at_once_while_nothing_is_read(

@@ -52,9 +52,9 @@ def _more(root: Path) -> None:
     uid = "0f1a0000-0000-0000-0000-000000000001"
     for name in (
         "edged/device-plugins/kubelet_internal_checkpoint",
-        "modules/runtimes/process/images.json",
-        f"modules/runtimes/cri_server/sandboxes/{'a' * 64}/request.pb",
-        f"modules/runtimes/process/containers/{'b' * 64}/record.json",
+        "edged/embedded/images.json",
+        f"edged/embedded/sandboxes/{'a' * 64}/request.pb",
+        f"edged/embedded/containers/{'b' * 64}/record.json",
         f"edged/pods/{uid}/volumes/kubernetes.io~csi/v/vol_data.json",
         f"edged/pods/{uid}/etc-hosts",
         "edged/pods/not a pod",

@@ -1,0 +1,39 @@
+"""What a process of pytest-xdist reports of a test.
+
+By default each test costs six messages: its begin, its end, three reports and one for the scheduler. For most of our
+tests that is more work than the test. Of a test that passes, the call says all; what takes long is listed at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+
+def worth_reporting(reports: Iterable[pytest.TestReport], long: float) -> list[pytest.TestReport]:
+    """Return what somebody reads: all reports of a test that failed, else its call, and what took `long` seconds."""
+    reports = list(reports)
+    if any(report.failed for report in reports):
+        return reports
+    return [report for report in reports if report.when == "call" or not report.passed or report.duration >= long]
+
+
+class BriefReports:
+    """Runs tests as pytest does, but reports no begin, no end, and no setup or teardown that has passed."""
+
+    def __init__(self, long: float) -> None:
+        self._long = long
+
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run all phases, then report."""
+        for report in worth_reporting(runtestprotocol(item, log=False, nextitem=nextitem), self._long):
+            item.ihook.pytest_runtest_logreport(report=report)
+        return True
+
+
+def register(config: pytest.Config) -> None:
+    """Report briefly in a process of pytest-xdist, unless each line is read or the first failure ends the run."""
+    if hasattr(config, "workerinput") and not config.option.maxfail and config.option.verbose <= 0:
+        config.pluginmanager.register(BriefReports(config.option.durations_min or 0.0), "brief-reports")

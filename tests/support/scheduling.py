@@ -1,0 +1,81 @@
+"""How the processes of pytest-xdist share the tests."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+TOGETHER: Final = (
+    "tests/documentation/test_add_a_module.py",
+    "tests/documentation/test_site.py",
+    "tests/modules/runtimes/docker/",
+    "tests/modules/runtimes/process/test_mounts.py",
+    "tests/modules/runtimes/oci/images/test_like_containerd.py",
+    "tests/end_to_end/crowd/",
+    "tests/modules/cloud/storage/test_database.py",
+    "tests/modules/processes/cloudcore/test_shared.py",
+    "tests/modules/tools/trace_tools/test_view.py",
+    "tests/packaging/test_wheel.py",
+    "tests/replay/test_deletions.py",
+    "tests/replay/test_recorded_process.py",
+    "tests/replay/test_simulated.py",
+)
+"""Tests that share a costly fixture: those of each place run in one process, one after the other."""
+
+MOST_AT_ONCE: Final = 16
+SHARES: Final = 8
+"""A process gets this part of what would be its share if all that is left were dealt out: in the end one test each."""
+
+
+def at_once(left: int, processes: int) -> int:
+    """Return how many of the units of work that are left a process gets in one message."""
+    return max(1, min(MOST_AT_ONCE, left // (SHARES * max(1, processes))))
+
+
+class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives tests to the next idle process, and all tests of a place in `TOGETHER` to one process."""
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The index of each test: all processes have collected the same, in the same order."""
+        return {nodeid: index for index, nodeid in enumerate(self.collection)}
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Send several units in one message: a message per test costs as much as a small test."""
+        indices: list[int] = []
+        for _ in range(at_once(len(self.workqueue), len(self.nodes))):
+            scope, unit = self.workqueue.popitem(last=False)
+            self.assigned_work[node][scope] = unit
+            indices += [self._places[nodeid] for nodeid, is_complete in unit.items() if not is_complete]
+        node.send_runtest_some(indices)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Give others what a process that died has left, but not the test that it died of: they would die, too."""
+        units = self.assigned_work.pop(node)
+        left = [(unit, nodeid) for unit in units.values() for nodeid, is_complete in unit.items() if not is_complete]
+        if not left:
+            return None
+        unit, killer = left[0]
+        unit[killer] = True
+        self.workqueue.update({scope: unit for scope, unit in units.items() if not all(unit.values())})
+        for other in self.nodes:
+            self._reschedule(other)
+        return str(killer)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give nothing to a process that replaces one that died before it has collected: the base class fails there."""
+        if node in self.registered_collections:
+            super()._reschedule(node)
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Forget what a process has completed: the base class counts all of it again after each test."""
+        super().mark_test_complete(node, item_index, duration)
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]

@@ -1,0 +1,35 @@
+"""What is reported of a test."""
+
+from typing import Literal
+
+import pytest
+
+from tests.support.reporting import worth_reporting
+
+
+def _report(
+    when: Literal["setup", "call", "teardown"],
+    outcome: Literal["passed", "failed", "skipped"] = "passed",
+    duration: float = 0.0,
+) -> pytest.TestReport:
+    return pytest.TestReport(
+        "test", ("test.py", 1, "test"), {}, outcome=outcome, longrepr=None, when=when, duration=duration
+    )
+
+
+@pytest.mark.parametrize(
+    ("reports", "reported"),
+    [
+        ([_report("setup"), _report("call"), _report("teardown")], ["call"]),
+        ([_report("setup", duration=5), _report("call"), _report("teardown", duration=4.9)], ["setup", "call"]),
+        ([_report("setup", "skipped"), _report("teardown")], ["setup"]),
+        ([_report("setup"), _report("call", "skipped"), _report("teardown")], ["call"]),
+        ([_report("setup"), _report("call", "failed"), _report("teardown")], ["setup", "call", "teardown"]),
+        ([_report("setup", "failed"), _report("teardown")], ["setup", "teardown"]),
+        ([_report("setup"), _report("call"), _report("teardown", "failed")], ["setup", "call", "teardown"]),
+    ],
+)
+def test_all_is_reported_of_what_failed_and_else_what_is_read(
+    reports: list[pytest.TestReport], reported: list[str]
+) -> None:
+    assert [report.when for report in worth_reporting(reports, 5.0)] == reported

@@ -1,0 +1,64 @@
+"""How tests are given to the processes of pytest-xdist."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.scheduling import MOST_AT_ONCE, Scheduling, at_once
+
+TESTS = [f"test.py::test[{number}]" for number in range(40)]
+
+
+class Process:
+    """Stands for a process of pytest-xdist; remembers what it is to run."""
+
+    def __init__(self, name: str) -> None:
+        self.gateway = SimpleNamespace(id=name)
+        self.given: list[int] = []
+        self.shutting_down = False
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        """Remember them."""
+        self.given += indices
+
+    def shutdown(self) -> None:
+        """Take no more."""
+        self.shutting_down = True
+
+
+@pytest.mark.parametrize(
+    ("left", "processes", "count"),
+    [(14_000, 3, MOST_AT_ONCE), (240, 3, 10), (47, 3, 1), (1, 3, 1), (10, 0, 1)],
+)
+def test_a_process_gets_fewer_the_fewer_are_left(left: int, processes: int, count: int) -> None:
+    assert at_once(left, processes) == count
+
+
+def _scheduling(processes: list[Process]) -> Scheduling:
+    config = SimpleNamespace(
+        getvalue=lambda _: ["popen"] * len(processes), option=SimpleNamespace(loadscopereorder=False)
+    )
+    made = Scheduling(config)
+    for each in processes:
+        made.add_node(each)
+        made.add_node_collection(each, TESTS)
+    made.schedule()
+    return made
+
+
+def test_what_a_dead_process_has_left_is_run_by_others_but_not_what_it_died_of() -> None:
+    dies, lives = Process("dies"), Process("lives")
+    scheduling = _scheduling([dies, lives])
+    ran, killer = dies.given[:2]
+    scheduling.mark_test_complete(dies, ran)
+    assert scheduling.remove_node(dies) == TESTS[killer]
+    replacement = Process("replacement")
+    scheduling.add_node(replacement)
+    for index in lives.given:  # it gets more while it runs
+        scheduling.mark_test_complete(lives, index)
+    assert sorted([*lives.given, ran, killer]) == list(range(len(TESTS)))
+    assert not replacement.given
+    scheduling.add_node_collection(replacement, TESTS)
+    scheduling.schedule()
+    assert replacement.shutting_down
+    assert scheduling.tests_finished
