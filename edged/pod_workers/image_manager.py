@@ -33,6 +33,8 @@ from protos.cri.v1 import api_pb2 as cri
 _NAMED_BY_RUNTIMES = (REGISTRY_UNAVAILABLE, SIGNATURE_VALIDATION_FAILED)
 """Words in a runtime's error that are the reason to show (cri-api's pkg/errors)."""
 
+_NOMINAL_SIZE = 1
+"""Bytes of an image that has no size, such as the embedded runtime's: kubelets take zero for a missing image."""
 _SECOND = 1e9
 
 
@@ -182,7 +184,7 @@ class ImageManager:
         self._backoffs.reset(image_key(request.uid, full_name))
         self._failures.pop((request.uid, full_name), None)
         image = self._inspect(request, outcome.reference)
-        size = f" Image size: {image.size} bytes." if image is not None and image.size else ""
+        size = f" Image size: {image.size} bytes." if image is not None and image.size > _NOMINAL_SIZE else ""
         message = (
             f'Successfully pulled image "{request.container.image}" in {outcome.seconds:.3f}s '
             f"({max(waited, outcome.seconds):.3f}s including waiting).{size}"

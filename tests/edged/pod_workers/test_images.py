@@ -162,10 +162,14 @@ def test_a_long_pull_tells_how_far_it_is(images: ImageBench) -> None:
     assert runtime.fetched == 32_000_000
 
 
-def test_a_pull_is_told_with_the_size_of_the_image_where_the_runtime_says_it(images: ImageBench) -> None:
-    images.runtime.image_sizes["docker.io/library/nginx:1"] = 1234
+@pytest.mark.parametrize(("size", "told"), [(1234, " Image size: 1234 bytes."), (1, ""), (0, "")])
+def test_a_pull_is_told_with_the_size_of_the_image_where_the_runtime_says_it(
+    images: ImageBench, size: int, told: str
+) -> None:
+    """The embedded runtime's images are names alone, of one byte."""
+    images.runtime.image_sizes["docker.io/library/nginx:1"] = size
     images.ensure("nginx:1")
-    assert images.sentences()[-1][1].endswith(" including waiting). Image size: 1234 bytes.")
+    assert images.sentences()[-1][1].endswith(f" including waiting).{told}")
 
 
 def test_an_image_that_came_by_other_means_ends_the_wait_for_it(images: ImageBench) -> None:

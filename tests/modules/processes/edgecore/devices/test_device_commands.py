@@ -59,7 +59,7 @@ def test_a_device_is_listed_with_the_mapper_of_its_protocol(database: str, capsy
     assert row.split() == ["default/thermo", "online", "-", "m", "1", "no"]
 
 
-def test_a_killed_mapper_does_not_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dead_mapper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its socket is still there, and nobody listens on it; one that listens is shown by its name alone."""
     config = EdgeCoreConfig.embedded(tmp_path)
     path = sqlite_path(str(config.database_url))
