@@ -31,6 +31,7 @@ from edged.pods.pod_status.status import CREATE_CONFIG_ERROR, CREATE_ERROR, RUN_
 from edged.settings import EdgedSettings
 from metamanager.client import CallError
 from protos.cri.v1 import api_pb2 as cri
+from protos.status import StatusCode
 
 _CONFIG_FAILURES = (EdgedError, CallError, OSError)
 """Errors in the configuration of a container."""
@@ -185,15 +186,22 @@ class ContainerStarter:
             raise self._start_error(pod, container, CREATE_CONFIG_ERROR, error) from error
 
     def _run(self, pod: Pod, container: Container, sandbox: PodSandbox, config: cri.ContainerConfig) -> ContainerId:
+        reason = CREATE_ERROR
         try:
-            made = self._create(sandbox, config)
+            made, is_new = self._create(sandbox, config)
+            self._events.created(pod, container.name)
+            reason = RUN_ERROR
+            try:
+                self._runtime.start_container(made)
+            except CriError as error:
+                if is_new or error.code is not StatusCode.FAILED_PRECONDITION:
+                    raise
+                # An earlier edgecore created it, and the runtime does not keep what it needs for its start
+                self._runtime.remove_container(made)
+                made, _ = self._create(sandbox, config)
+                self._runtime.start_container(made)
         except CriError as error:
-            raise self._start_error(pod, container, CREATE_ERROR, error) from error
-        self._events.created(pod, container.name)
-        try:
-            self._runtime.start_container(made)
-        except CriError as error:
-            raise self._start_error(pod, container, RUN_ERROR, error) from error
+            raise self._start_error(pod, container, reason, error) from error
         self._events.started(pod, container.name)
         return made
 
@@ -201,19 +209,19 @@ class ContainerStarter:
         self._events.failed(pod, container.name, str(error))
         return ContainerStartError(container.name, reason, str(error))
 
-    def _create(self, sandbox: PodSandbox, config: cri.ContainerConfig) -> ContainerId:
+    def _create(self, sandbox: PodSandbox, config: cri.ContainerConfig) -> tuple[ContainerId, bool]:
         """Create a container, or return the existing one of the same name and attempt if it was never started: an
-        earlier call took effect although its answer was lost. Raises CriError.
+        earlier call took effect although its answer was lost. The flag tells whether it is new. Raises CriError.
         """
         try:
-            return self._runtime.create_container(sandbox.id, config, sandbox.config)
+            return self._runtime.create_container(sandbox.id, config, sandbox.config), True
         except AlreadyExistsError:
             twins = self._runtime.list_containers(
                 cri.ContainerFilter(pod_sandbox_id=sandbox.id, label_selector=config.labels)
             )
             for twin in twins:
                 if twin.metadata == config.metadata and twin.state == cri.CONTAINER_CREATED:
-                    return ContainerId(twin.id)
+                    return ContainerId(twin.id), False
             raise
 
     def _sandbox_context(self, pod: Pod, attempt: int) -> SandboxContext:

@@ -7,8 +7,9 @@ import grpc
 import pytest
 
 from beehive import State
-from edged.cri.errors import DeadlineExceededError
+from edged.cri.errors import CriError, DeadlineExceededError
 from protos.cri.v1 import api_pb2 as cri
+from protos.status import StatusCode
 from tests.edged.conftest import Bench, pod, unavailable
 
 
@@ -199,6 +200,19 @@ def test_a_call_that_took_effect_although_its_answer_was_lost_starts_nothing_twi
     assert bench.runtime.running() == ["main"]
     ready = [s for s in bench.runtime.sandboxes.values() if s.state == cri.SANDBOX_READY]
     assert len(ready) == 1
+
+
+def test_a_container_of_an_earlier_edgecore_that_cannot_start_is_replaced(bench: Bench) -> None:
+    """The runtimes inside edgecore keep variables and command in memory only: after a restart nothing starts it."""
+    lost = CriError("StartContainer", "", StatusCode.FAILED_PRECONDITION, "its command was in memory only")
+    bench.start()
+    bench.runtime.fail("create_container", timed_out(), took_effect=True)
+    bench.runtime.fail("start_container", lost)
+    bench.tell("insert", pod())
+    bench.run(20)
+    assert bench.runtime.running() == ["main"]
+    assert bench.runtime.calls["remove_container"] == 1
+    assert bench.meta.statuses("web")[-1]["containerStatuses"][0]["restartCount"] == 0
 
 
 def test_an_image_that_is_missing_is_pulled(bench: Bench) -> None:

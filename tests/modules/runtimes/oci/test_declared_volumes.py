@@ -73,14 +73,16 @@ def test_an_impossible_one(with_volumes: cri.ContainerConfig, node: OciNode) -> 
 
 
 def test_killed_while_they_are_made(with_volumes: cri.ContainerConfig, doomed: RemoteOciNode) -> None:
-    """The container is as it was created, and its start makes them anew."""
+    """The container is as it was created; what has its place then makes its own."""
     doomed.serve_until("after modules.runtimes.oci.bundles:make_declared_volumes")
-    container = doomed.create(["sh", "-c", "ls /data && exec sleep 1000"], with_volumes)
+    command = ["sh", "-c", "ls /data && exec sleep 1000"]
+    container = doomed.create(command, with_volumes)
     refused(doomed.start, container)
     left = doomed.state / "containers" / container / DECLARED / "0" / "left"
     left.touch()
     doomed.kill()
     doomed.serve()
     assert doomed.status(container).state == cri.CONTAINER_CREATED
-    doomed.start(container)
+    doomed.cri.RemoveContainer(cri.RemoveContainerRequest(container_id=container))
     assert not left.exists()
+    doomed.start(doomed.create(command, with_volumes))
