@@ -23,6 +23,7 @@ from modules.runtimes.docker.errors import DockerUnreachableError
 from modules.runtimes.docker.labels import OWNER
 from modules.runtimes.docker.pause_image import NAME as PAUSE_IMAGE
 from modules.runtimes.docker.pull_progress import ReportedLayers
+from modules.runtimes.oci.images.names import ONE_NAME
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.views import cri_user
 from modules.runtimes.oci.images.worker.authorization import credentials_for
@@ -94,11 +95,12 @@ class DockerImages:
         return cri.PullImageResponse(image_ref=self.find(name, attempt).id)
 
     def remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
-        """RemoveImage: by one of several tags, this tag alone; by its last tag or its id, the image with all its names,
-        which is refused while a container uses it. A missing one is no error.
+        """RemoveImage: removes the image with all its names, which is refused while a container uses it, or with
+        `ONE_NAME` one of several tags alone. A missing one is no error.
         """
         image = self._look(request.image.image)
-        tag = "" if image is None else _one_of_several(image, request.image.image)
+        is_one = image is not None and ONE_NAME in request.image.annotations
+        tag = _one_of_several(image, request.image.image) if image is not None and is_one else ""
         if image is not None and tag:
             self._remove_name(tag, image.id)
         elif image is not None:

@@ -17,6 +17,7 @@ from edged.pods.labels import POD_NAME, POD_NAMESPACE
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_commands.connection import config_of, connected
 from modules.processes.edgecore.runtime_commands.pull_progress import PlainProgress, ProgressView, TerminalProgress
+from modules.runtimes.oci.images.names import ONE_NAME
 from modules.tools.printing.terminal import print_lines
 from protos.cri.v1 import api_pb2 as cri
 
@@ -72,7 +73,7 @@ def remove(chosen: argparse.Namespace) -> None:
             raise EdgedError("find the image", chosen.image, "`edgecore images list` shows all")
         name = runtime.version().runtime_name
         check_removal(image, chosen.image, runtime.list_containers(), removes_all_names=name == "containerd")
-        runtime.remove_image(spec)
+        runtime.remove_image(cri.ImageSpec(image=chosen.image, annotations={ONE_NAME: ""}))
         print_lines(removed(image, runtime.image_status(cri.ImageSpec(image=image.id))))
 
 

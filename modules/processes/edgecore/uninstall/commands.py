@@ -48,8 +48,8 @@ def uninstall(chosen: argparse.Namespace) -> None:
         _check_stopped(root)
     if chosen.dry_run or not chosen.yes:
         _tell_plan(found, units, len(uids), chosen)
-        for other in other_kinds(config) if has_run else ():
-            _say(f"{'would' if chosen.dry_run else 'will'} end them too: {other}")
+    for other in other_kinds(config) if has_run else ():
+        _say(f"{'would' if chosen.dry_run else 'will'} end them too: {other}")
     if chosen.dry_run:
         return
     if not chosen.yes:

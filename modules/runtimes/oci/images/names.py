@@ -1,12 +1,18 @@
 """Names of stored images."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
 from modules.runtimes.oci.images.model import StoredImage
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.references import parse_reference
+
+ONE_NAME: Final = "edgecore.io/one-name"
+"""Annotation of the image in a RemoveImage request that asks to remove one of several names only, as `edgecore images
+remove` does. Without it a name stands for the image with all its names, as critest and containerd have it.
+"""
 
 
 def name_of(text: str) -> str:

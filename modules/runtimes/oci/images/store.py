@@ -14,7 +14,7 @@ from modules.runtimes.oci.images.holds import Holds
 from modules.runtimes.oci.images.index import ImageIndex
 from modules.runtimes.oci.images.layers import Layers
 from modules.runtimes.oci.images.model import PullSettings, StorageUsage, StoredImage
-from modules.runtimes.oci.images.names import without_name
+from modules.runtimes.oci.images.names import ONE_NAME, without_name
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.views import cri_image
 from modules.runtimes.oci.images.worker.limits import UnpackLimits
@@ -133,13 +133,13 @@ class ImageStore:
         return cri.PullImageResponse(image_ref="" if image is None else image.id)
 
     def remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
-        """RemoveImage: by a name, this name alone if the image has others (as CRI-O; containerd removes all); by its
-        last tag or its id, the image. No error if it is not there. Layers stay while a container needs them.
+        """RemoveImage: removes the image with all its names, or with `ONE_NAME` the given name alone if it has others.
+        No error if it is not there. Layers stay while a container needs them.
         """
         with self._lock:
             image = self._index.find(_required(request.image))
-            rest = image and without_name(image, request.image.image)
-            if rest is not None:
+            rest = image and ONE_NAME in request.image.annotations and without_name(image, request.image.image)
+            if rest:
                 self._index.replace(rest)
                 return cri.RemoveImageResponse()
             if image is not None and self._holds.of(image.id):

@@ -17,6 +17,7 @@ from modules.runtimes.oci.images.errors import (
     RunFailedError,
 )
 from modules.runtimes.oci.images.holds import Holds
+from modules.runtimes.oci.images.names import ONE_NAME
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.images.tars import (
     config_of,
@@ -38,8 +39,8 @@ def _again(store: ImageStore) -> ImageStore:
     return ImageStore(store.layout.root, RealClock(), store.layout.root / "certs.d")
 
 
-def _remove(store: ImageStore, name: str) -> None:
-    store.remove(cri.RemoveImageRequest(image=cri.ImageSpec(image=name)))
+def _remove(store: ImageStore, name: str, **annotations: str) -> None:
+    store.remove(cri.RemoveImageRequest(image=cri.ImageSpec(image=name, annotations=annotations)))
 
 
 def _status(store: ImageStore, name: str) -> cri.Image:
@@ -157,8 +158,8 @@ def test_removal_by_one_of_several_names_removes_this_name(store: ImageStore) ->
     gone = imported(store, _ONE, _TWO)
     imported(store, _ONE, _TWO, name="docker.io/library/second:1")
     stays = imported(store, _ONE, name="example.org/base:1")
-    _remove(store, "second:1")
-    _remove(store, "docker.io/library/second:1")
+    for name in ("second:1", "docker.io/library/second:1"):
+        _remove(store, name, **{ONE_NAME: ""})
     assert _status(store, gone.id).repo_tags == ["example.org/app:1"]
     _remove(store, "example.org/app:1")
     _remove(store, gone.id)
