@@ -52,11 +52,13 @@ class Watcher:
         self._app = app
         self.pilot = pilot
 
-    async def sees(self, *words: str) -> None:
-        """Returns when all words are on the screen."""
+    async def sees(self, *words: str, again: str = "") -> None:
+        """Returns when all words are on the screen; `again` is the key that has its text made again."""
         deadline = monotonic() + PATIENCE
-        while missing := [word for word in words if word not in self.text()]:
-            assert monotonic() < deadline, f"{missing} not in\n{self.text()}"
+        while missing := [word for word in words if word not in (text := self.text())]:
+            assert monotonic() < deadline, f"{missing} not in\n{text}"
+            if again and "asking …" not in text:
+                await self.pilot.press(again)
             await self.pilot.pause(0.02)
 
     def text(self) -> str:
@@ -96,7 +98,7 @@ def test_a_node_its_pods_and_its_restart(machine: Machine) -> None:
         await press("q", "x")
         await watcher.sees("pod default/web: running", "start_container")
         await press("q", "e")
-        await watcher.sees("REASON", "Started")
+        await watcher.sees("REASON", "Started", again="r")  # events are stored after statuses
         await press("q", "d")
         await watcher.sees("hello from web; ")
         await press("q")
