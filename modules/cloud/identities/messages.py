@@ -1,4 +1,4 @@
-"""The messages to the module `identities`, all of which are requests."""
+"""The messages to the module `identities`: requests, which it answers."""
 
 from typing import Annotated, Final, Literal
 

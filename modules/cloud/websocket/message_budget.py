@@ -21,8 +21,8 @@ class MessageBudget(Generic[T]):
     A connection may grow while it keeps fewer bytes than are left (dynamic thresholds, Choudhury and Hahne 1998): many
     connections with large messages get small equal shares, and leave as much for another. The oldest unfinished message
     may always grow, so there is no deadlock. While a connection is stopped and more than half of the budget is used,
-    unfinished messages have a deadline, which counts the time in which their own connections are stopped: all that
-    came together to use it up end together, and what came after them goes on.
+    unfinished messages have a deadline, which also counts the time in which their own connections are stopped: the
+    messages that used up the budget together end together, and later ones go on.
 
     Every operation but `resumable` and `overdue` takes constant time. For one thread.
 
@@ -52,7 +52,7 @@ class MessageBudget(Generic[T]):
     def keep(self, member: T, unfinished: int, waiting: int, now: float) -> bool:
         """Set the bytes that a connection keeps, and return whether they are within the budget.
 
-        What a connection that may grow reads at once is, unless it was compressed.
+        One read of a connection that may grow stays within it, unless the message is compressed.
 
         Args:
             member: the connection.

@@ -115,8 +115,9 @@ def _set_up(engine: Engine, *, durable: bool) -> None:
 
 
 def truncate_log(connection: Connection) -> bool:
-    """Truncate SQLite's write-ahead log, which has the old values of what was changed or deleted; return whether it was
-    truncated: nobody is waited for.
+    """Truncate SQLite's write-ahead log, in which values stay that a later commit has changed or deleted.
+
+    Return whether it was truncated; it waits for no reader.
     """
     driver: Any = connection.connection.driver_connection
     with suppress(sqlite3.Error):

@@ -57,8 +57,8 @@ def ended(mappers: Iterable[MapperRow]) -> frozenset[str]:
 
 
 def without_mapper(database: StoreReader) -> dict[str, list[str]]:
-    """Return the devices of each protocol for which no mapper has registered, without those of which an application
-    has reported.
+    """Return the devices whose protocol has no mapper, by protocol. A device that an application reports needs none,
+    and is left out.
     """
     served = {one.protocol for one in _read(database, ResourceType.DEVICE_MAPPER, decode_mapper)}
     models = {one.id: one for one in _read(database, ResourceType.DEVICE_MODEL, read_mapped_model)}
