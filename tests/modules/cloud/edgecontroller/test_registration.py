@@ -111,7 +111,7 @@ def test_so_does_one_that_registers_before_the_watch_tells_that_it_was_deleted(c
     assert "delete node/n1/default/pod/web" in core.down()
 
 
-@pytest.mark.parametrize("order", permutations(("watch", "claim", "answer")), ids="-".join)
+@pytest.mark.parametrize("order", [*permutations(("watch", "claim", "answer"))], ids="-".join)
 def test_a_node_is_sent_its_node_object_in_whatever_order_its_claim_and_its_registration_end(
     order: tuple[str, ...],
 ) -> None:
