@@ -49,5 +49,7 @@ class EmbeddedApiServer:
         access = InProcessAccess(hive, clock, KUBELET_VERSION)
         self.cluster = RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
         """It, as its clients in this process reach it."""
+        self.subscriptions = access.subscriptions
+        """To the changes of its objects."""
         definitions = [*device_definitions(), *rule_definitions()]
         hive.add(ApiServer, cluster, self.database, manifests, definitions, counters.refusals, access.subscriptions)
