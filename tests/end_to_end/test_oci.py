@@ -94,7 +94,8 @@ def test_users_of_its_own(machine: Machine) -> None:
     """
     if not Kernel.read().user_namespaces:
         pytest.skip("this kernel has no id-mapped mounts below overlays")
-    script = "id -u; stat -c %u /bin/busybox; echo x > /data/x && stat -c %u /data/x; cat /proc/self/uid_map; [ -c /proc/kcore ] || echo seen"
+    script = "id -u; stat -c %u /bin/busybox; echo x > /data/x && stat -c %u /data/x; cat /proc/self/uid_map"
+    script += "; [ -c /proc/kcore ] || echo seen"
     own = container(script, volumeMounts=[mount("data", "/data")], securityContext={"procMount": "Unmasked"})
     volumes = ({"name": "data", "emptyDir": {}},)
     machine.cloud.apply(pod("p", own, volumes=volumes, restartPolicy="Never", hostUsers=False))
