@@ -42,7 +42,8 @@ class EmbeddedApiServer:
         self.database = Database(config.database_url, name, turn=turn, meter=meter)
         """Has the objects."""
         first = int(clock.now()) if self.database.is_new else 1
-        cluster = Cluster(clock, config.default_node or "", first, admissions=ADMISSIONS)
+        schedules = config.scheduler == "embedded"
+        cluster = Cluster(clock, config.default_node or "", first, admissions=ADMISSIONS, schedules=schedules)
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         access = InProcessAccess(hive, clock, KUBELET_VERSION)
