@@ -10,21 +10,21 @@ from typing import NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of, version_of
 from modules.apimachinery.workload_selectors import matcher_of
-from modules.cloud.controllers.plan import Write, patch
+from modules.cloud.controllers.plan import PlannedWrite, patch
 from modules.cloud.controllers.pods import has_ended, owner_reference
 from modules.cloud.controllers.view import View
 
 
-class Claims(NamedTuple):
+class ClaimedObjects(NamedTuple):
     """The objects of a controller."""
 
     owned: list[JsonObject]
     """By name; without those that are released."""
-    writes: tuple[Write, ...]
+    writes: tuple[PlannedWrite, ...]
     """Adoptions and releases that are due first."""
 
 
-def claimed(view: View, owner: JsonObject, kind: str) -> Claims:
+def claimed(view: View, owner: JsonObject, kind: str) -> ClaimedObjects:
     """Return the objects of a kind that a controller has, and the writes by which it gets others or lets some go."""
     matches = matcher_of((owner.get("spec") or {}).get("selector"))
     owned, writes = [], []
@@ -36,7 +36,7 @@ def claimed(view: View, owner: JsonObject, kind: str) -> Claims:
     if not is_being_deleted(owner):
         loose = view.without_controller(kind, owner["metadata"]["namespace"])
         writes += [_adopted(obj, owner) for obj in loose if matches(_labels(obj)) and _may_be_adopted(obj)]
-    return Claims(owned, tuple(writes))
+    return ClaimedObjects(owned, tuple(writes))
 
 
 def _may_be_adopted(obj: JsonObject) -> bool:
@@ -47,12 +47,12 @@ def _labels(obj: JsonObject) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
 
 
-def _adopted(obj: JsonObject, owner: JsonObject) -> Write:
+def _adopted(obj: JsonObject, owner: JsonObject) -> PlannedWrite:
     references = [*(obj["metadata"].get("ownerReferences") or ()), owner_reference(owner)]
     return patch(obj, _references(obj, references))
 
 
-def _released(obj: JsonObject, owner: JsonObject) -> Write:
+def _released(obj: JsonObject, owner: JsonObject) -> PlannedWrite:
     references = obj["metadata"].get("ownerReferences") or ()
     return patch(obj, _references(obj, [one for one in references if one.get("uid") != uid_of(owner)]))
 

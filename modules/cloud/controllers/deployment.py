@@ -41,8 +41,8 @@ from modules.cloud.controllers.plan import (
     NOTHING,
     WARNING,
     EventNote,
-    Plan,
-    Write,
+    ReconcilePlan,
+    PlannedWrite,
     create,
     delete,
     patch,
@@ -54,14 +54,14 @@ from modules.cloud.controllers.view import View, is_controlled_by
 _SCALED: Final = "ScalingReplicaSet"
 
 
-def reconcile(view: View, key: ObjectKey, now: float) -> Plan:
+def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     """Return what a Deployment needs."""
     deployment = view.find(key)
     if deployment is None:
         return NOTHING
     claims = claimed(view, deployment, "ReplicaSet")
     if claims.writes:
-        return Plan(claims.writes)
+        return ReconcilePlan(claims.writes)
     return _Pass(view, deployment, _sorted(claims.owned, deployment), now).plan()
 
 
@@ -78,13 +78,13 @@ class _Pass:
         self._deployment = deployment
         self._sets = sets
         self._now = now
-        self._writes: list[Write] = []
+        self._writes: list[PlannedWrite] = []
         self._replicas = wanted(deployment)
         self._bounds = bounds_of(deployment)
         self._conditions: Sequence[JsonObject] = (deployment.get("status") or {}).get("conditions") or ()
         self._collides = False
 
-    def plan(self) -> Plan:
+    def plan(self) -> ReconcilePlan:
         deployment, sets = self._deployment, self._sets
         if is_being_deleted(deployment):
             return self._end(calculated(deployment, sets, self._conditions, self._now))
@@ -106,7 +106,7 @@ class _Pass:
             self._clean_up()
         return self._end(rollout_status(deployment, sets, self._conditions, self._now))
 
-    def _end(self, status: JsonObject) -> Plan:
+    def _end(self, status: JsonObject) -> ReconcilePlan:
         """Return the plan with a status, and the Deployment's revision."""
         deployment = self._deployment
         if self._collides:
@@ -120,7 +120,7 @@ class _Pass:
             annotations[REVISION] = str(revision_of(self._sets.new))
         write = update_status(deployment, status, annotations)
         again_at = times_out_at(deployment, status) if deployment["spec"].get("paused") is not True else None
-        return Plan(tuple(self._writes), write, again_at=again_at)
+        return ReconcilePlan(tuple(self._writes), write, again_at=again_at)
 
     def _note_pause(self) -> None:
         """Set the condition that the Deployment is paused, or was resumed; a pause stops the clock of its progress."""

@@ -7,21 +7,19 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
-
 from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.concerned import concerned_by
 from modules.cloud.controllers.event_recorder import EventRecorder
-from modules.cloud.controllers.plan import EventNote, Plan, Write
-from modules.cloud.controllers.view import Refusal, View
+from modules.cloud.controllers.plan import EventNote, ReconcilePlan, PlannedWrite
+from modules.cloud.controllers.view import RefusedWrite, View
 from modules.cloud.controllers.work_queue import WorkQueue
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged
 
 _log = logging.getLogger(__name__)
 
-Reconcile = Callable[[View, ObjectKey, float], Plan]
+Reconcile = Callable[[View, ObjectKey, float], ReconcilePlan]
 """Returns what an object needs at a time (seconds since the epoch). It is pure: without clock, chance and effects."""
 Perform = Callable[[ApiCall, Callable[[ApiResult], None]], None]
 """Makes an API call; the function is called once with the result, later."""
@@ -34,18 +32,10 @@ _OTHERS: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 """Refusals that say that the view was older than the API server's objects."""
 
 
-class Counters(msgspec.Struct):
-    """Counts of a controller's work."""
-
-    reconciles: int = 0
-    writes: int = 0
-    refusals: int = 0
-
-
 class _Execution:
     """The writes of a plan that are under way."""
 
-    def __init__(self, key: ObjectKey, about: JsonObject | None, plan: Plan) -> None:
+    def __init__(self, key: ObjectKey, about: JsonObject | None, plan: ReconcilePlan) -> None:
         self.key = key
         self.about = about
         self.plan = plan
@@ -54,7 +44,7 @@ class _Execution:
         self.open = 0
         self.has_status = False
         """Whether the status was written, or is being written."""
-        self.refused: tuple[Write, JsonObject] | None = None
+        self.refused: tuple[PlannedWrite, JsonObject] | None = None
         self.versions: dict[str, int] = {}
         """The newest version of each kind that the writes have made."""
 
@@ -89,7 +79,6 @@ class Engine:
         self._events = EventRecorder(new_id)
         self.view = View()
         self.queue = WorkQueue()
-        self.counters = {kind: Counters() for kind in controllers}
         self._running: dict[ObjectKey, _Execution] = {}
         self._awaited: dict[ObjectKey, dict[str, int]] = {}
         """The versions that the view must have before an object is looked at again."""
@@ -136,8 +125,6 @@ class Engine:
             self.queue.forget(key)
             self._streaks.pop(key, None)
             return
-        counters = self.counters[key.kind]
-        counters.reconciles += 1
         plan = self._controllers[key.kind](self.view, key, self._now())
         for note in plan.events:
             self._record(about, note)
@@ -174,10 +161,9 @@ class Engine:
             made, execution.has_status = (plan.status,), True
         execution.open = len(made)
         for write in made:
-            self.counters[execution.key.kind].writes += 1
             self._perform(write.call, lambda result, write=write: self._answered(execution, write, result))  # type: ignore[misc]
 
-    def _answered(self, execution: _Execution, write: Write, result: ApiResult) -> None:
+    def _answered(self, execution: _Execution, write: PlannedWrite, result: ApiResult) -> None:
         execution.open -= 1
         about = execution.about
         if result.refusal is not None:
@@ -214,10 +200,9 @@ class Engine:
                 del self._awaited[key]
                 self.queue.add(key)
 
-    def _end_refused(self, execution: _Execution, write: Write, refusal: JsonObject) -> None:
+    def _end_refused(self, execution: _Execution, write: PlannedWrite, refusal: JsonObject) -> None:
         key, code, now = execution.key, int(refusal.get("code") or 0), self._now()
         del self._running[key]
-        self.counters[key.kind].refusals += 1
         if (refusal.get("details") or {}).get("kind") == "leases" or code == HTTPStatus.GATEWAY_TIMEOUT:
             _log.warning("the controllers begin anew: %s", refusal.get("message"))
             self._lost()
@@ -230,18 +215,18 @@ class Engine:
             if write.refused is not None:
                 self._record(execution.about, _filled(write.refused, "{why}", why))
             if write.counts_as:
-                self._note_refusal(execution, Refusal(write.counts_as, why))
+                self._note_refusal(execution, RefusedWrite(write.counts_as, why))
                 return
         self._await(execution)
 
-    def _note_refusal(self, execution: _Execution, refusal: Refusal) -> None:
+    def _note_refusal(self, execution: _Execution, refusal: RefusedWrite) -> None:
         """Write the status that a write was refused."""
         key = execution.key
         if self.view.refusals.get(key) != refusal and self.view.find(key) is not None:
             self.view.refusals[key] = refusal
             status = self._controllers[key.kind](self.view, key, self._now()).status
             if status is not None:
-                self._running[key] = again = _Execution(key, execution.about, Plan(status=status))
+                self._running[key] = again = _Execution(key, execution.about, ReconcilePlan(status=status))
                 again.versions = execution.versions
                 self._perform(status.call, lambda _: self._noted(again))
                 return

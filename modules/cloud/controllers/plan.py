@@ -23,7 +23,7 @@ class EventNote(msgspec.Struct, frozen=True):
     """`{name}` is the name of the written object, `{why}` the message of a refusal."""
 
 
-class Write(msgspec.Struct, frozen=True):
+class PlannedWrite(msgspec.Struct, frozen=True):
     """A call to the API server, with the Events of its outcomes."""
 
     call: ApiCall
@@ -33,25 +33,25 @@ class Write(msgspec.Struct, frozen=True):
     """The reason under which a refusal is kept for the object's status (FailedCreate); "" does not keep it."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ReconcilePlan(msgspec.Struct, frozen=True):
     """The outcome of a look at one object.
 
     Writes are made in order, and end at the first refusal; the status follows if there was none. When a plan has no
     writes, nothing is left to do.
     """
 
-    writes: tuple[Write, ...] = ()
-    status: Write | None = None
+    writes: tuple[PlannedWrite, ...] = ()
+    status: PlannedWrite | None = None
     events: tuple[EventNote, ...] = ()
     again_at: float | None = None
     """Seconds since the epoch at which to look again, unless something changes earlier."""
 
 
-NOTHING: Final = Plan()
+NOTHING: Final = ReconcilePlan()
 
 
-def create(obj: JsonObject, **outcomes: Any) -> Write:
-    """Return the creation of an object; `outcomes` as in `Write`."""
+def create(obj: JsonObject, **outcomes: Any) -> PlannedWrite:
+    """Return the creation of an object; `outcomes` as in `PlannedWrite`."""
     kind = kind_named(obj["kind"])
     call = ApiCall(
         verb="create",
@@ -60,24 +60,24 @@ def create(obj: JsonObject, **outcomes: Any) -> Write:
         namespace=obj["metadata"].get("namespace", ""),
         body=obj,
     )
-    return Write(call, **outcomes)
+    return PlannedWrite(call, **outcomes)
 
 
-def delete(obj: JsonObject, options: JsonObject | None = None, **outcomes: Any) -> Write:
+def delete(obj: JsonObject, options: JsonObject | None = None, **outcomes: Any) -> PlannedWrite:
     """Return the deletion of an object, and of no other one that has its name."""
     wanted = {**(options or {}), "preconditions": {"uid": uid_of(obj)}}
-    return Write(_on(obj, "delete", options=wanted), **outcomes)
+    return PlannedWrite(_on(obj, "delete", options=wanted), **outcomes)
 
 
-def patch(obj: JsonObject, changes: JsonObject, **outcomes: Any) -> Write:
+def patch(obj: JsonObject, changes: JsonObject, **outcomes: Any) -> PlannedWrite:
     """Return a merge patch of an object, and of no other one that has its name."""
     metadata = {**(changes.get("metadata") or {}), "uid": uid_of(obj)}
-    return Write(_on(obj, "patch", patch_type=MERGE, body={**changes, "metadata": metadata}), **outcomes)
+    return PlannedWrite(_on(obj, "patch", patch_type=MERGE, body={**changes, "metadata": metadata}), **outcomes)
 
 
 def update_status(
     obj: JsonObject, status: JsonObject, annotations: JsonObject | None = None, **outcomes: Any
-) -> Write | None:
+) -> PlannedWrite | None:
     """Return the write of a status and of annotations, which is refused if the object has changed meanwhile; None if
     nothing changes.
     """
@@ -88,7 +88,7 @@ def update_status(
         return None
     changed = {**obj, "metadata": {**metadata, **({"annotations": wanted} if wanted else {})}, "status": status}
     changed["metadata"]["resourceVersion"] = version_of(obj)
-    return Write(_on(obj, "update", subresource="status", body=changed), **outcomes)
+    return PlannedWrite(_on(obj, "update", subresource="status", body=changed), **outcomes)
 
 
 def _on(obj: JsonObject, verb: str, **fields: Any) -> ApiCall:

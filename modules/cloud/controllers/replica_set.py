@@ -16,8 +16,8 @@ from modules.cloud.controllers.plan import (
     NOTHING,
     WARNING,
     EventNote,
-    Plan,
-    Write,
+    ReconcilePlan,
+    PlannedWrite,
     create,
     delete,
     update_status,
@@ -45,17 +45,17 @@ _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _NANOSECONDS: Final = 1e9
 
 
-def reconcile(view: View, key: ObjectKey, now: float) -> Plan:
+def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     """Return what a ReplicaSet needs."""
     replica_set = view.find(key)
     if replica_set is None:
         return NOTHING
     claims = claimed(view, replica_set, "Pod")
     if claims.writes:
-        return Plan(claims.writes)
+        return ReconcilePlan(claims.writes)
     active = [pod for pod in claims.owned if is_active(pod)]
     rejected = [pod for pod in claims.owned if is_rejected(pod)]
-    writes: tuple[Write, ...] = ()
+    writes: tuple[PlannedWrite, ...] = ()
     again_at: float | None = None
     if not is_being_deleted(replica_set):
         waits_until = rejection_pause_ends(rejected)
@@ -69,10 +69,10 @@ def reconcile(view: View, key: ObjectKey, now: float) -> Plan:
     min_ready = int(replica_set["spec"].get("minReadySeconds") or 0)
     moments = [moment for pod in active if now < (moment := available_from(pod, min_ready, now)) < math.inf]
     again_at = min([*moments, *([again_at] if again_at else [])], default=None)
-    return Plan(writes, update_status(replica_set, status), again_at=again_at)
+    return ReconcilePlan(writes, update_status(replica_set, status), again_at=again_at)
 
 
-def creation(pod: JsonObject) -> Write:
+def creation(pod: JsonObject) -> PlannedWrite:
     """Return the creation of a pod, with KCM's Events."""
     return create(
         pod,
@@ -82,7 +82,7 @@ def creation(pod: JsonObject) -> Write:
     )
 
 
-def deletion(pod: JsonObject) -> Write:
+def deletion(pod: JsonObject) -> PlannedWrite:
     """Return the deletion of a pod, with KCM's Events."""
     return delete(
         pod,
@@ -110,7 +110,7 @@ def rejection_pause_ends(rejected: Sequence[JsonObject]) -> float:
     return times[-1] + pause
 
 
-def surplus_rejected(rejected: Sequence[JsonObject]) -> tuple[Write, ...]:
+def surplus_rejected(rejected: Sequence[JsonObject]) -> tuple[PlannedWrite, ...]:
     """Return the deletions of the oldest pods that nodes have refused, beyond those that are kept."""
     gone = sorted((pod for pod in rejected if not is_being_deleted(pod)), key=created_at)[:-_KEPT_REJECTED]
     return tuple(delete(pod) for pod in gone)
@@ -118,7 +118,7 @@ def surplus_rejected(rejected: Sequence[JsonObject]) -> tuple[Write, ...]:
 
 def _difference(
     view: View, replica_set: JsonObject, active: Sequence[JsonObject], wanted: int, now: float
-) -> tuple[Write, ...]:
+) -> tuple[PlannedWrite, ...]:
     missing = wanted - len(active)
     if missing > 0:
         pod = pod_of(replica_set["spec"].get("template") or {}, replica_set)

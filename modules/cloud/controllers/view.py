@@ -13,7 +13,7 @@ _POD: Final = "Pod"
 _Place = TypeVar("_Place")
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class RefusedWrite(msgspec.Struct, frozen=True):
     """The last write for an object, which the API server has refused."""
 
     reason: str
@@ -34,7 +34,7 @@ class View:
         self._pods_on: dict[str, set[ObjectKey]] = {}
         self.versions: dict[str, int] = {}
         """The newest resourceVersion that was seen of each kind."""
-        self.refusals: dict[ObjectKey, Refusal] = {}
+        self.refusals: dict[ObjectKey, RefusedWrite] = {}
         """The last refusal of a write for an object, until one succeeds."""
 
     def put(self, obj: JsonObject) -> tuple[bool, JsonObject | None]:
