@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from modules.processes.edgecore.local.archive import SourceIsLinkError, extract, pack
-from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.common.pod_commands.archive import SourceIsLinkError, extract, pack
+from modules.processes.common.pod_commands.errors import NodeError
 
 SKIPPED: list[str] = []
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modules.processes.edgecore.local.channels import (
+from modules.processes.common.pod_commands.channels import (
     CommandExit,
     end_of_input,
     input_message,

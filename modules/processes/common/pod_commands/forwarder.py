@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from beehive.http.spdy import ConnectionEnd, StreamData, StreamEnd
 from beehive.printable import clipped
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.spdy_link import PORT_FORWARD, SpdyLink
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.spdy_link import PORT_FORWARD, SpdyLink
 from modules.tools.printing.terminal import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from beehive.http.spdy import SpdyEvent
-    from modules.processes.edgecore.local.node import NodeClient
+    from modules.processes.common.pod_commands.client import NodeClient
 
 _READ_BYTES: Final = 32 * 1024
 _LONGEST_ERROR: Final = 4096

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from modules.processes.edgecore.local.channels import Channel, CommandExit
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import NodeClient
-from modules.processes.edgecore.local.spdy_link import COMMAND, SpdyCommand, SpdyLink
-from tests.modules.processes.edgecore.local.spdy_server import (
+from modules.processes.common.pod_commands.channels import Channel, CommandExit
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink
+from tests.modules.processes.common.pod_commands.spdy_server import (
     SUCCESS,
     SpdyPeer,
     SpdySocket,

@@ -16,14 +16,14 @@ from beehive.http.spdy import (
     StreamData,
     StreamEnd,
 )
-from modules.processes.edgecore.local.channels import Channel, CommandExit, result_of
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import SECONDS
+from modules.processes.common.pod_commands.channels import Channel, CommandExit, result_of
+from modules.processes.common.pod_commands.client import SECONDS
+from modules.processes.common.pod_commands.errors import NodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from modules.processes.edgecore.local.node import NodeClient
+    from modules.processes.common.pod_commands.client import NodeClient
 
 COMMAND: Final = "v4.channel.k8s.io"
 """Protocol of exec and attach."""

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.logs import wanted, with_prefix
-from tests.modules.processes.edgecore.local.stub import Stub, pod, run
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.logs import wanted, with_prefix
+from tests.modules.processes.common.pod_commands.stub import Stub, pod, run
 
 
 def chosen(**options: Any) -> argparse.Namespace:

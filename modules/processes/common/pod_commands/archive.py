@@ -8,7 +8,7 @@ import tarfile
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Final, Self
 
-from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.common.pod_commands.errors import NodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

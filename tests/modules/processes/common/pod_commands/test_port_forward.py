@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from edged.api import Pod, from_value
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.forwarder import DirectPorts, PodPorts, SpdyPorts
-from modules.processes.edgecore.local.node import NodeClient
-from modules.processes.edgecore.local.port_forward import PortPair, addresses_of, listen, port_pair
-from tests.modules.processes.edgecore.local.spdy_server import FIN, SpdyPeer, SpdySocket, accept_streams
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.forwarder import DirectPorts, PodPorts, SpdyPorts
+from modules.processes.common.pod_commands.port_forward import PortPair, addresses_of, listen, port_pair
+from tests.modules.processes.common.pod_commands.spdy_server import FIN, SpdyPeer, SpdySocket, accept_streams
 from tests.support.ports import free_port
 
 POD = from_value(Pod, {"spec": {"containers": [{"name": "a", "ports": [{"name": "web", "containerPort": 8080}]}]}})

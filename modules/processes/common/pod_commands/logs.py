@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from edged.api import parse_time
 from edged.api.times import TimeError
+from modules.processes.common.durations import parse_duration
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.config.durations import parse_duration
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import remark, report_errors
-from modules.processes.edgecore.local.target import container_of, pod_target
+from modules.processes.common.pod_commands.client import remark, report_errors
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.target import container_of, pod_target
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
     from edged.api import Pod
-    from modules.processes.edgecore.local.node import NodeClient
+    from modules.processes.common.pod_commands.client import NodeClient
 
 TAIL_OF_MANY: Final = 10
 """Lines of each log that a selector finds, unless `--tail` says otherwise (kubectl's)."""

@@ -15,19 +15,19 @@ from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from modules.processes.edgecore.local.channels import Channel, CommandExit
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import remark, report_errors, url
-from modules.processes.edgecore.local.spdy_link import COMMAND, SpdyCommand, SpdyLink
-from modules.processes.edgecore.local.stream_session import StreamSession
-from modules.processes.edgecore.local.target import container_of, only_word, pod_target
+from modules.processes.common.pod_commands.channels import Channel, CommandExit
+from modules.processes.common.pod_commands.client import remark, report_errors, url
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink
+from modules.processes.common.pod_commands.stream_session import StreamSession
+from modules.processes.common.pod_commands.target import container_of, only_word, pod_target
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
     from edged.cri.contract import ExecResult
-    from modules.processes.edgecore.local.node import NodeClient
+    from modules.processes.common.pod_commands.client import NodeClient
 
     Output = Callable[[Channel, bytes], None]
 

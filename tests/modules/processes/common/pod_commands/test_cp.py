@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from modules.processes.edgecore.local.cp import ContainerFiles, Place, place_of
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import NodeClient
-from modules.processes.edgecore.local.remote import ContainerTarget
-from tests.modules.processes.edgecore.local.spdy_server import CommandServer, SpdySocket, run_commands
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.processes.common.pod_commands.cp import ContainerFiles, Place, place_of
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.remote import ContainerTarget
+from tests.modules.processes.common.pod_commands.spdy_server import CommandServer, SpdySocket, run_commands
 
 TARGET = ContainerTarget("ns", "p", "app")
 

@@ -9,12 +9,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Self
 
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.local.archive import SourceIsLinkError, extract, pack
-from modules.processes.edgecore.local.channels import Channel, CommandExit
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import NodeClient, remark, report_errors
-from modules.processes.edgecore.local.remote import ContainerTarget, run_command, run_to_its_end
-from modules.processes.edgecore.local.target import container_of, pod_target
+from modules.processes.common.pod_commands.archive import SourceIsLinkError, extract, pack
+from modules.processes.common.pod_commands.channels import Channel, CommandExit
+from modules.processes.common.pod_commands.client import NodeClient, remark, report_errors
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.remote import ContainerTarget, run_command, run_to_its_end
+from modules.processes.common.pod_commands.target import container_of, pod_target
 
 if TYPE_CHECKING:
     import argparse

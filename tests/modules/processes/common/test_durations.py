@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.api.quantity import format_binary_quantity
-from modules.processes.edgecore.config.durations import format_duration, parse_duration, parse_size
+from modules.processes.common.durations import format_duration, parse_duration, parse_size
 
 GO_DURATIONS = [
     ("0s", 0.0),

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from edged.api import Pod, from_value
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.target import Chosen, PodTarget, container_of, only_word, pod_target
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.target import Chosen, PodTarget, container_of, only_word, pod_target
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from websockets.sync.server import Server, ServerConnection, unix_serve
 from websockets.typing import Subprotocol
 
-from modules.processes.edgecore.local.channels import Channel, CommandExit
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import NodeClient
-from modules.processes.edgecore.local.stream_session import StreamSession
+from modules.processes.common.pod_commands.channels import Channel, CommandExit
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.stream_session import StreamSession
 
 SUCCESS = b'\x03{"status":"Success"}'
 Behaviour = Callable[[ServerConnection], None]

@@ -10,11 +10,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.forwarder import DirectPorts, Forwarder, PodPorts, Route, SpdyPorts
-from modules.processes.edgecore.local.node import NodeClient, report_errors
-from modules.processes.edgecore.local.spdy_link import PORT_FORWARD, SpdyLink
-from modules.processes.edgecore.local.target import pod_target
+from modules.processes.common.pod_commands.client import NodeClient, report_errors
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.forwarder import DirectPorts, Forwarder, PodPorts, Route, SpdyPorts
+from modules.processes.common.pod_commands.spdy_link import PORT_FORWARD, SpdyLink
+from modules.processes.common.pod_commands.target import pod_target
 from modules.tools.printing.terminal import print_lines
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from websockets.http11 import Response
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
-from modules.processes.edgecore.local.channels import (
+from modules.processes.common.pod_commands.channels import (
     PROTOCOLS,
     Channel,
     CommandExit,
@@ -21,13 +21,13 @@ from modules.processes.edgecore.local.channels import (
     result_of,
     size_message,
 )
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import SECONDS
+from modules.processes.common.pod_commands.client import SECONDS
+from modules.processes.common.pod_commands.errors import NodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from modules.processes.edgecore.local.node import NodeClient
+    from modules.processes.common.pod_commands.client import NodeClient
 
 _READ_BYTES: Final = 32 * 1024
 _LONGEST_MESSAGE: Final = 16 * 1024 * 1024
