@@ -11,7 +11,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.concerned import concerned_by
 from modules.cloud.controllers.event_recorder import EventRecorder
-from modules.cloud.controllers.plan import EventNote, ReconcilePlan, PlannedWrite
+from modules.cloud.controllers.plan import EventNote, PlannedWrite, ReconcilePlan
 from modules.cloud.controllers.view import RefusedWrite, View
 from modules.cloud.controllers.work_queue import WorkQueue
 from modules.cloud.storage.object_storage import EventType

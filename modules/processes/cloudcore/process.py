@@ -29,7 +29,6 @@ from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudstream.module import CloudStream
 from modules.cloud.cloudstream.opening import NodeStreams
 from modules.cloud.cloudstream.tunnels import Tunnels
-from modules.cloud.controllers.module import Controllers
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.dynamiccontroller.module import DynamicController
@@ -154,7 +153,7 @@ class CloudCore:
         turn = Turns()
         self._databases: list[Database] = []
         if selected is None:
-            server = EmbeddedApiServer(self.hive, config, name, clock, counters, turn)
+            server = EmbeddedApiServer(self.hive, config, known, clock, counters, turn)
             self._databases.append(server.database)
             cluster = server.cluster
         else:
@@ -174,8 +173,6 @@ class CloudCore:
         )
         may_be_several = selected is not None or database.shared
         self.hive.add(IdentitiesModule, self._identities, cluster.connect, config.lease.namespace)
-        if selected is None and config.controllers == "embedded":
-            self.hive.add(Controllers, server.subscriptions, known, may_be_several=may_be_several)
         labelled = msgspec.structs.replace(cluster, labels_of=self._identities.labels_of)
         self.hive.add(EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known)
         self.hive.add(CloudHub, settings, self._make_server, counters.cloudhub.sessions, refusals, counters.cloudhub)
