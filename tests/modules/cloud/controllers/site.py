@@ -223,7 +223,7 @@ class Site:
 def workload(kind: str, name: str = "web", image: str = "app:1", **spec: Any) -> JsonObject:
     """Return a workload as a person writes it."""
     labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": image}]}}
+    template: JsonObject = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": image}]}}
     given: JsonObject = {"template": template, **spec}
     if kind == "Job":
         template["spec"]["restartPolicy"] = "Never"
