@@ -38,6 +38,7 @@ from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.volume_binder import bind_volumes
+from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_job_selector
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ ApiError to refuse it."""
 _POD = kind_named("Pod")
 _NODE = kind_named("Node")
 _EVENT = kind_named("Event")
+_JOB = "Job"
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _KEPT = ("name", "namespace", *_OF_DELETION)
 """Metadata that a patch of the status does not change."""
@@ -78,6 +80,7 @@ class Cluster:
         first_version: the first resourceVersion; see `Storage`.
         storage: has the objects; None for an empty one.
         admissions: of custom kinds, by `ObjectKey.kind`.
+        schedules: whether pods without a node get one here; otherwise that is left to another scheduler.
     """
 
     def __init__(
@@ -87,12 +90,14 @@ class Cluster:
         first_version: int = 1,
         storage: Storage | None = None,
         admissions: Mapping[str, CustomAdmission] | None = None,
+        *,
+        schedules: bool = True,
     ) -> None:
         self.clock = clock
         self.storage = Storage(clock, first_version) if storage is None else storage
         self._custom = CustomResources(self.storage, clock, admissions or {})
         self._events = EventRegistry(self.storage)
-        self._scheduler = PodScheduler(self.storage, self._events, clock, default_node)
+        self._scheduler = PodScheduler(self.storage, self._events, clock, default_node, is_enabled=schedules)
         self.node_lifecycle = NodeLifecycle(self.storage, self._events, clock)
         """Marks silent nodes, and taints those under pressure."""
         self._admission: Admission | None = None
@@ -169,6 +174,8 @@ class Cluster:
         if new["kind"] == _POD.name:
             new = {**new, "status": live.get("status", {})}
             validate_pod_update(live, new)
+        elif new["kind"] in WORKLOADS:
+            new = {**{name: value for name, value in new.items() if name != "status"}, **_status_of(live)}
         self._admit(live, new)
         check_finalizers(live, new)
         stored = self.storage.replace(new)
@@ -342,15 +349,17 @@ class Cluster:
             self._admission(old, new)
 
     def waiting_pods(self) -> Sequence[JsonObject]:
-        """Returns the pods that have no node yet."""
-        return self.storage.unbound_pods()
+        """Returns the pods for which the embedded scheduler looks for a node."""
+        return self._scheduler.waiting_pods()
 
     def place_waiting_pods(self) -> None:
         """Looks for nodes for the pods that have none yet."""
         self._scheduler.place_waiting_pods()
 
     def _create(self, obj: JsonObject) -> JsonObject:
-        new = self.storage.create(self._scheduler.placed(obj))
+        uid = self.clock.new_id()
+        obj = with_job_selector(obj, uid) if obj["kind"] == _JOB else obj
+        new = self.storage.create(self._scheduler.placed(obj), uid)
         self._scheduler.note_waiting(None, new)
         self._custom.changed(new)
         if new["kind"] == _NODE.name:
@@ -358,6 +367,10 @@ class Cluster:
         elif new["kind"] == _EVENT.name:
             self._events.remove_surplus()
         return new
+
+
+def _status_of(obj: JsonObject) -> JsonObject:
+    return {"status": obj["status"]} if "status" in obj else {}
 
 
 def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:

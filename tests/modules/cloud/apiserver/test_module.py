@@ -32,7 +32,7 @@ from modules.cloud.client.lane_calls import CallAnswered, RequestLane
 from modules.cloud.client.reflector.effects import Added, Deleted, Modified, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.devicecontroller.definitions import definitions
-from modules.cloud.edgecontroller import as_the_node
+from modules.cloud.edgecontroller.upstream import as_the_node
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
