@@ -17,6 +17,7 @@ from modules.cloud.apiserver import api_calls, full_disk
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.fencing import check_fence
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
@@ -176,10 +177,13 @@ class ApiServer(Module):
         Raises:
             ForbiddenError: the node may not make it.
             NoRoomError: the disk is full, and it is a write that can wait.
+            ConflictError: another cloudcore runs the controllers.
             DryRunError: a dry run has succeeded; the caller rolls back its changes.
         """
         if self._is_full and not full_disk.is_vital(call):
             raise full_disk.refusal()
+        if call.fence:
+            check_fence(self._cluster, call.fence)
         if not call.node:
             return api_calls.serve(self._cluster, call)
         if access_reviews.is_review(call):

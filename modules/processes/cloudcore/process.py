@@ -155,7 +155,7 @@ class CloudCore:
         turn, room = Turns(), Room(file_of(config.database_url))
         self._databases: list[Database] = []
         if selected is None:
-            server = EmbeddedApiServer(self.hive, config, name, clock, counters, turn, room)
+            server = EmbeddedApiServer(self.hive, config, known, clock, counters, turn, room)
             self._databases.append(server.database)
             cluster = server.cluster
         else:
