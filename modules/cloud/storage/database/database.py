@@ -341,7 +341,9 @@ class Database:
         """Write the transaction and commit it; where the disk is full, once more without SQLite's log, whose pages are
         in the file then, and at last with the room of the reserve.
         """
-        remedies = [self._give_reserve, truncate_log] if self._keeps_connection else []
+        remedies: list[Callable[[Connection], bool]] = []
+        if self._keeps_connection:
+            remedies += [self._give_reserve, truncate_log]
         while True:
             if self.room.is_short:
                 self._transaction.leave_changes_out(version)
