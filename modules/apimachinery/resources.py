@@ -20,6 +20,8 @@ class PrinterColumn(msgspec.Struct, frozen=True):
 
 READ_VERBS: Final = ("get", "list", "watch")
 WRITE_VERBS: Final = ("create", "delete", "patch", "update")
+_VERBS_OF: Final = {"log": ("get",), "finalize": ("update",)}
+"""Verbs of subresources that have fewer than others."""
 
 
 class CreatedSubresource(msgspec.Struct, frozen=True):
@@ -86,8 +88,7 @@ class Resource(msgspec.Struct, frozen=True):
     def all_subresources(self) -> Iterator[ServedSubresource]:
         """Yield its subresources of every sort."""
         for name in self.subresources:
-            verbs = ("get",) if name == "log" else ("get", "patch", "update")
-            yield ServedSubresource(name, self.kind, verbs)
+            yield ServedSubresource(name, self.kind, _VERBS_OF.get(name, ("get", "patch", "update")))
         for connected in self.connected_subresources:
             yield ServedSubresource(connected.name, connected.kind, connected.verbs)
         for created in self.created_subresources:

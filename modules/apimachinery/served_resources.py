@@ -6,10 +6,12 @@ from modules.apimachinery.kinds import KINDS, Kind
 from modules.apimachinery.resources import READ_VERBS, WRITE_VERBS, ConnectedSubresource, CreatedSubresource, Resource
 
 _WITH_STATUS: Final = (
-    "Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment", "CertificateSigningRequest",
+    "Pod", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
+    "CertificateSigningRequest",
 )  # fmt: skip
 _IN_ALL: Final = ("Pod", "Service")
-_EPHEMERAL: Final = "ephemeralcontainers"
+_FURTHER: Final = {"Pod": ("ephemeralcontainers",), "Namespace": ("finalize",)}
+"""The subresources that are read and updated, beside `status`."""
 _CREATED: Final = {
     "Pod": (CreatedSubresource("binding", "Binding"), CreatedSubresource("eviction", "Eviction", "policy", "v1")),
     "ServiceAccount": (CreatedSubresource("token", "TokenRequest", "authentication.k8s.io", "v1"),),
@@ -45,7 +47,7 @@ def _resource(kind: Kind) -> Resource:
 
 def _subresources(kind: Kind) -> tuple[str, ...]:
     status = ("status",) if kind.name in _WITH_STATUS else ()
-    return (_EPHEMERAL, *status) if kind.name == "Pod" else status
+    return (*_FURTHER.get(kind.name, ()), *status)
 
 
 RESOURCES: Final = tuple(_resource(kind) for kind in KINDS)

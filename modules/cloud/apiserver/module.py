@@ -17,6 +17,7 @@ from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
@@ -40,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 _MANIFESTS_PERIOD: Final = 1.0
 """Seconds between two reads of the manifests."""
+_ROUNDS: Final = 4
+"""Parts of what follows from a deletion that are done in one transaction: dependents of dependents, for instance."""
 _NODE: Final = "Node"
 _IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named(_NODE))
 
@@ -59,6 +62,8 @@ class ApiServer(Module):
         definitions: CustomResourceDefinitions that are applied at the start.
         refusals: counts refused requests of nodes.
         subscriptions: of clients in the same process; told each change.
+        collects: whether it empties namespaces that are deleted, and deletes the dependents of deleted owners;
+            otherwise that is left to Kubernetes' own controllers.
     """
 
     name: ClassVar[str] = api_messages.MODULE
@@ -72,9 +77,12 @@ class ApiServer(Module):
         definitions: Sequence[JsonObject],
         refusals: Refusals,
         subscriptions: Subscriptions,
+        *,
+        collects: bool = True,
     ) -> None:
         super().__init__()
         self._cluster = cluster
+        self._collector = GarbageCollector(cluster) if collects else None
         self._database = database
         self._manifests = manifests
         self._definitions = definitions
@@ -103,6 +111,8 @@ class ApiServer(Module):
         self._transact(partial(self._load, loaded))
         poll_for_changes(self, self._database, lambda: self._transact(_nothing))
         self.every(MONITOR_PERIOD, self._monitor_nodes)
+        if self._collector is not None:
+            self.every(MONITOR_PERIOD, self._look_at_namespaces)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._manifests.sync))
 
@@ -188,6 +198,7 @@ class ApiServer(Module):
         for kind in _IN_GRAPH:
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
+        self._load_owners()
         self._history = WatchHistory(self._cluster.storage)
         self._transactions.attempt(partial(make_system_namespaces, self._cluster))
         for definition in self._definitions:
@@ -195,6 +206,13 @@ class ApiServer(Module):
         if self._manifests is not None:
             self._manifests.reset()
             self._manifests.sync()
+
+    def _load_owners(self) -> None:
+        """Give the garbage collector all objects: something may have been left to do at the last stop."""
+        if self._collector is not None:
+            for key in self._cluster.storage:
+                self._collector.add(key, self._cluster.storage.get(key))
+            self.announce_progress()
 
     def _define(self, definition: JsonObject) -> None:
         def apply() -> None:
@@ -214,12 +232,15 @@ class ApiServer(Module):
             self._commit()
 
     def _commit(self) -> None:
-        """Commit the transaction, with service accounts of namespaces and places for waiting pods. Watches are told."""
+        """Commit the transaction, with service accounts of namespaces, places for waiting pods, and the next part of
+        what follows from deletions. Watches are told.
+        """
         if self._database.in_transaction:
             self._transactions.note_changes()
             self._make_accounts()
             self._taint_nodes()
             self._place()
+            self._collect()
         self._transactions.commit()
         noted, self._noted = tuple(self._noted), []
         for changed in noted:
@@ -252,6 +273,30 @@ class ApiServer(Module):
             if self._cluster.waiting_pods():
                 self._transactions.attempt(self._cluster.place_waiting_pods)
 
+    def _collect(self) -> None:
+        """Do a part of what follows from deletions; the rest comes after other messages. Unlike `_place`, it acts on
+        changes of other cloudcores, too: one of them may have ended before it was done.
+        """
+        if self._collector is None or not self._collector.has_work:
+            return
+        for _ in range(_ROUNDS):
+            try:
+                self._transactions.attempt(self._collector.collect)
+            except DatabaseError:
+                raise
+            except Exception:
+                _log.exception("something that follows from a deletion cannot be done")
+            if not self._collector.has_work:
+                return
+        self.call_soon(lambda: self._transact(_nothing))
+
+    def _look_at_namespaces(self) -> None:
+        """Bring the conditions of namespaces that are being deleted up to date."""
+        if self._collector is not None:
+            self._collector.look_at_namespaces()
+            if self._collector.has_work:
+                self._transact(_nothing)
+
     def _make_accounts(self) -> None:
         """Make the missing service accounts of namespaces. Like `_place`, it acts on changes of this cloudcore only."""
         if self._may_lack_accounts:
@@ -265,6 +310,8 @@ class ApiServer(Module):
             self.announce_progress()
             return
         self._graph.handle_event(event)
+        if self._collector is not None:
+            self._collector.note(event)
         if not self._transactions.is_adopting:
             self._may_place = self._may_place or makes_room(event)
             self._may_lack_accounts = self._may_lack_accounts or may_lack_account(event)
@@ -275,6 +322,8 @@ class ApiServer(Module):
     def _rolled_back(self, events: list[ObjectEvent], _nodes: Iterable[str]) -> None:
         for event in events:
             self._graph.roll_back(event)
+            if self._collector is not None:
+                self._collector.undo(event)
 
 
 def _ignore(_claims: object) -> None:
