@@ -20,7 +20,7 @@ from metamanager.remote_query import RemoteQuery
 from metamanager.rows import Row
 from modules.cloud.cloudhub.module import CloudHub
 from modules.cloud.edgecontroller.node_connections import NodeConnections
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.messages import ConnectEvent
 
 Plant = Callable[[], AbstractContextManager[None]]

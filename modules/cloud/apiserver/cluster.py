@@ -90,6 +90,7 @@ class Cluster:
         first_version: the first resourceVersion; see `Storage`.
         storage: has the objects; None for an empty one.
         admissions: of custom kinds, by `ObjectKey.kind`.
+        schedules: whether pods without a node get one here; otherwise that is left to another scheduler.
     """
 
     def __init__(
@@ -99,12 +100,14 @@ class Cluster:
         first_version: int = 1,
         storage: Storage | None = None,
         admissions: Mapping[str, CustomAdmission] | None = None,
+        *,
+        schedules: bool = True,
     ) -> None:
         self.clock = clock
         self.storage = Storage(clock, first_version) if storage is None else storage
         self._custom = CustomResources(self.storage, clock, admissions or {})
         self._events = EventRegistry(self.storage)
-        self._scheduler = PodScheduler(self.storage, self._events, clock, default_node)
+        self._scheduler = PodScheduler(self.storage, self._events, clock, default_node, is_enabled=schedules)
         self.node_lifecycle = NodeLifecycle(self.storage, self._events, clock)
         """Marks silent nodes, and taints those under pressure."""
         self._admission: Admission | None = None
@@ -379,8 +382,8 @@ class Cluster:
             self._admission(old, new)
 
     def waiting_pods(self) -> Sequence[JsonObject]:
-        """Returns the pods that have no node yet."""
-        return self.storage.unbound_pods()
+        """Returns the pods for which the embedded scheduler looks for a node."""
+        return self._scheduler.waiting_pods()
 
     def place_waiting_pods(self) -> None:
         """Looks for nodes for the pods that have none yet."""

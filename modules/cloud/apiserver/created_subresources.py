@@ -4,7 +4,7 @@ from modules.apimachinery.api_errors import BadRequestError, ConflictError, Inva
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for, kind_named
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.pod_scheduled import with_node
+from modules.cloud.apiserver.pod_scheduled import is_gated, with_node
 from modules.cloud.apiserver.write_options import propagation_policy
 
 _POD, _ACCOUNT = kind_named("Pod"), kind_named("ServiceAccount")
@@ -17,7 +17,7 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
 
     Raises:
         NotFoundError: there is no such pod.
-        ConflictError: the pod has a node already.
+        ConflictError: the pod has a node already, or scheduling gates.
         BadRequestError, InvalidError: the Binding names no node.
     """
     target = binding.get("target")
@@ -30,6 +30,8 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
     bound = pod["spec"].get("nodeName")
     if bound:
         raise ConflictError("pods/binding", name, f'pod {name} is already assigned to node "{bound}"')
+    if is_gated(pod):
+        raise ConflictError("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
     cluster.replace(with_node(pod, node, format_rfc3339(cluster.clock.now())))
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 

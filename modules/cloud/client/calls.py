@@ -1,5 +1,6 @@
 """Requests of the Kubernetes API, whatever carries them: the embedded API server or HTTP."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -57,3 +58,9 @@ class ApiResult(msgspec.Struct, frozen=True):
     """Whether the request has created the object (201 instead of 200)."""
     warnings: tuple[str, ...] = ()
     """Warnings for the person who made the request."""
+
+
+Answered = Callable[[ApiResult], None]
+"""Takes the result of an API call."""
+Perform = Callable[[ApiCall, Answered], None]
+"""Makes an API call; the result may come before it returns, or later."""

@@ -7,12 +7,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject, version_of
-from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.edgecontroller import node_state_objects
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.edgecontroller.node_connections import NodeConnections
-from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
-from modules.cloud.edgecontroller.node_state_objects import API_VERSION, PLURAL
-from modules.cloud.edgecontroller.procedure import Answered
+from modules.cloud.edgecontroller.state import node_states
+from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL, NodeStateCounters
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.tools.printing.fields import text_at
 
@@ -203,7 +201,7 @@ class ClusterState:
         """Take over a NodeState, unless the node is connected here."""
         self._versions[node] = version_of(obj)
         self._holders.pop(node, None)
-        stored = node_state_objects.read(obj)
+        stored = node_states.read(obj)
         if stored is None:
             _log.warning("the NodeState of node %s cannot be read", node)
             return
@@ -211,7 +209,7 @@ class ClusterState:
         self._begin()
         self._written_specs[node] = _hash(obj)
         self._connections.take_over_state(node, stored.state, stored.syncs)
-        found = Epoch(stored.state.epoch, node_state_objects.newest_pod_version(stored.syncs))
+        found = Epoch(stored.state.epoch, node_states.newest_pod_version(stored.syncs))
         if (found.number, found.newest) > (self._epoch.number, self._epoch.newest):
             self._epoch = found
 
@@ -244,9 +242,9 @@ class ClusterState:
         return None
 
     def _object_of(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> JsonObject:
-        objects, left_out = node_state_objects.packed(syncs)
+        objects, left_out = node_states.packed(syncs)
         self._note_left_out(node, left_out, len(syncs))
-        return node_state_objects.object_of(node, self._namespace, state, objects, self._own(node))
+        return node_states.object_of(node, self._namespace, state, objects, self._own(node))
 
     def _note_left_out(self, node: str, left_out: int, objects: int) -> None:
         """Log that the NodeState of a node has become too small for its objects; once, until they fit again."""
@@ -275,7 +273,7 @@ class ClusterState:
 
         def found(obj: JsonObject) -> None:
             self._busy.discard(node)
-            stored = node_state_objects.read(obj) if obj else None
+            stored = node_states.read(obj) if obj else None
             if stored is None or stored.holder.cloudcore in ("", self._connections.cloudcore):
                 self._changed.add(node)  # the answer to an earlier write was lost
                 return

@@ -20,28 +20,27 @@ from modules.cloud.api_messages import Verb
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_authorizer import may_read
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
-from modules.cloud.edgecontroller import upstream_nodes
-from modules.cloud.edgecontroller.api_callers import ApiCallers
 from modules.cloud.edgecontroller.change_listeners import tell_of_changes
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
-from modules.cloud.edgecontroller.cluster_api import ClusterApi
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.resending import Resending
 from modules.cloud.edgecontroller.duties import Duties
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
-from modules.cloud.edgecontroller.kept_bodies import LOOK_PERIOD, KeptBodies
 from modules.cloud.edgecontroller.kubelet_ports import KubeletPorts
-from modules.cloud.edgecontroller.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.kept_bodies import LOOK_PERIOD, KeptBodies
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.missed_connections import MissedConnections
 from modules.cloud.edgecontroller.node_connections import NodeConnections
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
-from modules.cloud.edgecontroller.procedure import Answered
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
-from modules.cloud.edgecontroller.resending import Resending
-from modules.cloud.edgecontroller.upstream import handler_of, handles_requests
-from modules.cloud.edgecontroller.upstream_controller import UpstreamController
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.upstream import nodes as upstream_nodes
+from modules.cloud.edgecontroller.upstream.api_callers import ApiCallers
+from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
+from modules.cloud.edgecontroller.upstream.controller import UpstreamController
+from modules.cloud.edgecontroller.upstream.handlers import handler_of, handles_requests
 from modules.cloud.identities.messages import NAME as IDENTITIES
 from modules.cloud.messages import (
     ACKNOWLEDGED,

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from modules.apimachinery.kinds import ObjectKey, kind_named, uid_of
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.epochs import Epochs
-from modules.cloud.edgecontroller.object_sync_import import Imported
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.state.epochs import Epochs
+from modules.cloud.edgecontroller.state.object_sync_import import Imported
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.messages import Acknowledged, ConnectEvent
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import EventType, ObjectEvent

@@ -174,6 +174,14 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     write_timeout: Annotated[float, Meta(gt=0)] = 30.0
     """Seconds a write to a node may block before the connection is dropped (`cloudHub.writeTimeout`)."""
 
+    scheduler: Literal["embedded", "none"] = "embedded"
+    """Who gives pods without `spec.nodeName` their nodes: the embedded scheduler, or none, for those who run another
+    scheduler."""
+
+    controllers: Literal["embedded", "none"] = "embedded"
+    """Who does what Kubernetes' controllers do for the embedded API server, such as emptying a deleted namespace: its
+    own, or none, for those who run kube-controller-manager."""
+
     default_node: str | None = None
     """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there
     is one."""

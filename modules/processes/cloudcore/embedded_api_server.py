@@ -42,11 +42,13 @@ class EmbeddedApiServer:
         self.database = Database(config.database_url, name, turn=turn, meter=meter)
         """Has the objects."""
         first = int(clock.now()) if self.database.is_new else 1
-        cluster = Cluster(clock, config.default_node or "", first, admissions=ADMISSIONS)
+        schedules = config.scheduler == "embedded"
+        cluster = Cluster(clock, config.default_node or "", first, admissions=ADMISSIONS, schedules=schedules)
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         access = InProcessAccess(hive, clock, KUBELET_VERSION)
         self.cluster = RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
         """It, as its clients in this process reach it."""
         definitions = [*device_definitions(), *rule_definitions()]
-        hive.add(ApiServer, cluster, self.database, manifests, definitions, counters.refusals, access.subscriptions)
+        parts = cluster, self.database, manifests, definitions, counters.refusals, access.subscriptions
+        hive.add(ApiServer, *parts, collects=config.controllers == "embedded")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from beehive.module import Module
 from beehive.names import Group
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 
 _PORTION = 256
 """Objects of nodes that are looked at in one turn."""

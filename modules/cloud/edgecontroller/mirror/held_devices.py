@@ -9,8 +9,8 @@ from beehive.module import Module
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.reflector.effects import ObservedObject
 from modules.cloud.devices import DEVICE
-from modules.cloud.edgecontroller.device_placements import placement_of
-from modules.cloud.edgecontroller.mirror import Mirror, compact
+from modules.cloud.edgecontroller.devices.placements import placement_of
+from modules.cloud.edgecontroller.mirror.mirror import Mirror, compact
 
 _SECONDS: Final = 2.0
 """Seconds for which a Device waits; in KubeEdge ten, and no other device is sent meanwhile."""

@@ -5,7 +5,7 @@ from typing import Final
 from beehive.names import Operation, ResourceType
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.authorization.attributes import Attributes
-from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
+from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 
 _VERBS: Final[dict[str, str]] = {
     Operation.QUERY: "get",

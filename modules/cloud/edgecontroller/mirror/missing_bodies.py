@@ -9,11 +9,10 @@ import msgspec
 
 from beehive.module import Module
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.client.reflector.effects import ObservedObject
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.mirror import Mirror
-from modules.cloud.edgecontroller.procedure import Answered
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
 
 _PAUSE: Final = 1.0
 """Seconds before a read that has failed is repeated."""

@@ -7,8 +7,8 @@ from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.client.calls import DOCUMENT, UNWATCH, WATCH, ApiCall, ApiResult
-from modules.cloud.edgecontroller.cluster_api import ClusterApi
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
 
 
 class ApiCallers:

@@ -13,28 +13,27 @@ from modules.apimachinery.kinds import JsonObject, Kind, key_for, key_of, uid_of
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.client.call_requests import CallError, failure, request_of, result_of
-from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, WATCH, ApiCall, ApiResult
+from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, WATCH, Answered, ApiCall, ApiResult
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
 from modules.cloud.coordination.lease_keeper import LeaseListener
 from modules.cloud.coordination.lease_settings import LeaseSettings
-from modules.cloud.edgecontroller import as_the_node
-from modules.cloud.edgecontroller.cluster_devices import ClusterDevices
-from modules.cloud.edgecontroller.cluster_resources import ClusterResources
 from modules.cloud.edgecontroller.cluster_state import WRITE_PERIOD, ClusterState
-from modules.cloud.edgecontroller.cluster_watches import ClusterWatches
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.ended_pods import ended_uid, missing_pods
-from modules.cloud.edgecontroller.lease_watch import watch_leases
-from modules.cloud.edgecontroller.mirror import Mirror
-from modules.cloud.edgecontroller.missing_bodies import MissingBodies
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.mirror.cluster_devices import ClusterDevices
+from modules.cloud.edgecontroller.mirror.cluster_resources import ClusterResources
+from modules.cloud.edgecontroller.mirror.cluster_watches import ClusterWatches
+from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
+from modules.cloud.edgecontroller.mirror.lease_watch import watch_leases
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.missing_bodies import MissingBodies
+from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED, Reflectors
 from modules.cloud.edgecontroller.node_connections import NodeConnections
-from modules.cloud.edgecontroller.node_reads import shown
-from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, same_uid, with_labels
-from modules.cloud.edgecontroller.object_sync_import import Imported, ObjectSyncImport
-from modules.cloud.edgecontroller.procedure import Answered
-from modules.cloud.edgecontroller.reflectors import MIRRORED, Reflectors
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.edgecontroller.state.object_sync_import import Imported, ObjectSyncImport
+from modules.cloud.edgecontroller.upstream import as_the_node
+from modules.cloud.edgecontroller.upstream.node_reads import shown
+from modules.cloud.edgecontroller.upstream.node_writes import admitted, is_write, needs_live, same_uid, with_labels
 from modules.cloud.messages import ConnectEvent
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.transactions import Transactions

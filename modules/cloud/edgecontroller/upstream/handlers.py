@@ -10,32 +10,32 @@ from beehive.names import Operation, ResourceType
 from beehive.resource import Side, type_of
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import kind_named
-from modules.cloud.edgecontroller import upstream_nodes, upstream_objects, upstream_pods
-from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, status_error
-from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamResult
+from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse, error_response, status_error
+from modules.cloud.edgecontroller.upstream import nodes, objects, pods
+from modules.cloud.edgecontroller.upstream.requests import UpstreamHandler, UpstreamResult
 
 Method = TypeVar("Method", bound=Callable[..., None])
 
 HANDLERS: dict[tuple[str, str], UpstreamHandler] = {
-    (ResourceType.PODPATCH, Operation.PATCH): upstream_pods.patch,
-    (ResourceType.NODEPATCH, Operation.PATCH): upstream_nodes.patch,
-    (ResourceType.PODSTATUS, Operation.UPDATE): upstream_pods.report_status,
-    (ResourceType.POD, Operation.INSERT): upstream_pods.insert,
-    (ResourceType.POD, Operation.DELETE): upstream_pods.delete,
-    (ResourceType.NODE, Operation.QUERY): upstream_nodes.query,
-    (ResourceType.NODE, Operation.UPDATE): upstream_nodes.update,
-    (ResourceType.NODESTATUS, Operation.INSERT): upstream_nodes.insert_status,
-    (ResourceType.NODESTATUS, Operation.UPDATE): upstream_nodes.report_status,
-    (ResourceType.LEASE, Operation.QUERY): upstream_objects.query_lease,
-    (ResourceType.LEASE, Operation.INSERT): upstream_objects.put_lease,
-    (ResourceType.LEASE, Operation.UPDATE): upstream_objects.put_lease,
-    (ResourceType.SERVICE_ACCOUNT_TOKEN, Operation.QUERY): upstream_objects.create_token,
-    (ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.INSERT): upstream_objects.create_signing_request,
-    (ResourceType.EVENT, Operation.INSERT): upstream_objects.record_event,
-    (ResourceType.EVENT, Operation.UPDATE): upstream_objects.record_event,
-    (ResourceType.EVENT, Operation.PATCH): upstream_objects.record_event,
+    (ResourceType.PODPATCH, Operation.PATCH): pods.patch,
+    (ResourceType.NODEPATCH, Operation.PATCH): nodes.patch,
+    (ResourceType.PODSTATUS, Operation.UPDATE): pods.report_status,
+    (ResourceType.POD, Operation.INSERT): pods.insert,
+    (ResourceType.POD, Operation.DELETE): pods.delete,
+    (ResourceType.NODE, Operation.QUERY): nodes.query,
+    (ResourceType.NODE, Operation.UPDATE): nodes.update,
+    (ResourceType.NODESTATUS, Operation.INSERT): nodes.insert_status,
+    (ResourceType.NODESTATUS, Operation.UPDATE): nodes.report_status,
+    (ResourceType.LEASE, Operation.QUERY): objects.query_lease,
+    (ResourceType.LEASE, Operation.INSERT): objects.put_lease,
+    (ResourceType.LEASE, Operation.UPDATE): objects.put_lease,
+    (ResourceType.SERVICE_ACCOUNT_TOKEN, Operation.QUERY): objects.create_token,
+    (ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.INSERT): objects.create_signing_request,
+    (ResourceType.EVENT, Operation.INSERT): objects.record_event,
+    (ResourceType.EVENT, Operation.UPDATE): objects.record_event,
+    (ResourceType.EVENT, Operation.PATCH): objects.record_event,
     **{
-        (kind.lower(), Operation.QUERY): upstream_objects.query_of(kind_named(kind))
+        (kind.lower(), Operation.QUERY): objects.query_of(kind_named(kind))
         for kind in (
             "ConfigMap",
             "Secret",

@@ -7,16 +7,16 @@ from beehive.message import Message
 from beehive.resource import Resource, Side, type_of
 from modules.apimachinery.api_errors import ApiError
 from modules.cloud.authorization.access_control import AccessControl
-from modules.cloud.client.calls import ApiCall
+from modules.cloud.client.calls import Answered, ApiCall
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
-from modules.cloud.edgecontroller.cluster_api import ClusterApi
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
 from modules.cloud.edgecontroller.handled_messages import HandledMessages
-from modules.cloud.edgecontroller.procedure import Answered, Procedure
-from modules.cloud.edgecontroller.responses import UpstreamResponse
-from modules.cloud.edgecontroller.upstream import refusal_responses
-from modules.cloud.edgecontroller.upstream_attributes import attributes_of
-from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream.attributes import attributes_of
+from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
+from modules.cloud.edgecontroller.upstream.handlers import refusal_responses
+from modules.cloud.edgecontroller.upstream.procedure import Procedure
+from modules.cloud.edgecontroller.upstream.requests import UpstreamHandler, UpstreamRequest, UpstreamResult
 
 Handle = Callable[[Message, Callable[[], None], Callable[[Message, ApiError], None]], None]
 """Does the work of a message; when it fails, nothing of it remains, and the last argument answers the sender."""
@@ -67,7 +67,7 @@ class UpstreamController:
             request = UpstreamRequest.of(message, manifests_loaded=self._api.knows_all, now=self._clock.now())
             resource_type = type_of(message.route.resource, Side.CLOUD)
             self._access_control.authorize(attributes_of(resource_type, message.route.operation, request))
-            self._downstream.note_query(request, resource_type)
+            self._downstream.note_query(request.node, resource_type, request.key)
 
             def perform(call: ApiCall, answered: Answered) -> None:
                 self._api.perform(call, request.node, answered)

@@ -5,7 +5,7 @@ from typing import Any
 from modules.apimachinery.api_errors import RefusedError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.cloud.client.calls import MERGE, STRATEGIC, ApiCall
-from modules.cloud.edgecontroller.upstream_requests import Steps
+from modules.cloud.edgecontroller.upstream.requests import Steps
 
 _UNCHECKED = {"fieldValidation": "Ignore"}
 """A Go edge may know fields that the API server does not."""

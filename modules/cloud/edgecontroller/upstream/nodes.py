@@ -9,10 +9,15 @@ from edged.api import Node, NodeStatus
 from modules.apimachinery.api_errors import ApiError, NotFoundError, RefusedError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, version_of
-from modules.cloud.edgecontroller import api_requests
-from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, object_response, typed_response
-from modules.cloud.edgecontroller.status_merge import merged_node
-from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.downstream.responses import (
+    UpstreamResponse,
+    error_response,
+    object_response,
+    typed_response,
+)
+from modules.cloud.edgecontroller.upstream import api_requests
+from modules.cloud.edgecontroller.upstream.requests import Steps, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream.status_merge import merged_node
 
 _NODE = kind_named("Node")
 _RESERVED = "kubernetes.io"

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for, kind_named
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
-from modules.cloud.edgecontroller.object_syncs import is_storable
-from modules.cloud.edgecontroller.procedure import Answered
+from modules.cloud.edgecontroller.state.object_syncs import is_storable
 from modules.cloud.storage.object_sync import ObjectSync
 
 _log = logging.getLogger(__name__)

@@ -10,11 +10,16 @@ from modules.apimachinery.api_errors import ApiError, RefusedError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.graceful_deletion import is_deletion_complete
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of
-from modules.cloud.edgecontroller import api_requests
+from modules.cloud.edgecontroller.downstream.responses import (
+    UpstreamResponse,
+    error_response,
+    status_error,
+    typed_response,
+)
 from modules.cloud.edgecontroller.downstream_messages import deletion_of_unknown
-from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, status_error, typed_response
-from modules.cloud.edgecontroller.status_merge import merged_pod_status
-from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream import api_requests
+from modules.cloud.edgecontroller.upstream.requests import Steps, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream.status_merge import merged_pod_status
 
 _POD = kind_named("Pod")
 _UNKNOWN = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)

@@ -1,7 +1,5 @@
 """The watches of nodes' metaservers: KubeEdge's SelectorListeners."""
 
-from typing import Final
-
 import msgspec
 
 from modules.apimachinery.api_errors import BadRequestError, TooManyRequestsError
@@ -11,22 +9,7 @@ from modules.apimachinery.selectors import Selector, parse_selector
 from modules.apimachinery.served_resources import resource_of
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.client.calls import MOST_WATCHES, ApiCall
-from modules.cloud.devices import KEY_NAMES as DEVICES
-
-SENT_BY_WATCH: Final = ("Service", "Endpoints", "EndpointSlice")
-"""Kinds that a node gets only when it watches them, and so it is with a cluster's other kinds. Without a watch it gets
-its pods, its Node, CSIDrivers, devices, and the objects to which its pods refer.
-"""
-
-
-def is_sent_by_watch(kind: str) -> bool:
-    """Return whether nodes get a kind only when they watch it; with its name as in keys."""
-    return kind in SENT_BY_WATCH or is_other(kind)
-
-
-def is_other(kind: str) -> bool:
-    """Return whether a kind is neither a device nor one of the kinds that edgecontroller knows from the start."""
-    return "." in kind and kind not in DEVICES
+from modules.cloud.edgecontroller.downstream_messages import is_sent_by_watch
 
 
 class NodeWatch(msgspec.Struct, frozen=True):

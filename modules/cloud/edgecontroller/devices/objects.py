@@ -7,9 +7,9 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 from modules.apimachinery.lister import Lister
 from modules.cloud.device_forms import converted_device, converted_model
 from modules.cloud.devices import DEVICE, is_sent_to_nodes
-from modules.cloud.edgecontroller.device_placements import DevicePlacements
+from modules.cloud.edgecontroller.devices.placements import DevicePlacements
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, deletion_of_unknown, object_message
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs, number_of
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 

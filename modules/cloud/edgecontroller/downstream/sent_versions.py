@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from modules.apimachinery.lister import Revision
-from modules.cloud.edgecontroller.object_syncs import number_of
+from modules.cloud.edgecontroller.state.object_syncs import number_of
 
 _DELETION: Final = -1
 

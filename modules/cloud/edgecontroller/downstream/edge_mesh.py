@@ -10,9 +10,9 @@ from beehive.names import ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named, metadata_of, uid_of, version_of
 from modules.apimachinery.lister import Lister
+from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
-from modules.cloud.edgecontroller.location_cache import LocationCache
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs, number_of
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 MOST_PODS: Final = 100

@@ -6,8 +6,8 @@ from typing import Final
 from modules.apimachinery.api_errors import MethodNotAllowedError
 from modules.cloud.client.call_requests import failure
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
-from modules.cloud.edgecontroller.mirror import Mirror
-from modules.cloud.edgecontroller.reflectors import Reflectors
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.reflectors import Reflectors
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart

@@ -12,12 +12,12 @@ from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.reflector.effects import Deleted, EpochChanged, ObservedObject, Refused, Synced
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, KEY_NAMES
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.ended_pods import EndedPods
-from modules.cloud.edgecontroller.held_devices import HeldDevices
-from modules.cloud.edgecontroller.mirror import Mirror
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.downstream_messages import SENT_BY_WATCH, is_other
+from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods
+from modules.cloud.edgecontroller.mirror.held_devices import HeldDevices
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.node_connections import NodeConnections
-from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH, is_other
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.transactions import Transactions
 

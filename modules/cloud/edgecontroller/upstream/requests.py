@@ -13,8 +13,8 @@ from modules.apimachinery.conversion import validate_schema, without_null_member
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for
 from modules.apimachinery.limits import is_too_large
 from modules.cloud.client.calls import ApiCall
+from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
-from modules.cloud.edgecontroller.responses import UpstreamResponse
 
 T = TypeVar("T")
 

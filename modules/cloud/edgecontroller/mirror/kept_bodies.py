@@ -6,8 +6,8 @@ from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, metadata_of
 from modules.cloud.authorization.node_authorizer import node_of
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.mirror import Mirror
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 

@@ -7,11 +7,10 @@ from typing import Final
 from modules.apimachinery.api_errors import ApiError, ForbiddenError
 from modules.apimachinery.kinds import Kind
 from modules.cloud.client.call_requests import failure
-from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.edgecontroller.cluster_resources import ClusterResources
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.procedure import Answered
-from modules.cloud.edgecontroller.reflectors import Reflectors
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.mirror.cluster_resources import ClusterResources
+from modules.cloud.edgecontroller.mirror.reflectors import Reflectors
 from modules.cloud.storage.transactions import Transactions
 
 _REVIEWS: Final = "authorization.k8s.io/v1", "selfsubjectaccessreviews"

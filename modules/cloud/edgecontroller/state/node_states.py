@@ -9,7 +9,7 @@ import msgspec
 
 from beehive.decoding import convert, decode_json
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
-from modules.cloud.edgecontroller.object_syncs import is_storable
+from modules.cloud.edgecontroller.state.object_syncs import is_storable
 from modules.cloud.storage.object_sync import Holder, NodeState, ObjectSync
 
 API_VERSION: Final = "edgecore.io/v1alpha1"
@@ -21,6 +21,18 @@ _MAX_UNPACKED: Final = 16 * 1024 * 1024
 _TOO_LARGE: Final = 1 << 63
 _Row = tuple[str, str, str, str, int]
 _POD: Final = kind_named("Pod").key_name
+
+
+class NodeStateCounters:
+    """Written by edgecontroller, read by any thread. It outlives restarts of the module."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+        """Writes that the API server has answered with success."""
+        self.failures = 0
+        """Writes that failed otherwise than by a conflict, which is how cloudcores notice each other."""
+        self.left_out: dict[str, int] = {}
+        """By node, the objects that do not fit into its NodeState; only of nodes that have such."""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

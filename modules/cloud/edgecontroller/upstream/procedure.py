@@ -5,15 +5,10 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from modules.apimachinery.api_errors import RefusedError
-from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.edgecontroller.upstream_requests import Steps
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult, Perform
+from modules.cloud.edgecontroller.upstream.requests import Steps
 
 T = TypeVar("T")
-
-Answered = Callable[[ApiResult], None]
-"""Takes the result of an API call."""
-Perform = Callable[[ApiCall, Answered], None]
-"""Makes an API call; the result may come before it returns, or later."""
 
 
 class Procedure(Generic[T]):

@@ -23,9 +23,14 @@ from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_strategic
 from modules.cloud.authorization.attributes import user_of
 from modules.cloud.client.calls import ApiCall
-from modules.cloud.edgecontroller import api_requests
-from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, object_response, typed_response
-from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamHandler, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.downstream.responses import (
+    UpstreamResponse,
+    error_response,
+    object_response,
+    typed_response,
+)
+from modules.cloud.edgecontroller.upstream import api_requests
+from modules.cloud.edgecontroller.upstream.requests import Steps, UpstreamHandler, UpstreamRequest, UpstreamResult
 
 _LEASE = kind_named("Lease")
 _EVENT = kind_named("Event")

@@ -11,7 +11,7 @@ from beehive.decoding import json_decoder
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.lister import Revision
 from modules.cloud.client.reflector.effects import ObservedObject
-from modules.cloud.edgecontroller.partial_objects import HAVE_PARTS, partial_object
+from modules.cloud.edgecontroller.mirror.partial_objects import HAVE_PARTS, partial_object
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _DECODED: Final = 64

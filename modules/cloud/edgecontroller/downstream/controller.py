@@ -18,20 +18,20 @@ from modules.apimachinery.pod_references import references_of
 from modules.cloud.authorization.node_authorizer import node_of
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.devices import DEVICE, is_sent_to_nodes
-from modules.cloud.edgecontroller.device_objects import DeviceObjects
+from modules.cloud.edgecontroller.devices.objects import DeviceObjects
+from modules.cloud.edgecontroller.downstream.edge_mesh import EdgeMeshServices
+from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
+from modules.cloud.edgecontroller.downstream.newest_versions import NewestVersions
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatch, NodeWatches
+from modules.cloud.edgecontroller.downstream.sent_versions import SentVersions
 from modules.cloud.edgecontroller.downstream_messages import (
     DownstreamMessage,
     deletion_of_unknown,
+    is_other,
     messages_for_event,
     present_message,
 )
-from modules.cloud.edgecontroller.edge_mesh import EdgeMeshServices
-from modules.cloud.edgecontroller.location_cache import LocationCache
-from modules.cloud.edgecontroller.newest_versions import NewestVersions
-from modules.cloud.edgecontroller.node_watches import NodeWatch, NodeWatches, is_other
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
-from modules.cloud.edgecontroller.sent_versions import SentVersions
-from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs, number_of
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.object_sync import ObjectSync
 
@@ -86,14 +86,14 @@ class DownstreamController:
         self._unacknowledged: dict[str, set[str]] = {}
         """By node, the uids that were unacknowledged at the last resending."""
 
-    def note_query(self, request: UpstreamRequest, resource_type: str) -> None:
+    def note_query(self, node: str, resource_type: str, key_of_kind: Callable[[Kind], ObjectKey]) -> None:
         """Records a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
         the number of such records is limited.
         """
         kind = _HELD.get(resource_type)
         if kind is None:
             return
-        key, node = request.key(kind), request.node
+        key = key_of_kind(kind)
         if self._lister.revision_of(key) is not None or self._locations.count(node) < MAX_HELD_OBJECTS:
             self._locations.add(key, node)
 
