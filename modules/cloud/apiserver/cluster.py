@@ -262,9 +262,7 @@ class Cluster:
         """
         return self.replace({**self.storage.get(key), "status": status})
 
-    def delete(
-        self, key: ObjectKey, grace: int | None = None, uid: str = "", policy: str | None = None
-    ) -> JsonObject:
+    def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "", policy: str | None = None) -> JsonObject:
         """Deletes an object, and returns its last state: a pod on a node gracefully, any other object at once. One
         with finalizers is marked, and removed when they are gone; a namespace, when its contents are gone.
 

@@ -280,15 +280,18 @@ class ApiServer(Module):
         if self._collector is None or not self._collector.has_work:
             return
         for _ in range(_ROUNDS):
-            try:
-                self._transactions.attempt(self._collector.collect)
-            except DatabaseError:
-                raise
-            except Exception:
-                _log.exception("something that follows from a deletion cannot be done")
-            if not self._collector.has_work:
-                return
-        self.call_soon(lambda: self._transact(_nothing))
+            if self._collector.has_work:
+                self._attempt_to_collect(self._collector)
+        if self._collector.has_work:
+            self.call_soon(lambda: self._transact(_nothing))
+
+    def _attempt_to_collect(self, collector: GarbageCollector) -> None:
+        try:
+            self._transactions.attempt(collector.collect)
+        except DatabaseError:
+            raise
+        except Exception:  # noqa: BLE001 - one bad object must not stop the module for all; its plan is not made again
+            _log.exception("something that follows from a deletion cannot be done")
 
     def _look_at_namespaces(self) -> None:
         """Bring the conditions of namespaces that are being deleted up to date."""

@@ -36,7 +36,7 @@ def with_namespace_defaults(namespace: JsonObject) -> JsonObject:
 
 def with_stored_state(namespace: JsonObject, live: JsonObject) -> JsonObject:
     """Return a namespace of an update with what an update does not change (Kubernetes' namespaceStrategy)."""
-    kept = {name: live[name] for name in ("spec", "status") if name in live}
+    kept: JsonObject = {name: live[name] for name in ("spec", "status") if name in live}
     labels = {**(namespace["metadata"].get("labels") or {}), _LABEL: namespace["metadata"]["name"]}
     others = {name: value for name, value in namespace.items() if name not in ("spec", "status")}
     return {**others, **kept, "metadata": {**namespace["metadata"], "labels": labels}}

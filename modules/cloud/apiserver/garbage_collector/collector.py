@@ -22,7 +22,7 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.garbage_collector.namespace_contents import plan_of_namespace
 from modules.cloud.apiserver.garbage_collector.owners import OwnerIndex, OwnerReference, references_of
-from modules.cloud.apiserver.garbage_collector.plan import MOST, Action, Delete, Replace, Warn, plan
+from modules.cloud.apiserver.garbage_collector.plan import MOST, Action, Deletion, NewState, OwnerWarning, plan
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _log = logging.getLogger(__name__)
@@ -149,11 +149,11 @@ class GarbageCollector:
     def _act(self, key: ObjectKey, action: Action) -> None:
         try:
             match action:
-                case Delete(key=deleted, uid=uid, policy=policy):
+                case Deletion(key=deleted, uid=uid, policy=policy):
                     self._cluster.delete(deleted, uid=uid, policy=policy)
-                case Replace(obj=obj):
+                case NewState(obj=obj):
                     self._cluster.replace(obj)
-                case Warn():
+                case OwnerWarning():
                     self._cluster.record_event(_event(action, self._now()))
         except ApiError as error:  # an object beyond the limits of its size, for instance
             _log.warning("what follows from a deletion cannot be done for %s: %s", key, error)
@@ -207,7 +207,7 @@ def _has_changed(old: JsonObject | None, new: JsonObject) -> bool:
     return bool(before != new["metadata"].get("ownerReferences"))
 
 
-def _event(warning: Warn, now: str) -> JsonObject:
+def _event(warning: OwnerWarning, now: str) -> JsonObject:
     obj, metadata = warning.obj, metadata_of(warning.obj)
     about = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "name": metadata["name"], "uid": uid_of(obj)}
     place = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}

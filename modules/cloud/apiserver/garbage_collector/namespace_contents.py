@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from modules.apimachinery.graceful_deletion import BACKGROUND, content_finalizers_of, finalizers_of
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, is_being_deleted, uid_of
-from modules.cloud.apiserver.garbage_collector.plan import MOST, Action, Delete, Replace
+from modules.cloud.apiserver.garbage_collector.plan import MOST, Action, Deletion, NewState
 from modules.cloud.apiserver.namespaces import CONTENTS, finalized
 
 _SETTLED: Final = {
@@ -49,14 +49,14 @@ def plan_of_namespace(view: Contents, namespace: JsonObject, now: str) -> list[A
     remaining = [(kind, obj) for kind, key in view.contents_of(namespace["metadata"]["name"])
                  if (obj := view.find(key)) is not None]  # fmt: skip
     unmarked = ((kind, obj) for kind, obj in remaining if not is_being_deleted(obj))
-    deletions = [Delete(_key(kind, obj), uid_of(obj), BACKGROUND) for kind, obj in islice(unmarked, MOST)]
+    deletions = [Deletion(_key(kind, obj), uid_of(obj), BACKGROUND) for kind, obj in islice(unmarked, MOST)]
     if deletions:
         return [*deletions]
     if not remaining:
         kept = [name for name in content_finalizers_of(namespace) if name != CONTENTS]
-        return [Replace(_with_conditions(finalized(namespace, kept), {}, now))]
+        return [NewState(_with_conditions(finalized(namespace, kept), {}, now))]
     told = _with_conditions(namespace, _reasons(remaining), now)
-    return [] if told is namespace else [Replace(told)]
+    return [] if told is namespace else [NewState(told)]
 
 
 def _key(kind: Kind, obj: JsonObject) -> ObjectKey:

@@ -33,8 +33,8 @@ def references_of(obj: JsonObject | None) -> tuple[OwnerReference, ...]:
 
 
 def _reference(element: JsonObject) -> OwnerReference:
-    named = (str(element.get(field) or "") for field in ("apiVersion", "kind", "name", "uid"))
-    return OwnerReference(*named, blocks=element.get("blockOwnerDeletion") is True)
+    version, kind, name, uid = (str(element.get(field) or "") for field in ("apiVersion", "kind", "name", "uid"))
+    return OwnerReference(version, kind, name, uid, blocks=element.get("blockOwnerDeletion") is True)
 
 
 def without_owners(obj: JsonObject, uids: Iterable[str]) -> JsonObject:

@@ -28,7 +28,7 @@ INVALID_NAMESPACE: Final = "OwnerRefInvalidNamespace"
 """The reason of the Event about a reference to an owner in another namespace."""
 
 
-class Delete(msgspec.Struct, frozen=True):
+class Deletion(msgspec.Struct, frozen=True):
     """Delete an object, if it still has the uid."""
 
     key: ObjectKey
@@ -36,13 +36,13 @@ class Delete(msgspec.Struct, frozen=True):
     policy: str
 
 
-class Replace(msgspec.Struct, frozen=True):
+class NewState(msgspec.Struct, frozen=True):
     """Store a new state of an object, if it still has the resourceVersion of the state from which it was made."""
 
     obj: JsonObject
 
 
-class Warn(msgspec.Struct, frozen=True):
+class OwnerWarning(msgspec.Struct, frozen=True):
     """Write an Event about an object."""
 
     obj: JsonObject
@@ -50,7 +50,7 @@ class Warn(msgspec.Struct, frozen=True):
     message: str
 
 
-Action = Delete | Replace | Warn
+Action = Deletion | NewState | OwnerWarning
 
 
 class View(Protocol):
@@ -91,10 +91,10 @@ def _plan_of_deleted(view: View, obj: JsonObject) -> list[Action]:
     uid, present = uid_of(obj), finalizers_of(obj)
     if FINALIZER_OF[ORPHAN] in present:
         orphans = list(islice(view.dependents_of(uid), MOST))
-        freed = [Replace(without_owners(found, [uid])) for key in orphans if (found := view.find(key)) is not None]
-        return [*freed, *([Replace(without_finalizer(obj, FINALIZER_OF[ORPHAN]))] if len(orphans) < MOST else [])]
+        freed = [NewState(without_owners(found, [uid])) for key in orphans if (found := view.find(key)) is not None]
+        return [*freed, *([NewState(without_finalizer(obj, FINALIZER_OF[ORPHAN]))] if len(orphans) < MOST else [])]
     if FINALIZER_OF[FOREGROUND] in present and not view.is_blocked(uid):
-        return [Replace(without_finalizer(obj, FINALIZER_OF[FOREGROUND]))]
+        return [NewState(without_finalizer(obj, FINALIZER_OF[FOREGROUND]))]
     return []
 
 
@@ -119,13 +119,13 @@ def _plan_of_dependent(
         return [*warnings]
     if owners.is_owned:
         needless = [*owners.absent, *owners.waiting]
-        return [*warnings, *([Replace(without_owners(obj, needless))] if needless else [])]
+        return [*warnings, *([NewState(without_owners(obj, needless))] if needless else [])]
     uid = uid_of(obj)
     if not owners.waiting or not view.dependents_of(uid):
-        return [*warnings, Delete(key, uid, policy_of(obj))]
-    deleted = Delete(key, uid, FOREGROUND)
+        return [*warnings, Deletion(key, uid, policy_of(obj))]
+    deleted = Deletion(key, uid, FOREGROUND)
     if any(_waits(view.find(each)) for each in view.dependents_of(uid)):  # perhaps it is a circle
-        return [*warnings, Replace(without_blocking(obj)), deleted]
+        return [*warnings, NewState(without_blocking(obj)), deleted]
     return [*warnings, deleted]
 
 
@@ -158,6 +158,6 @@ def _waits(obj: JsonObject | None) -> bool:
     return obj is not None and is_being_deleted(obj) and FINALIZER_OF[FOREGROUND] in finalizers_of(obj)
 
 
-def _warning(key: ObjectKey, obj: JsonObject, of: OwnerReference) -> Warn:
+def _warning(key: ObjectKey, obj: JsonObject, of: OwnerReference) -> OwnerWarning:
     owner = f"[{of.api_version}/{of.kind}, namespace: {key.namespace}, name: {of.name}, uid: {of.uid}]"
-    return Warn(obj, INVALID_NAMESPACE, f'ownerRef {owner} does not exist in namespace "{key.namespace}"')
+    return OwnerWarning(obj, INVALID_NAMESPACE, f'ownerRef {owner} does not exist in namespace "{key.namespace}"')

@@ -1,4 +1,4 @@
-"""Dependents of deleted owners, and the policies of deletions, as kube-apiserver and its garbage collector have them."""
+"""Dependents of deleted owners, and the policies of deletions, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modules.apimachinery.graceful_deletion import finalizers_for_deletion
 from modules.apimachinery.kinds import JsonObject
 from tests.modules.cloud.apiserver.garbage_collector.world import POD, World
 
@@ -196,8 +197,6 @@ def test_a_dry_run_collects_nothing(world: World) -> None:
 
 
 def test_a_job_leaves_its_dependents_unless_told_otherwise() -> None:
-    from modules.apimachinery.graceful_deletion import finalizers_for_deletion
-
     job: JsonObject = {"kind": "Job", "metadata": {"name": "j"}}
     assert finalizers_for_deletion(job, None) == ["orphan"]
     assert finalizers_for_deletion(job, "Background") == []
@@ -223,12 +222,12 @@ def test_what_is_left_has_an_owner_that_is_left(
 ) -> None:
     """Whatever the graph: no object stays that had owners and has none any more, and none waits for ever."""
     world = World()
-    for name, owners, blocks in made:
-        if not world.get(f"o{name}"):
+    for made_number, owners, blocks in made:
+        if not world.get(f"o{made_number}"):
             found = [one for number in dict.fromkeys(owners) if (one := world.get(f"o{number}"))]
-            world.make(f"o{name}", *found, blocks=blocks)
-    for name, policy in deleted:
-        delete(world, f"o{name}", policy)
+            world.make(f"o{made_number}", *found, blocks=blocks)
+    for number, policy in deleted:
+        delete(world, f"o{number}", policy)
     for name in world.names():
         obj = world.get(name)
         assert "deletionTimestamp" not in obj["metadata"]
