@@ -184,12 +184,15 @@ class NodeConnections:
             node: the node.
             connection: its connection when the message came; "" if it had none.
         """
-        is_repeated = connection != "" and self._registered.get(node) == connection == self.connection_of(node)
+        present = self.connection_of(node)
+        is_repeated = connection != "" and self._registered.get(node) == connection == present
         self._registered[node] = connection
         if not is_repeated:
             self._downstream.unwatch(node)
         if not self._object_syncs.is_connected(node):
             self._registered_before.add(node)
+        elif connection != present:  # the watch may have reported the Node before the present connection was claimed
+            self._object_syncs.sending(node, self._uid_of(node), ObjectKey(_NODE, "", node))
         self._downstream.node_restarted(node)
         self._downstream.node_connected(node)
 
