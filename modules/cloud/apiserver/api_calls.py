@@ -31,6 +31,7 @@ from modules.apimachinery.kinds import (
     version_of,
 )
 from modules.apimachinery.merge_schema import schema_of
+from modules.apimachinery.resources import SCALE
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.apimachinery.structural_schema.values import unknown_fields
 from modules.cloud.apiextensions.calls import in_requested_version, subresources_of
@@ -42,6 +43,7 @@ from modules.cloud.apiserver.created_subresources import bind_pod, evict_pod, re
 from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
 from modules.cloud.apiserver.pod_scheduled import waits_because
+from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
 from modules.cloud.apiserver.write_options import check_options, is_dry_run, propagation_policy
 from modules.cloud.client.calls import APPLY, DOCUMENT, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
@@ -157,7 +159,7 @@ def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
 def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     """Return the warnings about the fields of a request's body. A node gets none unless it asks."""
     mode = str(request.options.get("fieldValidation") or (IGNORE if request.node else WARN))
-    is_other = (request.plural, request.subresource) in _CREATED
+    is_other = (request.plural, request.subresource) in _CREATED or request.subresource == SCALE
     is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH and not is_other
     kind = kind_of(kinds, request)
     custom = kinds.custom().get((kind.api_version, kind.plural))
@@ -194,21 +196,15 @@ def _no_subresource(request: ApiCall) -> ApiError | ApiStatusError:
 
 
 def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> ApiResult:
-    if request.subresource == _FINALIZE and request.verb != "update":
+    if request.subresource == SCALE:
+        return ApiResult(serve_scale(cluster, key, request))
+    if request.verb == "updatestatus" or (request.verb == "update" and request.subresource):
+        return ApiResult(_update_subresource(cluster, request, key, kind))
+    if request.subresource == _FINALIZE:
         raise MethodNotAllowedError("the server does not allow this method on the requested resource")
     match request.verb:
         case "get":
             return ApiResult(cluster.read(key))
-        case "updatestatus" | "update" if kind.is_custom and (request.subresource or request.verb != "update"):
-            return ApiResult(cluster.update_status(key, _named(_object(request), kind, request)))
-        case "updatestatus":
-            return ApiResult(cluster.replace_status(key, _object(request).get("status") or {}))
-        case "update" if request.subresource == _FINALIZE:
-            return ApiResult(cluster.finalize_namespace(_named(_object(request), kind, request)))
-        case "update" if request.subresource == _EPHEMERAL:
-            return ApiResult(_with_ephemeral_containers(cluster, key, _named(_object(request), kind, request)))
-        case "update" if request.subresource:
-            return ApiResult(cluster.update_status(key, _named(_object(request), kind, request)))
         case "update":
             return ApiResult(cluster.update(_versioned(_named(_object(request, kind.name), kind, request))))
         case "patch" if request.patch_type == APPLY:
@@ -218,6 +214,17 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
         case "delete":
             return ApiResult(_delete(cluster, request, key))
     raise MethodNotAllowedError(f"the verb {request.verb[:40]!r} is not served by this cloud")
+
+
+def _update_subresource(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> JsonObject:
+    if request.verb == "updatestatus" and not kind.is_custom:
+        return cluster.replace_status(key, _object(request).get("status") or {})
+    new = _named(_object(request), kind, request)
+    if request.subresource == _FINALIZE:
+        return cluster.finalize_namespace(new)
+    if request.subresource == _EPHEMERAL:
+        return _with_ephemeral_containers(cluster, key, new)
+    return cluster.update_status(key, new)
 
 
 def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:

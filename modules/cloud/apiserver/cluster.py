@@ -49,6 +49,7 @@ from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.volume_binder import bind_volumes
+from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_job_selector
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ _POD = kind_named("Pod")
 _NODE = kind_named("Node")
 _EVENT = kind_named("Event")
 _NAMESPACE = kind_named("Namespace")
+_JOB = "Job"
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _KEPT = ("name", "namespace", *_OF_DELETION)
 """Metadata that a patch of the status does not change."""
@@ -185,6 +187,8 @@ class Cluster:
         if new["kind"] == _POD.name:
             new = {**new, "status": live.get("status", {})}
             validate_pod_update(live, new)
+        elif new["kind"] in WORKLOADS:
+            new = {**{name: value for name, value in new.items() if name != "status"}, **_status_of(live)}
         self._admit(live, new)
         check_finalizers(live, new)
         stored = self.storage.replace(new)
@@ -388,11 +392,12 @@ class Cluster:
         self._scheduler.place_waiting_pods()
 
     def _create(self, obj: JsonObject) -> JsonObject:
-        key = key_of(obj)
+        key, uid = key_of(obj), self.clock.new_id()
         if key.namespace:
             namespace = self.storage.find(key_for(_NAMESPACE, "", key.namespace))
             check_creation(self.storage.kinds.of_object(obj), key.name, namespace)
-        new = self.storage.create(self._scheduler.placed(obj))
+        obj = with_job_selector(obj, uid) if obj["kind"] == _JOB else obj
+        new = self.storage.create(self._scheduler.placed(obj), uid)
         self._scheduler.note_waiting(None, new)
         self._custom.changed(new)
         if new["kind"] == _NODE.name:
@@ -405,6 +410,10 @@ class Cluster:
 def _with_finalizers(obj: JsonObject, finalizers: list[str]) -> JsonObject:
     metadata = {name: value for name, value in obj["metadata"].items() if name != "finalizers"}
     return {**obj, "metadata": {**metadata, "finalizers": finalizers} if finalizers else metadata}
+
+
+def _status_of(obj: JsonObject) -> JsonObject:
+    return {"status": obj["status"]} if "status" in obj else {}
 
 
 def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:

@@ -17,6 +17,7 @@ from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.fencing import check_fence
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
@@ -165,8 +166,11 @@ class ApiServer(Module):
 
         Raises:
             ForbiddenError: the node may not make it.
+            ConflictError: another cloudcore runs the controllers.
             DryRunError: a dry run has succeeded; the caller rolls back its changes.
         """
+        if call.fence:
+            check_fence(self._cluster, call.fence)
         if not call.node:
             return api_calls.serve(self._cluster, call)
         if access_reviews.is_review(call):

@@ -266,8 +266,12 @@ class Storage:
         """Forgets all earlier states, as an API server does whose etcd is compacted."""
         self._past = PastStates(self._version)
 
-    def create(self, obj: JsonObject) -> JsonObject:
+    def create(self, obj: JsonObject, uid: str = "") -> JsonObject:
         """Stores a new object with a new uid, creation time and resourceVersion, and returns it.
+
+        Args:
+            obj: the object.
+            uid: its uid; "" is one of the clock's.
 
         Raises:
             AlreadyExistsError: an object of that name exists.
@@ -278,7 +282,7 @@ class Storage:
         key, kind = key_of(obj), self.kinds.of_object(obj)
         if key in self._objects:
             raise AlreadyExistsError(kind.plural, key.name, kind.api_group)
-        new = prepared_for_create(obj, key, kind, self._clock.new_id(), self._clock.now())
+        new = prepared_for_create(obj, key, kind, uid or self._clock.new_id(), self._clock.now())
         return self._store(EventType.ADDED, key, new, None)
 
     def replace(self, obj: JsonObject) -> JsonObject:
