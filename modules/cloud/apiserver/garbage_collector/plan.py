@@ -53,8 +53,8 @@ class OwnerWarning(msgspec.Struct, frozen=True):
 Action = Deletion | NewState | OwnerWarning
 
 
-class View(Protocol):
-    """What a plan depends on."""
+class OwnerGraph(Protocol):
+    """The objects, with their owners and dependents."""
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return an object, or None."""
@@ -75,25 +75,25 @@ class View(Protocol):
         """Return whether the owner that a reference names is in some namespace."""
 
 
-def plan(view: View, key: ObjectKey) -> list[Action]:
+def plan(graph: OwnerGraph, key: ObjectKey) -> list[Action]:
     """Return what is to be done about an object; nothing is, for most."""
-    obj = view.find(key)
+    obj = graph.find(key)
     if obj is None:
         return []
     if is_being_deleted(obj):
-        return _plan_of_deleted(view, obj)
+        return _plan_of_deleted(graph, obj)
     references = references_of(obj)
-    return _plan_of_dependent(view, key, obj, references) if references else []
+    return _plan_of_dependent(graph, key, obj, references) if references else []
 
 
-def _plan_of_deleted(view: View, obj: JsonObject) -> list[Action]:
+def _plan_of_deleted(graph: OwnerGraph, obj: JsonObject) -> list[Action]:
     """Let the dependents go, or wait for them."""
     uid, present = uid_of(obj), finalizers_of(obj)
     if FINALIZER_OF[ORPHAN] in present:
-        orphans = list(islice(view.dependents_of(uid), MOST))
-        freed = [NewState(without_owners(found, [uid])) for key in orphans if (found := view.find(key)) is not None]
+        orphans = list(islice(graph.dependents_of(uid), MOST))
+        freed = [NewState(without_owners(found, [uid])) for key in orphans if (found := graph.find(key)) is not None]
         return [*freed, *([NewState(without_finalizer(obj, FINALIZER_OF[ORPHAN]))] if len(orphans) < MOST else [])]
-    if FINALIZER_OF[FOREGROUND] in present and not view.is_blocked(uid):
+    if FINALIZER_OF[FOREGROUND] in present and not graph.is_blocked(uid):
         return [NewState(without_finalizer(obj, FINALIZER_OF[FOREGROUND]))]
     return []
 
@@ -111,9 +111,9 @@ class _Owners(msgspec.Struct):
 
 
 def _plan_of_dependent(
-    view: View, key: ObjectKey, obj: JsonObject, references: tuple[OwnerReference, ...]
+    graph: OwnerGraph, key: ObjectKey, obj: JsonObject, references: tuple[OwnerReference, ...]
 ) -> list[Action]:
-    owners = _owners(view, key, references)
+    owners = _owners(graph, key, references)
     warnings = [_warning(key, obj, one) for one in owners.warnings]
     if owners.is_unknown:
         return [*warnings]
@@ -121,30 +121,30 @@ def _plan_of_dependent(
         needless = [*owners.absent, *owners.waiting]
         return [*warnings, *([NewState(without_owners(obj, needless))] if needless else [])]
     uid = uid_of(obj)
-    if not owners.waiting or not view.dependents_of(uid):
+    if not owners.waiting or not graph.dependents_of(uid):
         return [*warnings, Deletion(key, uid, policy_of(obj))]
     deleted = Deletion(key, uid, FOREGROUND)
-    if any(_waits(view.find(each)) for each in view.dependents_of(uid)):  # perhaps it is a circle
+    if any(_waits(graph.find(each)) for each in graph.dependents_of(uid)):  # perhaps it is a circle
         return [*warnings, NewState(without_blocking(obj)), deleted]
     return [*warnings, deleted]
 
 
-def _owners(view: View, key: ObjectKey, references: tuple[OwnerReference, ...]) -> _Owners:
+def _owners(graph: OwnerGraph, key: ObjectKey, references: tuple[OwnerReference, ...]) -> _Owners:
     found = _Owners()
     for reference in references:
-        if view.is_gone(reference.uid):
+        if graph.is_gone(reference.uid):
             found.absent.append(reference.uid)
             continue
-        kind = view.kind_of(reference.api_version, reference.kind)
+        kind = graph.kind_of(reference.api_version, reference.kind)
         if kind is None or (kind.namespaced and not key.namespace):
             found.is_unknown = True
             if kind is not None:
                 found.warnings.append(reference)
             continue
-        owner = view.find(key_for(kind, key.namespace, reference.name))
+        owner = graph.find(key_for(kind, key.namespace, reference.name))
         if owner is None or uid_of(owner) != reference.uid:
             found.absent.append(reference.uid)
-            if kind.namespaced and view.has_elsewhere(kind, reference):
+            if kind.namespaced and graph.has_elsewhere(kind, reference):
                 found.warnings.append(reference)
         elif _waits(owner):
             found.waiting.append(reference.uid)
