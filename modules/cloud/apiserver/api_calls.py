@@ -31,6 +31,7 @@ from modules.apimachinery.kinds import (
     version_of,
 )
 from modules.apimachinery.merge_schema import schema_of
+from modules.apimachinery.resources import SCALE
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.apimachinery.structural_schema.values import unknown_fields
 from modules.cloud.apiextensions.calls import in_requested_version, subresources_of
@@ -42,6 +43,7 @@ from modules.cloud.apiserver.created_subresources import bind_pod, evict_pod, re
 from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
 from modules.cloud.apiserver.pod_scheduled import waits_because
+from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
 from modules.cloud.apiserver.write_options import check_options, is_dry_run
 from modules.cloud.client.calls import APPLY, DOCUMENT, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
@@ -157,7 +159,7 @@ def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
 def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     """Return the warnings about the fields of a request's body. A node gets none unless it asks."""
     mode = str(request.options.get("fieldValidation") or (IGNORE if request.node else WARN))
-    is_other = (request.plural, request.subresource) in _CREATED
+    is_other = (request.plural, request.subresource) in _CREATED or request.subresource == SCALE
     is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH and not is_other
     kind = kind_of(kinds, request)
     custom = kinds.custom().get((kind.api_version, kind.plural))
@@ -194,6 +196,8 @@ def _no_subresource(request: ApiCall) -> ApiError | ApiStatusError:
 
 
 def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> ApiResult:
+    if request.subresource == SCALE:
+        return ApiResult(serve_scale(cluster, key, request))
     match request.verb:
         case "get":
             return ApiResult(cluster.read(key))

@@ -38,6 +38,7 @@ from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.volume_binder import bind_volumes
+from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_job_selector
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ ApiError to refuse it."""
 _POD = kind_named("Pod")
 _NODE = kind_named("Node")
 _EVENT = kind_named("Event")
+_JOB = "Job"
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _KEPT = ("name", "namespace", *_OF_DELETION)
 """Metadata that a patch of the status does not change."""
@@ -172,6 +174,8 @@ class Cluster:
         if new["kind"] == _POD.name:
             new = {**new, "status": live.get("status", {})}
             validate_pod_update(live, new)
+        elif new["kind"] in WORKLOADS:
+            new = {**{name: value for name, value in new.items() if name != "status"}, **_status_of(live)}
         self._admit(live, new)
         check_finalizers(live, new)
         stored = self.storage.replace(new)
@@ -353,7 +357,9 @@ class Cluster:
         self._scheduler.place_waiting_pods()
 
     def _create(self, obj: JsonObject) -> JsonObject:
-        new = self.storage.create(self._scheduler.placed(obj))
+        uid = self.clock.new_id()
+        obj = with_job_selector(obj, uid) if obj["kind"] == _JOB else obj
+        new = self.storage.create(self._scheduler.placed(obj), uid)
         self._scheduler.note_waiting(None, new)
         self._custom.changed(new)
         if new["kind"] == _NODE.name:
@@ -361,6 +367,10 @@ class Cluster:
         elif new["kind"] == _EVENT.name:
             self._events.remove_surplus()
         return new
+
+
+def _status_of(obj: JsonObject) -> JsonObject:
+    return {"status": obj["status"]} if "status" in obj else {}
 
 
 def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:

@@ -17,6 +17,7 @@ from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.fencing import check_fence
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
@@ -84,7 +85,7 @@ class ApiServer(Module):
         self._access_control = AccessControl(self._graph, refusals)
         self._transactions = Transactions(cluster.storage, database, self._changed, _ignore, self._rolled_back)
         self._history: WatchHistory | None = None
-        """Begins with the loaded objects: it has no earlier deletions."""
+        """None until the objects are loaded."""
         self._noted: list[ObjectChanged] = []
         """Committed changes that watches have not been told yet."""
         self._may_place = True
@@ -155,8 +156,11 @@ class ApiServer(Module):
 
         Raises:
             ForbiddenError: the node may not make it.
+            ConflictError: another cloudcore runs the controllers.
             DryRunError: a dry run has succeeded; the caller rolls back its changes.
         """
+        if call.fence:
+            check_fence(self._cluster, call.fence)
         if not call.node:
             return api_calls.serve(self._cluster, call)
         if access_reviews.is_review(call):
@@ -188,7 +192,9 @@ class ApiServer(Module):
         for kind in _IN_GRAPH:
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
-        self._history = WatchHistory(self._cluster.storage)
+        stored = self._database.watch_history()
+        stored.began.update({key.kind: self._cluster.storage.version for key in loaded.left_out})
+        self._history = WatchHistory(self._cluster.storage, stored)
         self._transactions.attempt(partial(make_system_namespaces, self._cluster))
         for definition in self._definitions:
             self._define(definition)
@@ -220,12 +226,19 @@ class ApiServer(Module):
             self._make_accounts()
             self._taint_nodes()
             self._place()
+            self._forget_changes()
         self._transactions.commit()
         noted, self._noted = tuple(self._noted), []
         for changed in noted:
             self._subscriptions.publish(changed)
         if noted and self.hive.members(api_messages.SOURCE):
             self.broadcast(api_messages.SOURCE, self.message(api_messages.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
+
+    def _forget_changes(self) -> None:
+        """Delete stored changes that no watch can begin with any more."""
+        if self._history is not None:
+            for kind, until in self._history.take_forgotten().items():
+                self._database.forget_changes(kind, until)
 
     def _monitor_nodes(self) -> None:
         """Mark nodes that have fallen silent, and remove deleted pods of nodes that do not exist. All cloudcores of a

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
+from edged.validation.causes import Cause, forbidden, required, shown
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.structural_schema.causes import Cause, InvalidFieldsError, forbidden, required, shown
+from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN
 from modules.cloud.client.calls import APPLY, ApiCall
 

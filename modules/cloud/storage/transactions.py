@@ -152,7 +152,7 @@ class Transactions:
 
     def _adopt(self, pulled: RemoteChanges) -> None:
         self._claimed(pulled.sessions)
-        self._storage.adopt(pulled.objects, pulled.version, complete=pulled.complete)
+        self._storage.adopt(pulled.objects, pulled.version, complete=pulled.complete, changes=pulled.changes)
         self.is_adopting = True
         for event in self._storage.take_events():
             self._changed(event)

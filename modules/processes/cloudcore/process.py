@@ -153,7 +153,7 @@ class CloudCore:
         turn = Turns()
         self._databases: list[Database] = []
         if selected is None:
-            server = EmbeddedApiServer(self.hive, config, name, clock, counters, turn)
+            server = EmbeddedApiServer(self.hive, config, known, clock, counters, turn)
             self._databases.append(server.database)
             cluster = server.cluster
         else:

@@ -13,6 +13,7 @@ from modules.apimachinery.lister import Revision
 from modules.cloud.client.reflector.effects import ObservedObject
 from modules.cloud.edgecontroller.mirror.partial_objects import HAVE_PARTS, partial_object
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.stored_changes import StoredChange
 
 _DECODED: Final = 64
 """Objects that are kept decoded: a request looks at its object several times."""
@@ -179,7 +180,14 @@ class Mirror:
         self._since.clear()
         return [event for event, _ in undone]
 
-    def adopt(self, found: Iterable[tuple[ObjectKey, JsonObject | None]], version: int, *, complete: bool) -> None:
+    def adopt(
+        self,
+        found: Iterable[tuple[ObjectKey, JsonObject | None]],
+        version: int,
+        *,
+        complete: bool,
+        changes: Iterable[StoredChange] = (),  # noqa: ARG002 - those of objects, too
+    ) -> None:
         """Go on with a version of other cloudcores. The database has no objects of a cluster."""
         if complete or any(True for _ in found):
             _log.error("the database has objects, but they are the cluster's: they are not used")

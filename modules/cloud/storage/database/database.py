@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.storage.database.beginning import Beginning
+from modules.cloud.storage.database.change_rows import changes_after, stored_history
 from modules.cloud.storage.database.damage import prepare_and_repair
 from modules.cloud.storage.database.engine import make_engine, shown, truncate_log, url_of
 from modules.cloud.storage.database.errors import DatabaseError
@@ -22,6 +23,7 @@ from modules.cloud.storage.database.tables import epochs, node_states, object_sy
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
+from modules.cloud.storage.stored_changes import StoredChange, StoredHistory
 
 _FORGET_AFTER = 10_000
 """Revisions after which a deletion is compacted; a cloudcore that has read nothing for so long reads everything."""
@@ -47,6 +49,8 @@ class RemoteChanges(NamedTuple):
     """The list holds all objects; any other is deleted."""
     sessions: Sequence[tuple[str, Holder]] = ()
     """Nodes, and the cloudcores to which they have connected."""
+    changes: Sequence[StoredChange] = ()
+    """Each change of an object, in order; `objects` has only those that the last of these do not lead to."""
 
 
 class Database:
@@ -186,6 +190,21 @@ class Database:
         """Deletes stored objects that were left out of memory; `version` is a new resourceVersion."""
         for key in keys:
             self._writes.objects[key] = {**key._asdict(), "revision": version, "body": None}
+
+    def watch_history(self) -> StoredHistory:
+        """Returns the kept changes of objects, without those of this transaction.
+
+        Raises:
+            DatabaseError: they could not be read.
+        """
+        try:
+            return stored_history(self._current(), self._seen)
+        except SQLAlchemyError as error:
+            raise self._error("read the changes of objects", error) from error
+
+    def forget_changes(self, kind: str, until: int) -> None:
+        """Deletes the kept changes of a kind up to a version."""
+        self._writes.history[kind] = until
 
     def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
         """Adds a changed ObjectSync to the transaction; None deletes it."""
@@ -385,15 +404,20 @@ class Database:
 
     def _changes(self, connection: Connection, version: int, *, complete: bool) -> RemoteChanges:
         rows = self._changed_objects(connection, complete=complete) if self._stores_objects else ()
+        is_later = self._stores_objects and not complete
+        changes = (changes_after(connection, self._seen) or []) if is_later else []
+        known = {change.key: change.version for change in changes if change.body is not None}
         found: list[tuple[ObjectKey, JsonObject | None]] = []
-        for kind, namespace, name, body in self._reported(rows):
+        for kind, namespace, name, revision, body in self._reported(rows):
             key = ObjectKey(kind, namespace, name)
+            if known.get(key) == revision:
+                continue
             obj = None if body is None else self.taken(key, msgspec.json.decode(body), len(body))
             if obj is not None or not complete:
                 found.append((key, obj))
         claims = self._beginning.claims(connection, self._seen)
         claimed = [(node, cloudcore) for node, cloudcore in claims if node not in self.unclaimed]
-        return RemoteChanges(found, version, complete and self._stores_objects, claimed)
+        return RemoteChanges(found, version, complete and self._stores_objects, claimed, changes)
 
     def _reported(self, rows: Iterable[Any]) -> Iterator[Any]:
         for number, row in enumerate(rows):
@@ -402,7 +426,7 @@ class Database:
             yield row
 
     def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:
-        query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.body)
+        query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.revision, objects.c.body)
         query = query.where(objects.c.body.is_not(None)) if complete else query.where(objects.c.revision > self._seen)
         return connection.execute(query.order_by(objects.c.revision), execution_options={"yield_per": _ROWS})
 

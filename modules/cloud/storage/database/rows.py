@@ -23,7 +23,16 @@ from sqlalchemy import (
 )
 
 from modules.cloud.storage.database.pending import PendingWrites
-from modules.cloud.storage.database.tables import epochs, node_states, object_syncs, objects, sessions, state
+from modules.cloud.storage.database.tables import (
+    changes,
+    epochs,
+    history,
+    node_states,
+    object_syncs,
+    objects,
+    sessions,
+    state,
+)
 from modules.cloud.storage.object_sync import Epoch
 
 
@@ -102,6 +111,10 @@ class RowWriter:
     def __init__(self, engine: Engine, cloudcore: str) -> None:
         self._cloudcore = cloudcore
         self._objects = RowReplacement(objects, ("kind", "namespace", "name"), engine)
+        self._changes = Statement(insert(changes), engine)
+        self._history = RowReplacement(history, ("kind",), engine)
+        forgotten = and_(changes.c.kind == bindparam("of_kind"), changes.c.revision <= bindparam("until"))
+        self._forget = Statement(delete(changes).where(forgotten), engine)
         self._syncs = RowReplacement(object_syncs, ("node", "uid"), engine)
         self._syncs_of_node = RowReplacement(object_syncs, ("node",), engine)
         self._node_states = RowReplacement(node_states, ("node",), engine)
@@ -112,6 +125,14 @@ class RowWriter:
     def write(self, connection: Connection, pending: PendingWrites, version: int) -> None:
         """Write the rows, and the newest resourceVersion."""
         self._objects.replace(connection, pending.objects, pending.objects.values())
+        if pending.changes:
+            self._changes.execute(connection, pending.changes)
+        if pending.history:
+            self._forget.execute(
+                connection, [{"of_kind": kind, "until": until} for kind, until in pending.history.items()]
+            )
+            began = ({"kind": kind, "began": until} for kind, until in pending.history.items())
+            self._history.replace(connection, ((kind,) for kind in pending.history), began)
         forgotten = [(node,) for node in sorted(pending.forgotten)]
         self._syncs_of_node.replace(connection, forgotten)
         self._node_states.replace(connection, forgotten)
