@@ -18,6 +18,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.fencing import check_fence
+from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
@@ -43,6 +44,8 @@ FULL_SECONDS: Final = 5.0
 """Seconds after which it is looked whether a full disk has room again."""
 _MANIFESTS_PERIOD: Final = 1.0
 """Seconds between two reads of the manifests."""
+_ROUNDS: Final = 4
+"""Parts of what follows from a deletion that are done in one transaction: dependents of dependents, for instance."""
 _NODE: Final = "Node"
 _IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named(_NODE))
 
@@ -62,6 +65,8 @@ class ApiServer(Module):
         definitions: CustomResourceDefinitions that are applied at the start.
         refusals: counts refused requests of nodes.
         subscriptions: of clients in the same process; told each change.
+        collects: whether it empties namespaces that are deleted, and deletes the dependents of deleted owners;
+            otherwise that is left to Kubernetes' own controllers.
     """
 
     name: ClassVar[str] = api_messages.MODULE
@@ -75,9 +80,12 @@ class ApiServer(Module):
         definitions: Sequence[JsonObject],
         refusals: Refusals,
         subscriptions: Subscriptions,
+        *,
+        collects: bool = True,
     ) -> None:
         super().__init__()
         self._cluster = cluster
+        self._collector = GarbageCollector(cluster) if collects else None
         self._database = database
         self._manifests = manifests
         self._definitions = definitions
@@ -112,6 +120,8 @@ class ApiServer(Module):
         self.every(MONITOR_PERIOD, self._monitor_nodes)
         self._database.room.fill()
         self.every(FULL_SECONDS, self._make_room)
+        if self._collector is not None:
+            self.every(MONITOR_PERIOD, self._look_at_namespaces)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._manifests.sync))
 
@@ -215,6 +225,7 @@ class ApiServer(Module):
         for kind in _IN_GRAPH:
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
+        self._load_owners()
         stored = self._database.watch_history()
         stored.began.update({key.kind: self._cluster.storage.version for key in loaded.left_out})
         self._history = WatchHistory(self._cluster.storage, stored)
@@ -224,6 +235,13 @@ class ApiServer(Module):
         if self._manifests is not None:
             self._manifests.reset()
             self._manifests.sync()
+
+    def _load_owners(self) -> None:
+        """Give the garbage collector all objects: something may have been left to do at the last stop."""
+        if self._collector is not None:
+            for key in self._cluster.storage:
+                self._collector.add(key, self._cluster.storage.get(key))
+            self.announce_progress()
 
     def _define(self, definition: JsonObject) -> None:
         def apply() -> None:
@@ -243,13 +261,16 @@ class ApiServer(Module):
             self._commit()
 
     def _commit(self) -> None:
-        """Commit the transaction, with service accounts of namespaces and places for waiting pods. Watches are told."""
+        """Commit the transaction, with service accounts of namespaces, places for waiting pods, and the next part of
+        what follows from deletions. Watches are told.
+        """
         if self._database.in_transaction:
             self._transactions.note_changes()
             if not self._is_full:
                 self._make_accounts()
                 self._taint_nodes()
                 self._place()
+                self._collect()
             self._forget_changes()
         self._transactions.commit()
         noted, self._noted = tuple(self._noted), []
@@ -310,6 +331,33 @@ class ApiServer(Module):
             if self._cluster.waiting_pods():
                 self._transactions.attempt(self._cluster.place_waiting_pods)
 
+    def _collect(self) -> None:
+        """Do a part of what follows from deletions; the rest comes after other messages. Unlike `_place`, it acts on
+        changes of other cloudcores, too: one of them may have ended before it was done.
+        """
+        if self._collector is None or not self._collector.has_work:
+            return
+        for _ in range(_ROUNDS):
+            if self._collector.has_work:
+                self._attempt_to_collect(self._collector)
+        if self._collector.has_work:
+            self.call_soon(lambda: self._transact(_nothing))
+
+    def _attempt_to_collect(self, collector: GarbageCollector) -> None:
+        try:
+            self._transactions.attempt(collector.collect)
+        except DatabaseError:
+            raise
+        except Exception:  # noqa: BLE001 - one bad object must not stop the module for all; its plan is not made again
+            _log.exception("something that follows from a deletion cannot be done")
+
+    def _look_at_namespaces(self) -> None:
+        """Bring the conditions of namespaces that are being deleted up to date."""
+        if self._collector is not None:
+            self._collector.look_at_namespaces()
+            if self._collector.has_work:
+                self._transact(_nothing)
+
     def _make_accounts(self) -> None:
         """Make the missing service accounts of namespaces. Like `_place`, it acts on changes of this cloudcore only."""
         if self._may_lack_accounts:
@@ -323,6 +371,8 @@ class ApiServer(Module):
             self.announce_progress()
             return
         self._graph.handle_event(event)
+        if self._collector is not None:
+            self._collector.note(event)
         if not self._transactions.is_adopting:
             self._may_place = self._may_place or makes_room(event)
             self._may_lack_accounts = self._may_lack_accounts or may_lack_account(event)
@@ -337,6 +387,8 @@ class ApiServer(Module):
     def _rolled_back(self, events: list[ObjectEvent], _nodes: Iterable[str]) -> None:
         for event in events:
             self._graph.roll_back(event)
+            if self._collector is not None:
+                self._collector.undo(event)
 
 
 def _ignore(_claims: object) -> None:

@@ -237,6 +237,11 @@ class Storage:
         )
         return end - begin + sum(changed)
 
+    def keys_in(self, kind: Kind, namespace: str) -> Sequence[ObjectKey]:
+        """Returns the keys of a kind's objects in one namespace, in order."""
+        keys, begin, end = self._range_of(ObjectKey(kind.key_name, "", ""), namespace)
+        return keys[begin:end]
+
     def _range_of(self, start: ObjectKey, namespace: str | None) -> tuple[Sequence[ObjectKey], int, int]:
         """Returns the keys of a kind in order, and the range of those after a key and of a namespace (None: of all)."""
         keys = self._sorted.get(start.kind)

@@ -61,6 +61,8 @@ class EmbeddedApiServer:
         self.cluster = RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
         """It, as its clients in this process reach it."""
         definitions = [*device_definitions(), *rule_definitions()]
-        hive.add(ApiServer, cluster, self.database, manifests, definitions, counters.refusals, access.subscriptions)
-        if config.controllers == "embedded":
+        parts = cluster, self.database, manifests, definitions, counters.refusals, access.subscriptions
+        has_controllers = config.controllers == "embedded"
+        hive.add(ApiServer, *parts, collects=has_controllers)
+        if has_controllers:
             hive.add(Controllers, access.subscriptions, known, may_be_several=self.database.shared)
