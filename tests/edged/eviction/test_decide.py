@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from edged.eviction.decide import EvictionDecision, EvictionState, any_met, judge
-from edged.eviction.observations import observe
+from edged.eviction.decide import observe
 from edged.eviction_api.signals import Observation, Pressure, Signal
 from edged.eviction_api.thresholds import (
     DEFAULT_HARD,
