@@ -2,25 +2,29 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
 from beehive import Clock
 from edged.api import Container, Pod
 from edged.devices.choice import DevicePool, choose, has_choice, missing, reusable
 from edged.devices.contract import DevicePlugin
-from edged.devices.errors import AllocationRefusedError, DeviceError, DevicesPendingError, RegistrationError
 from edged.devices.inventory import Inventory, PluginEndpoint
 from edged.devices.model import Device, DeviceAllocation, DeviceCapacity
 from edged.devices.pod_devices import Checkpoint, ContainerAllocations, PodDevices, write_checkpoint
 from edged.devices.rules import requested_devices
-from edged.plugins.errors import PluginCallError, PluginError
-from edged.pods.config.device_options import DeviceRunContainerOptions
+from edged.errors import (
+    AllocationRefusedError,
+    DeviceError,
+    DevicesPendingError,
+    PluginCallError,
+    PluginError,
+    RegistrationError,
+)
+from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
-from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -46,6 +50,7 @@ def _add(known: dict[str, T], more: Mapping[str, T], what: str) -> None:
     for name, value in more.items():
         if known.setdefault(name, value) != value:
             _log.warning("two resources want another %s %s; the first has it", what, name)
+
 
 _AWAY = frozenset({"UNAVAILABLE", "CANCELLED"})
 """gRPC codes of a call whose plug-in disconnects."""

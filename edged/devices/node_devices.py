@@ -5,19 +5,16 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
-from beehive import ModuleContext
+from typing import Any, NamedTuple
+
+from beehive import Actor, ModuleContext
 from edged.api import Pod
 from edged.devices.contract import DevicePlugin, DevicePluginTransport, GrpcService
-from edged.devices.errors import DeviceError, RegistrationError
 from edged.devices.manager import DeviceManager
 from edged.devices.pod_devices import Checkpoint, read_checkpoint
 from edged.devices.rules import CHECKPOINT, SOCKET, check_resource, endpoint_in
-from edged.plugins.errors import PluginError
+from edged.errors import DeviceError, PluginError, RegistrationError
 from edged.plugins.watcher import Plugin
-from typing import NamedTuple
-from beehive import Actor
-from edged.devices.contract import DevicePlugin
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +49,7 @@ class DeviceReader(Actor):
             _log.exception("device plug-in of %s failed in a way nobody foresaw", self._resource)
         self._manager.disconnect(self._resource, self._plugin)
         self.stop()
+
 
 PLUGINS = "device-plugins"
 """Directory below the root (kubelet's)."""

@@ -8,17 +8,18 @@ writable layer and its logs). `edged.volumes.empty_dir_monitor` observes the lim
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
 from msgspec import Struct
-from edged.eviction_api.signals import PRESSURES, Observations, Pressure, Signal
-from edged.eviction_api.thresholds import EvictionSettings, Threshold
-from typing import Final
+
 from edged.api import Pod, whole_value
 from edged.api.quantity import format_binary_quantity
+from edged.eviction_api.signals import PRESSURES, Observation, Observations, Pressure, Signal
+from edged.eviction_api.thresholds import EvictionSettings, Threshold
 from edged.eviction_api.usage import PodUsage
-from edged.pods.demand import pod_limits
-from edged.eviction_api.signals import Observation, Signal
 from edged.node.machine import FileSystem, MachineUsage
+from edged.pods.demand import pod_limits
+
 
 def observe(usage: MachineUsage) -> dict[Signal, Observation]:
     """Return the observations of all signals.

@@ -8,8 +8,7 @@ from beehive import Clock
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.cri.contract import ContainerId
 from edged.cri.errors import CriError, UnavailableError
-from edged.devices.errors import AllocationRefusedError
-from edged.errors import EdgedError
+from edged.errors import AllocationRefusedError, EdgedError
 from edged.events.pods import PodEvents
 from edged.events.reasons import Reason
 from edged.lifecycle.hooks import HookTarget

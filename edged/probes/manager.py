@@ -7,10 +7,10 @@ from beehive import ModuleContext, Timer
 from edged.api import Container, ContainerStatus, Pod
 from edged.api.probes import Probe
 from edged.cri.contract import ContainerId
+from edged.errors import TargetError
 from edged.events.pods import PodEvents
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, PodFacts, PodUid, ProbeFacts
-from edged.probes.errors import TargetError
 from edged.probes.model import (
     ProbeCounts,
     ProbeKind,

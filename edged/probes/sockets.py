@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from beehive import Clock
 from beehive.http.errors import HttpError
-from edged.probes.errors import NetworkError
+from edged.errors import NetworkError
 from edged.probes.http1 import MAX_BODY, MAX_HEAD, MAX_REDIRECTS, redirected, request_headers, request_path
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 

@@ -5,10 +5,10 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from edged.api import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Quantity, Volume, whole_value
+from edged.errors import VolumeError
 from edged.pods.config.downward import DownwardView
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
-from edged.volumes.errors import VolumeError
 from edged.volumes.payload import (
     Payload,
     VolumeSources,

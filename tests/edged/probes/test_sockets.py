@@ -14,8 +14,8 @@ import grpc
 import pytest
 
 from beehive.clock import RealClock
+from edged.errors import NetworkError
 from edged.probes import sockets as grpc_health
-from edged.probes.errors import NetworkError
 from edged.probes.sockets import SocketNetwork
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
