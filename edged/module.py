@@ -10,8 +10,6 @@ import msgspec
 from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, handles
 from beehive.errors import NotStartedError
 from beehive.names import CLOUD_CONNECTED
-from edged.assembly import Assembly
-from edged.assembly_parts import Dependencies
 from edged.cri.contract import ContainerRuntime
 from edged.errors import EdgedError
 from edged.host import Host
@@ -20,6 +18,7 @@ from edged.pods.decode import belongs_to, read_cloud_pod, read_node, read_pod
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.static_pods.manager import FILE
+from edged.sync.assembly import Assembly, Dependencies
 from edged.volumes.csi.controller import OPERATIONS
 
 _log = logging.getLogger(__name__)
@@ -43,9 +42,10 @@ class Edged(Module):
 
         message → SyncLoop → PodWorkers → PodSyncer → container runtime
                    ↑    │                     │             │
-                   │    └→ StatusGenerator    └── Done ──┐ PLEG
-                   │         └→ StatusManager → cloud    │  │
-                   └───────────── SyncChannel ←──────────┴──┘
+                   │    ├→ StatusGenerator    └── Done ──┐ PLEG
+                   │    │    └→ StatusManager → cloud    │  │
+                   │    └→ pod_machine.step              │  │
+                   └─────────────────────────────────────┴──┘
 
     Args:
         settings: edged's.

@@ -137,6 +137,7 @@ class PodSyncer:
             frozenset(progress.replaced),
             kill_options,
             terminated=progress.terminated,
+            unchanged=inspected is not None,
         )
 
     def sync_pod(self, job: Job, pod: Pod, progress: _Progress) -> bool:
@@ -148,7 +149,7 @@ class PodSyncer:
         facts = with_replaced(found, job.replaced)
         self._lifecycle.post_start_hooks.keep_only(job.ref.uid, {c.id for c in facts.containers if c.running})
         pending = False
-        actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
+        actions = self._actions(job, pod, facts)
         if actions.nothing:
             progress.inspected = at, found
         if actions.kill_pod and actions.create_sandbox:
@@ -168,6 +169,12 @@ class PodSyncer:
         if failures:
             raise failures[0]
         return pending
+
+    def _actions(self, job: Job, pod: Pod, facts: PodFacts) -> PodActions:
+        """Return the actions that the job was planned with, if the runtime has the facts for which they hold."""
+        if job.plan is not None and job.plan[0] == facts:
+            return job.plan[1]
+        return compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
 
     def sync_terminating_pod(self, job: Job, pod: Pod, progress: _Progress) -> None:
         """Stop everything that runs of a pod within its grace period, and release its resources. Files and dead
