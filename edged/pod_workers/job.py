@@ -15,6 +15,18 @@ from edged.pods.state import PodState
 
 _log = logging.getLogger(__name__)
 
+ObjectKey = tuple[str, str, str]
+"""Resource type, namespace and name of an object."""
+
+
+class DeliveredObject(Struct, frozen=True, gc=False):
+    """A configmap or secret that a message has brought, as JSON. It is never shown."""
+
+    content: bytes
+
+    def __repr__(self) -> str:
+        return f"DeliveredObject({len(self.content)} bytes)"
+
 
 class Job(Struct, frozen=True, gc=False):
     """One sync of one pod. `pod` is None for an orphan, whose pod is not known any more."""
@@ -32,6 +44,8 @@ class Job(Struct, frozen=True, gc=False):
     """Whether the last container of each name stays when the pod is removed: the store has the pod still."""
     plan: tuple[PodFacts, PodActions] | None = None
     """The actions of a sync, if they were computed when the pod was queued, and the facts for which they hold."""
+    delivered: Mapping[ObjectKey, DeliveredObject] = {}
+    """Configmaps and secrets of the pod that messages have brought since its last job."""
 
 
 class Done(Struct, frozen=True):

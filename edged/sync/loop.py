@@ -18,7 +18,7 @@ from edged.node.reporter import NodeReporter
 from edged.node.status import NodeReport
 from edged.pleg.messages import PodInspected, PodInspection, Relisted, RelistFailed, WorkerInspection
 from edged.pleg.watch import RuntimeWatch
-from edged.pod_workers.job import Done, Job
+from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey
 from edged.pod_workers.syncer import PodSyncer
 from edged.pod_workers.work_queue import Queue, Work
 from edged.pod_workers.workers import PodWorkers
@@ -206,10 +206,15 @@ class SyncLoop:
         self._static_pods.handle_changes(changes)
         self._check_sources()
 
-    def handle_dependency_change(self, kind: str, namespace: str, name: str) -> None:
-        """Sync the pods that mount a configmap or secret that has changed."""
-        for record in self._pods.referencing(kind, namespace, name):
-            self._step(record.ref.uid, machine.DependencyChanged())
+    def handle_dependency_change(self, key: ObjectKey, delivered: DeliveredObject | None) -> None:
+        """Sync the pods that mount a configmap or secret that has changed.
+
+        Args:
+            key: of the configmap or secret.
+            delivered: the object; None when the message does not have it.
+        """
+        for record in self._pods.referencing(*key):
+            self._step(record.ref.uid, machine.DependencyChanged(key, delivered))
 
     # events of the runtime and the workers
 

@@ -31,7 +31,7 @@ from msgspec import Struct
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.pleg.messages import PodInspection
 from edged.pod_workers.errors import StartError
-from edged.pod_workers.job import Done, Job
+from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey
 from edged.pod_workers.work_queue import Queue, queue_of
 from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs
@@ -118,6 +118,8 @@ class PodSyncRecord(Struct):
     """Syncs that followed one right after the other."""
     plan: _Plan | None = None
     """The next actions, once computed; None after a job that changed something."""
+    delivered: dict[ObjectKey, DeliveredObject] = {}
+    """Configmaps and secrets of the pod that messages have brought since its last job."""
 
     @property
     def is_being_removed(self) -> bool:
@@ -135,10 +137,13 @@ class PodSyncRecord(Struct):
 
 
 def next_job(record: PodSyncRecord, now: Now) -> Job:
-    """Return the job of a pod. It is made when a worker is free, so that it has the newest facts."""
+    """Return the job of a pod. It is made when a worker is free, so that it has the newest facts, and takes the
+    delivered objects of the record: should the job fail, the next one requests them.
+    """
     pod = record.pod
     if pod is None:
         return Job(PodState.TERMINATED, record.ref)
+    delivered, record.delivered = record.delivered, {}
     plan = record.plan if record.plan is not None and record.plan.is_valid(pod, now) else None
     return Job(
         pod.state,
@@ -149,6 +154,7 @@ def next_job(record: PodSyncRecord, now: Now) -> Job:
         pod.replaced,
         pod.deleted and not pod.deletion_stored,
         None if plan is None else (plan.facts, plan.actions),
+        delivered,
     )
 
 
@@ -189,6 +195,10 @@ class HealthChanged(Struct, frozen=True, gc=False):
 
 class DependencyChanged(Struct, frozen=True, gc=False):
     """A configmap or secret of the pod has changed."""
+
+    key: ObjectKey
+    delivered: DeliveredObject | None = None
+    """The object; None when the message does not have it."""
 
 
 class RetryPod(Struct, frozen=True, gc=False):
@@ -381,7 +391,14 @@ def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: No
             yield from _enqueue(record, pod, now)
         case DependencyChanged():
             if not pod.termination_requested:
+                _take_delivered(record, event)
                 yield from _enqueue(record, pod, now)
+
+
+def _take_delivered(record: PodSyncRecord, event: DependencyChanged) -> None:
+    record.delivered.pop(event.key, None)
+    if event.delivered is not None:
+        record.delivered[event.key] = event.delivered
 
 
 def _enqueue(record: PodSyncRecord, pod: PodRecord, now: Now) -> Iterator[Effect]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from edged.api import Nanoseconds, Pod, PodStatus, decode, encode
 from edged.pleg.messages import PodInspection
-from edged.pod_workers.job import Done, Job
+from edged.pod_workers.job import DeliveredObject, Done, Job
 from edged.pod_workers.work_queue import Queue
 from edged.pods import actions
 from edged.pods.backoff import BackOffs
@@ -33,6 +33,7 @@ from edged.sync import pod_machine as machine
 from edged.sync.pod_machine import Effect, Now, PodEvent, PodSyncRecord, next_job, step
 from tests.edged.conftest import pod
 
+CHANGED = machine.DependencyChanged(("configmap", "default", "settings"), DeliveredObject(b"{}"))
 UID = PodUid("uid-web")
 REF = PodRef(UID, "default", "web")
 SECOND = 1_000_000_000
@@ -123,8 +124,8 @@ def _facts(chance: random.Random) -> PodFacts:
 
 
 def _event(chance: random.Random, loop: Loop) -> PodEvent:
-    version = {"resourceVersion": str(chance.randrange(100))}
-    deleted = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 5}
+    version: dict[str, Any] = {"resourceVersion": str(chance.randrange(100))}
+    deleted: dict[str, Any] = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 5}
     if loop.pod.pod.metadata.deletion_timestamp is not None:
         version |= deleted  # no API server takes it back
     pods = [
@@ -141,7 +142,7 @@ def _event(chance: random.Random, loop: Loop) -> PodEvent:
         PodInspection(_facts(chance), loop.monotonic),
         machine.NotListed(loop.monotonic),
         machine.HealthChanged(),
-        machine.DependencyChanged(),
+        CHANGED,
         machine.RetryPod(),
     ]
     return chance.choices(events, [3, 1, 1, 8, 1, 3, 2, 1])[0]
@@ -221,6 +222,19 @@ def test_a_step_reads_no_clock_and_calls_no_part(loop: Loop) -> None:
             assert repr(effect)
 
 
+def test_an_object_that_a_message_brought_is_for_the_next_job(loop: Loop) -> None:
+    """The newest one. Its content, perhaps a secret's, is in no text."""
+    key = ("secret", "default", "s")
+    for content in (b"old", b"hunter2"):
+        loop.handle(machine.DependencyChanged(key, DeliveredObject(content)))
+    assert "hunter2" not in repr(loop.record)
+    assert next_job(loop.record, loop.now()).delivered == {key: DeliveredObject(b"hunter2")}
+    assert next_job(loop.record, loop.now()).delivered == {}
+    loop.handle(machine.DependencyChanged(key, DeliveredObject(b"old")))
+    loop.handle(machine.DependencyChanged(key))
+    assert next_job(loop.record, loop.now()).delivered == {}
+
+
 # a new pod
 
 
@@ -265,7 +279,7 @@ def test_a_second_reason_does_not_end_a_pod_again_but_may_shorten_its_time(loop:
 def test_a_sync_that_stops_containers_gets_a_worker_of_its_own(loop: Loop, ready: bool, queue: Queue) -> None:
     """Their grace period may take long; they are stopped because their sandbox is not ready."""
     loop.pod.observe(facts(ready=ready), loop.monotonic)
-    assert loop.handle(machine.DependencyChanged()) == [machine.Enqueue(queue)]
+    assert loop.handle(CHANGED) == [machine.Enqueue(queue)]
 
 
 def test_while_a_worker_has_the_pod_an_inspection_does_not_queue_it(loop: Loop) -> None:
