@@ -26,7 +26,7 @@ help:
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make pictures   the pictures in docs/pictures, from a node with the pods of the demo and a browser without a window"
-	@echo "make release    wheel, sdist, constraints with hashes and SHA256SUMS of the commit that is checked out, in dist/"
+	@echo "make release    wheels, sdist, constraints with hashes and SHA256SUMS of the commit that is checked out, in dist/"
 	@echo "make constraints  constraints*.txt anew from setup.cfg (ARGS=--upgrade: the newest versions that it allows)"
 	@echo "make format     ruff's formatter and its safe fixes"
 
@@ -88,13 +88,14 @@ release: install
 	$(BIN)/python -m tests.packaging.release dist
 
 # One version of each that suits every Python from 3.11 on. Without ARGS=--upgrade a version changes only if setup.cfg asks for it
+EXTRAS := --extra postgresql --extra tui --extra docs --extra dev
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate \
 	--custom-compile-command 'make constraints' $(ARGS) setup.cfg
 constraints: install
 	@$(PIP_INSTALL) $(UV)
 	$(COMPILE) --generate-hashes --output-file constraints.txt
 	$(COMPILE) --generate-hashes --constraint constraints.txt --extra postgresql --output-file constraints-cloud.txt
-	$(COMPILE) --constraint constraints-cloud.txt --all-extras --output-file constraints-dev.txt
+	$(COMPILE) --constraint constraints-cloud.txt $(EXTRAS) --output-file constraints-dev.txt
 
 format: install
 	$(BIN)/ruff check --fix .

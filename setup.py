@@ -1,4 +1,4 @@
-"""Gives a wheel or an sdist the version of its commit; everything else is in setup.cfg.
+"""Gives a wheel or an sdist the version of its commit, and the extra `lab` the same; everything else is in setup.cfg.
 
 An sdist has the version and the commit in its files, so that a wheel can be built from it without git.
 """
@@ -6,6 +6,7 @@ An sdist has the version and the commit in its files, so that a wheel can be bui
 from __future__ import annotations
 
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 from setuptools import setup
@@ -50,4 +51,10 @@ class Sdist(sdist):
 
 if SOURCE is not None and not SOURCE.commits:
     sys.stderr.write(f"{BUILT}: a shallow clone cannot number its wheels: git fetch --unshallow\n")
-setup(version=BUILT, cmdclass={"build_py": BuildPy, "sdist": Sdist})
+config = ConfigParser(interpolation=None)
+config.read(Path(__file__).resolve().with_name("setup.cfg"))
+setup(
+    version=BUILT,
+    extras_require={**config["options.extras_require"], "lab": f"edgecore-lab=={BUILT}"},
+    cmdclass={"build_py": BuildPy, "sdist": Sdist},
+)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from modules.apimachinery.names import faults_of_label_key, faults_of_label_value
+from edged.validation.names import faults_of_label_key, faults_of_label_value
 
 MOST_REQUIREMENTS: Final = 256
 """Conditions of one selector; each is checked for each object."""

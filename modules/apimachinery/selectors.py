@@ -6,6 +6,7 @@ that is not understood must not select all objects.
 
 import re
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from modules.apimachinery.errors import ApiStatusError
@@ -39,6 +40,15 @@ _FIELDS: Final = {
     "CertificateSigningRequest": ("metadata.name", "spec.signerName"),
 }  # fmt: skip
 """The kinds with selectable fields of their own; all others have those of `_OF_ANY`."""
+_FIELDS_BY_PART: Final = {
+    kind: tuple(
+        (part, tuple(group))
+        for part, group in groupby(fields, lambda field: field.partition(".")[0])
+        if part != "metadata"
+    )
+    for kind, fields in _FIELDS.items()
+}
+"""The fields that may change, of each kind, by the part of the object that has them: most changes are in one part."""
 _SWITCHES: Final = ("spec.hostNetwork", "spec.unschedulable")
 _ELSEWHERE: Final = {"source": "source.component"}
 
@@ -84,6 +94,22 @@ def parse_selector(resource: Resource, labels: str, fields: str) -> Selector:
         return Selector(tuple(read_requirements(labels)), tuple(_terms(resource, fields)))
     except ValueError as error:
         raise ApiStatusError(400, str(error)) from error
+
+
+def are_selected_alike(kind: str, one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether each selector selects both or none of two states of an object.
+
+    Args:
+        kind: as in keys of objects.
+        one: a state.
+        other: another state.
+    """
+    if map_at(one, "metadata.labels") != map_at(other, "metadata.labels"):
+        return False
+    return all(
+        one.get(part) == other.get(part) or all(_value(one, field) == _value(other, field) for field in fields)
+        for part, fields in _FIELDS_BY_PART.get(kind, ())
+    )
 
 
 def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:

@@ -9,20 +9,13 @@ from itertools import islice
 from typing import Any, Final
 
 from edged.api import Container, Pod, QuantityError, parse_quantity
+from edged.validation.causes import Cause, invalid, required, shown, unsupported
+from edged.validation.names import faults_of_data_key, faults_of_label, faults_of_subdomain
 from modules.apimachinery.api_errors import BadRequestError, InvalidError
 from modules.apimachinery.conversion import convert, validate_schema
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, Kind, kind_named
 from modules.apimachinery.limits import ANNOTATION_BYTES, DATA_BYTES
-from modules.apimachinery.names import faults_of_data_key, faults_of_label, faults_of_subdomain
-from modules.apimachinery.structural_schema.causes import (
-    MOST,
-    Cause,
-    InvalidFieldsError,
-    invalid,
-    required,
-    shown,
-    unsupported,
-)
+from modules.apimachinery.structural_schema.causes import MOST, InvalidFieldsError
 
 _DATA: Final = ("data", "binaryData", "stringData")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")

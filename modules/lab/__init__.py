@@ -5,5 +5,6 @@
 - `doubles`: stand-ins for what a module depends on, held to the same contract tests.
 - `site`: pages of the documentation that are generated.
 
-No process imports it, except for the commands of the lab, when they are called.
+It is a distribution of its own, edgecore-lab (`deploy/lab`), which the extra `edgecore[lab]` installs. No process
+imports it, except for the commands of the lab, when they are called.
 """

@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 from modules.apimachinery.kinds import key_for, kind_named
 from modules.cloud.apiserver.completeness import Completeness
-from modules.cloud.edgecontroller import upstream_pods
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamResult
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.upstream import pods as upstream_pods
+from modules.cloud.edgecontroller.upstream.requests import Steps, UpstreamResult
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.processes.cloudcore.cli import main
 

@@ -89,16 +89,19 @@ def test_a_pod_is_isolated_and_limited(machine: Machine) -> None:
 @OCI
 @pytest.mark.gives_its_machine_back
 def test_users_of_its_own(machine: Machine) -> None:
-    """`hostUsers: false`: its root is nobody on the machine, and owns the files of its image and volumes."""
+    """`hostUsers: false`: its root is nobody on the machine, owns the files of its image and volumes, and may see the
+    whole of /proc (a masked file in it is a device).
+    """
     if not Kernel.read().user_namespaces:
         pytest.skip("this kernel has no id-mapped mounts below overlays")
     script = "id -u; stat -c %u /bin/busybox; echo x > /data/x && stat -c %u /data/x; cat /proc/self/uid_map"
-    own = container(script, volumeMounts=[mount("data", "/data")])
+    script += "; [ -c /proc/kcore ] || echo seen"
+    own = container(script, volumeMounts=[mount("data", "/data")], securityContext={"procMount": "Unmasked"})
     volumes = ({"name": "data", "emptyDir": {}},)
     machine.cloud.apply(pod("p", own, volumes=volumes, restartPolicy="Never", hostUsers=False))
     made = machine.cloud.pods.wait("p", lambda each: bool(state_of(each, "terminated")))
-    *lines, mapping = machine.edge.lines(made)
-    assert lines == ["0", "0", "0"]
+    *lines, mapping, proc = machine.edge.lines(made)
+    assert (lines, proc) == (["0", "0", "0"], "seen")
     assert mapping.split() == ["0", "65536", "65536"]
 
 

@@ -8,7 +8,7 @@ help itself.
 import sys
 from unittest.mock import patch
 
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.processes.cloudcore.cli import main
 
 

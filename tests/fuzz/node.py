@@ -29,10 +29,10 @@ from edgehub.certificates.files import pem
 from edgehub.certificates.token import Token
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
+from modules.processes.common.pod_commands.channels import CommandExit, result_of
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig
 from modules.processes.edgecore.config.loading import loads
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, render
-from modules.processes.edgecore.local.channels import CommandExit, result_of
 from tests.beehive.http.requests import parse
 from tests.fuzz.cloud import PLAIN_TOKEN, spelt
 from tests.fuzz.target import Target, ViolationError, must

@@ -8,7 +8,7 @@ import pytest
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.node_restriction import refusal
 from modules.cloud.cloudhub import routing
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from tests.fuzz.campaign import attempt
 from tests.fuzz.targets import TARGETS
 

@@ -1,4 +1,4 @@
-"""`make release`: the wheel and the sdist of the commit that is checked out, the same bytes wherever they are built.
+"""`make release`: the wheels and the sdist of the commit that is checked out, the same bytes wherever they are built.
 
 They are built from a clone of the commit, with its time as `SOURCE_DATE_EPOCH`. What differs between machines is set:
 umask, time zone, language, hashes of Python, and what tar says of a file. Python, zlib and setuptools must be equal.
@@ -30,7 +30,7 @@ class ReleaseError(Exception):
 
 
 def build(root: Path, into: Path) -> list[Path]:
-    """Build the commit that a clone has checked out; return the wheel, the sdist, the constraints and SHA256SUMS.
+    """Build the commit that a clone has checked out; return the wheels, the sdist, the constraints and SHA256SUMS.
 
     They replace those of an earlier commit in the directory.
 
@@ -49,6 +49,8 @@ def build(root: Path, into: Path) -> list[Path]:
         _run(["git", "checkout", "--quiet", "--detach", source.hash], clone, source)
         for hook in ("build_wheel", "build_sdist"):
             _run([sys.executable, "-c", _BUILD, hook, str(built)], clone, source)
+        lab = _lab_sources(clone, next(built.glob("*.whl")).name.split("-")[1], Path(scratch, "lab"))
+        _run([sys.executable, "-c", _BUILD, "build_wheel", str(built)], lab, source)
         for archive in built.glob("*.tar.gz"):
             normalize(archive, source.time)
         for name in CONSTRAINTS:
@@ -57,9 +59,19 @@ def build(root: Path, into: Path) -> list[Path]:
         sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
         (built / "SHA256SUMS").write_text(sums)
         into.mkdir(parents=True, exist_ok=True)
-        for earlier in into.glob("edgecore-*"):
+        for earlier in [*into.glob("edgecore-*"), *into.glob("edgecore_lab-*")]:
             earlier.unlink()
         return [Path(shutil.copy(file, into)) for file in [*files, built / "SHA256SUMS"]]
+
+
+def _lab_sources(clone: Path, version: str, into: Path) -> Path:
+    """Make the directory that edgecore-lab is built in: its own metadata and `modules/lab`; return it."""
+    shutil.copytree(clone / "deploy" / "lab", into)
+    shutil.copytree(clone / "modules" / "lab", into / "modules" / "lab")
+    shutil.copyfile(clone / "LICENSE", into / "LICENSE")
+    (into / "VERSION").write_text(version)
+    (into / "requirements.txt").write_text(f"edgecore=={version}\n")
+    return into
 
 
 def _run(command: list[str], where: Path, source: SourceCommit) -> None:

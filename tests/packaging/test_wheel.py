@@ -1,4 +1,4 @@
-"""The wheel, built as `make release` does and installed in an environment of its own, has all that the checkout has."""
+"""The wheels, built as `make release` does and installed in an environment of their own: all that the checkout has."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from typing import Final
 
 import pytest
 
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.source_version import built_version, checked_out
 from modules.processes.common.version import VERSION
 from tests.end_to_end.processes import PATIENCE, REPOSITORY
 from tests.packaging.release import CONSTRAINTS, build
 
 PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modules")
+LAB_CONFIG: Final = "deploy/lab/setup.cfg"
 RECORDED: Final = REPOSITORY / "tests" / "replay" / "fixtures" / "init.trace"
 
 
@@ -31,6 +33,15 @@ def output_of(*command: str | Path, cwd: Path) -> str:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=4 * PATIENCE, check=False)
     assert done.returncode == 0, f"{done.args}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+OPTIONS: Final = ("--quiet", "--no-deps", "--no-index", "--no-compile")  # programs compile the little that they import
+
+
+def pip(programs: Path, *arguments: str | Path) -> str:
+    """Run pip for an environment that has none."""
+    command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(programs / "python"))
+    return output_of(*command, *arguments, cwd=programs)
 
 
 def tracked(*paths: str) -> list[str]:
@@ -43,7 +54,16 @@ def tracked(*paths: str) -> list[str]:
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone of one commit, which has the tracked files as they are on the disk."""
     copy = tmp_path_factory.mktemp("source")
-    others = ("setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md")
+    others = (
+        "setup.py",
+        "setup.cfg",
+        "pyproject.toml",
+        "MANIFEST.in",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        LAB_CONFIG,
+    )
     for name in tracked(*PACKAGES, *others, *CONSTRAINTS):
         target = copy / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -58,14 +78,22 @@ def release(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory that `make release` makes from it."""
     where = tmp_path_factory.mktemp("dist")
     (where / "edgecore-0.2.0-py3-none-any.whl").touch()
+    (where / "edgecore_lab-0.2.0-py3-none-any.whl").touch()
     build(clone, where)
     return where
 
 
 @pytest.fixture(scope="module")
 def wheel(release: Path) -> Path:
-    """The wheel of the release."""
-    (one,) = release.glob("*.whl")
+    """The wheel of the product."""
+    (one,) = release.glob("edgecore-*.whl")
+    return one
+
+
+@pytest.fixture(scope="module")
+def lab(release: Path) -> Path:
+    """The wheel of simulation and replay."""
+    (one,) = release.glob("edgecore_lab-*.whl")
     return one
 
 
@@ -78,20 +106,54 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("environment")
     venv.create(where, with_pip=False, symlinks=True)
     site = where / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(where / "bin" / "python"))
-    options = ("--quiet", "--no-deps", "--no-index", "--no-compile")  # programs compile the little that they import
-    output_of(*pip, "install", *options, wheel, cwd=where)
+    pip(where / "bin", "install", *OPTIONS, wheel)
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return where / "bin"
 
 
-def test_every_tracked_file_of_the_packages_is_in_the_wheel(wheel: Path) -> None:
-    """Also those that are no Python: pages, styles, scripts, .proto files, types."""
+def names_in(wheel: Path) -> set[str]:
+    """The files of a wheel."""
     with zipfile.ZipFile(wheel) as archive:
-        there = set(archive.namelist())
-    assert [name for name in tracked(*PACKAGES) if name not in there] == []
-    assert any(name.endswith("LICENSE") for name in there)
-    assert not any(name.startswith(("tests/", "docs/", "examples/")) for name in there)
+        return set(archive.namelist())
+
+
+def required(wheel: Path) -> set[str]:
+    """Lines `Requires-Dist` of a wheel's metadata."""
+    (name,) = (one for one in names_in(wheel) if one.endswith(".dist-info/METADATA"))
+    with zipfile.ZipFile(wheel) as archive:
+        lines = archive.read(name).decode().splitlines()
+    return {line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")}
+
+
+def test_every_tracked_file_of_the_packages_is_in_a_wheel(wheel: Path, lab: Path) -> None:
+    """Also those that are no Python: pages, styles, scripts, .proto files, types; those of the lab in its own only."""
+    product, extra = names_in(wheel), names_in(lab)
+    lab_files = set(tracked("modules/lab"))
+    assert [name for name in tracked(*PACKAGES) if name not in product] == sorted(lab_files)
+    assert lab_files == {name for name in extra if ".dist-info/" not in name}
+    for there in (product, extra):
+        assert any(name.endswith("LICENSE") for name in there)
+        assert not any(name.startswith(("tests/", "docs/", "examples/")) for name in there)
+
+
+def test_the_lab_is_an_extra(programs: Path, wheel: Path, lab: Path, tmp_path: Path) -> None:
+    """Without it a command of the lab names the command of pip; with it the command runs; it leaves nothing behind."""
+    version = wheel.name.split("-")[1]
+    assert lab.name == f"edgecore_lab-{version}-py3-none-any.whl"
+    assert required(lab) == {f"edgecore=={version}"}
+    assert f'edgecore-lab=={version}; extra == "lab"' in required(wheel)
+    simulate = (programs / "edgecore", "simulate", "--hours", "0.01", "--cores", "1")
+    for command in (simulate, (programs / "edgecore", "replay", RECORDED)):
+        refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert (refused.returncode, refused.stdout) == (ExitCode.NOT_INSTALLED, "")
+        assert f"needs the extra lab: pip install --find-links DIRECTORY 'edgecore[lab]=={version}'" in refused.stderr
+        assert refused.stderr.count("\n") == 1
+    pip(programs, "install", *OPTIONS, lab)
+    try:
+        assert "1/1 seeds, 0 failed" in output_of(*simulate, cwd=tmp_path)
+    finally:
+        pip(programs, "uninstall", "--quiet", "--yes", "edgecore-lab")
+    assert "usage:" in output_of(programs / "edgecore", "--help", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("program", ["edgecore", "cloudcore"])
@@ -131,8 +193,8 @@ def test_the_files_of_a_release_and_their_sums(release: Path) -> None:
         for file in release.iterdir()
         if file.name != "SHA256SUMS"
     }
-    kinds = ("edgecore-*.whl", "edgecore-*.tar.gz", *CONSTRAINTS)
-    assert [sum(fnmatch(name, kind) for name in sums) for kind in kinds] == [1, 1, 1, 1]
+    kinds = ("edgecore-*.whl", "edgecore_lab-*.whl", "edgecore-*.tar.gz", *CONSTRAINTS)
+    assert [sum(fnmatch(name, kind) for name in sums) for kind in kinds] == [1, 1, 1, 1, 1]
 
 
 @pytest.mark.slow
@@ -153,9 +215,12 @@ def test_the_same_bytes_elsewhere_and_later(
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path, filter="data")
     unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    output_of(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, ".", cwd=unpacked)
-    (ours,), (first,) = tmp_path.glob("*.whl"), release.glob("*.whl")
+    command = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    output_of(*command, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, ".", cwd=unpacked)
+    assert not (
+        set(tracked("modules/lab", LAB_CONFIG)) - {str(one.relative_to(unpacked)) for one in unpacked.rglob("*")}
+    )
+    (ours,), (first,) = tmp_path.glob("*.whl"), release.glob("edgecore-*.whl")
     assert ours.name == first.name
     with zipfile.ZipFile(ours) as of_sdist, zipfile.ZipFile(first) as of_clone:
         assert {name: of_sdist.read(name) for name in of_sdist.namelist()} == {

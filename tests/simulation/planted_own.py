@@ -20,8 +20,8 @@ from metamanager.client import CallError
 from metamanager.pod_list import ListedPod
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.cloudhub.node_session import NodeSession
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.storage.object_sync import ObjectSync
 
 Plant = Callable[[], AbstractContextManager[None]]

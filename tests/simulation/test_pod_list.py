@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from metamanager.pod_list import PodList
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.lab.simulate.draw import FaultProfile
 from modules.lab.simulate.seeds import SeedSettings, run_seed
 

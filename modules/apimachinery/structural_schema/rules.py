@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from modules.apimachinery.structural_schema.causes import MOST, Cause, forbidden, invalid, required, unsupported
+from edged.validation.causes import Cause, forbidden, invalid, required, unsupported
+from modules.apimachinery.structural_schema.causes import MOST
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
 from modules.apimachinery.structural_schema.values import EMBEDDED, INT_OR_STRING, PRESERVE, faults
 

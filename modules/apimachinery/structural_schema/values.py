@@ -5,7 +5,8 @@ from copy import deepcopy
 from itertools import islice
 from typing import Any, Final
 
-from modules.apimachinery.structural_schema.causes import MOST, Cause, invalid, required, unsupported
+from edged.validation.causes import Cause, invalid, required, unsupported
+from modules.apimachinery.structural_schema.causes import MOST
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
 
 Schema = dict[str, Any]

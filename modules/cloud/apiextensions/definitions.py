@@ -4,16 +4,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from edged.validation.causes import Cause, forbidden, invalid, required, unsupported
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import KINDS, JsonObject, kind_named
-from modules.apimachinery.structural_schema.causes import (
-    Cause,
-    InvalidFieldsError,
-    forbidden,
-    invalid,
-    required,
-    unsupported,
-)
+from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.structural_schema.rules import schema_faults
 from modules.cloud.apiextensions.kinds import is_established
 from modules.cloud.apiextensions.printer_columns import parse_path

@@ -4,7 +4,8 @@ from modules.apimachinery.api_errors import BadRequestError, ConflictError, Inva
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for, kind_named
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.pod_scheduled import with_node
+from modules.cloud.apiserver.pod_scheduled import is_gated, with_node
+from modules.cloud.apiserver.write_options import propagation_policy
 
 _POD, _ACCOUNT = kind_named("Pod"), kind_named("ServiceAccount")
 _LEAST_SECONDS = 600
@@ -16,7 +17,7 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
 
     Raises:
         NotFoundError: there is no such pod.
-        ConflictError: the pod has a node already.
+        ConflictError: the pod has a node already, or scheduling gates.
         BadRequestError, InvalidError: the Binding names no node.
     """
     target = binding.get("target")
@@ -29,6 +30,8 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
     bound = pod["spec"].get("nodeName")
     if bound:
         raise ConflictError("pods/binding", name, f'pod {name} is already assigned to node "{bound}"')
+    if is_gated(pod):
+        raise ConflictError("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
     cluster.replace(with_node(pod, node, format_rfc3339(cluster.clock.now())))
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -44,11 +47,11 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
     """
     options = eviction.get("deleteOptions") or {}
     grace = options.get("gracePeriodSeconds") if isinstance(options, dict) else ""
-    if grace is not None and (type(grace) is not int or grace < 0):
+    if grace is not None and type(grace) is not int:
         raise BadRequestError("an Eviction with deleteOptions and a number of gracePeriodSeconds is wanted")
     preconditions = options.get("preconditions")
     uid = preconditions.get("uid") if isinstance(preconditions, dict) else None
-    cluster.delete(key_for(_POD, namespace, name), grace, str(uid or ""))
+    cluster.delete(key_for(_POD, namespace, name), grace, str(uid or ""), propagation_policy(options))
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

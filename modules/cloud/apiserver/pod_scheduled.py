@@ -6,11 +6,31 @@ from modules.apimachinery.kinds import JsonObject, uid_of, version_of
 
 CONDITION: Final = "PodScheduled"
 _SCHEDULER: Final = "default-scheduler"
+_UNSCHEDULABLE: Final = "Unschedulable"
+_GATED: Final = {
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+"""The condition that an API server gives to a new pod with gates (applySchedulingGatedCondition of its strategy)."""
+
+
+def is_gated(pod: JsonObject) -> bool:
+    """Return whether a pod has scheduling gates, so that no scheduler may give it a node."""
+    return bool((pod.get("spec") or {}).get("schedulingGates"))
+
+
+def has_default_scheduler(pod: JsonObject) -> bool:
+    """Return whether a pod names no other scheduler (`spec.schedulerName`)."""
+    return ((pod.get("spec") or {}).get("schedulerName") or _SCHEDULER) == _SCHEDULER
 
 
 def waits_because(pod: JsonObject) -> str:
-    """Return why a pod has no node yet; "" when it has one, or was not looked at."""
-    return "" if (pod.get("spec") or {}).get("nodeName") else str(_condition_of(pod).get("message") or "")
+    """Return why a pod fits no node; "" when it has one, or the scheduler has not looked at it."""
+    condition = _condition_of(pod)
+    if (pod.get("spec") or {}).get("nodeName") or condition.get("reason") != _UNSCHEDULABLE:
+        return ""
+    return str(condition.get("message") or "")
 
 
 def with_node(pod: JsonObject, node: str, now: str) -> JsonObject:
@@ -29,8 +49,13 @@ def as_waiting(pod: JsonObject, why: str, now: str) -> JsonObject:
     """Return the pod with the condition that it waits for a node."""
     known = _condition_of(pod)
     since = known.get("lastTransitionTime", now) if known.get("status") == "False" else now
-    condition = {"status": "False", "reason": "Unschedulable", "message": why, "lastTransitionTime": since}
+    condition = {"status": "False", "reason": _UNSCHEDULABLE, "message": why, "lastTransitionTime": since}
     return _with_condition(pod, condition)
+
+
+def as_gated(pod: JsonObject) -> JsonObject:
+    """Return the pod with the condition that its gates keep it from every node."""
+    return _with_condition(pod, _GATED)
 
 
 def failed_scheduling(pod: JsonObject, why: str, now: str, suffix: str) -> JsonObject:

@@ -1,4 +1,4 @@
-"""PodScheduler: gives pods their nodes, and says of a pod that waits why it does."""
+"""PodScheduler: gives its own pods their nodes, and says of a pod that waits why it does."""
 
 import logging
 from typing import TYPE_CHECKING, Final
@@ -7,7 +7,15 @@ from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_of, kind_named, uid_of, version_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.event_registry import EventRegistry
-from modules.cloud.apiserver.pod_scheduled import as_waiting, failed_scheduling, waits_because, with_node
+from modules.cloud.apiserver.pod_scheduled import (
+    as_gated,
+    as_waiting,
+    failed_scheduling,
+    has_default_scheduler,
+    is_gated,
+    waits_because,
+    with_node,
+)
 from modules.cloud.apiserver.scheduler import Placer
 from modules.cloud.storage.object_storage import Storage
 
@@ -23,18 +31,30 @@ _NODE: Final = kind_named("Node")
 class PodScheduler:
     """Gives each pod without a node one that fits (`Placer`), or the condition that there is none.
 
+    Pods with scheduling gates wait until the gates are removed, and pods that name another scheduler are left to it.
+
     Args:
         storage: has the objects.
         events: takes the Events about pods that wait.
         clock: the present time.
         default_node: the node of all pods without one; "" means that one is looked for.
+        is_enabled: whether it places pods; otherwise all of them are left to another scheduler.
     """
 
-    def __init__(self, storage: Storage, events: EventRegistry, clock: "Clock", default_node: str) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        events: EventRegistry,
+        clock: "Clock",
+        default_node: str,
+        *,
+        is_enabled: bool = True,
+    ) -> None:
         self._storage = storage
         self._events = events
         self._clock = clock
         self._default_node = default_node
+        self._is_enabled = is_enabled
 
     def placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
         """Returns the object; a pod without a node gets one, or the condition that there is none.
@@ -44,6 +64,10 @@ class PodScheduler:
             placer: places several pods; None: one is made for this pod.
         """
         if obj["kind"] != _POD.name or obj["spec"].get("nodeName") or is_being_deleted(obj):
+            return obj
+        if is_gated(obj):
+            return as_gated(obj)
+        if not self._is_own(obj):
             return obj
         now = format_rfc3339(self._clock.now())
         if self._default_node:
@@ -59,15 +83,22 @@ class PodScheduler:
         suffix = f"{uid_of(new)[:8]}{version_of(new)}"
         self._events.keep(failed_scheduling(new, why, format_rfc3339(self._clock.now()), suffix))
 
+    def waiting_pods(self) -> list[JsonObject]:
+        """Returns the pods for which this scheduler looks for a node."""
+        return [pod for pod in self._storage.unbound_pods() if self._is_own(pod) and not is_gated(pod)]
+
     def place_waiting_pods(self) -> None:
         """Looks for nodes for the pods that have none yet."""
-        waiting = self._storage.unbound_pods()
+        waiting = self.waiting_pods()
         placer = self._placer() if waiting else None
         for pod in waiting:
             try:
                 self.note_waiting(pod, self._storage.replace(self.placed(pod, placer)))
             except ApiError as error:  # a pod so large that its node's name makes it too large, for instance
                 _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
+
+    def _is_own(self, pod: JsonObject) -> bool:
+        return self._is_enabled and has_default_scheduler(pod)
 
     def _placer(self) -> Placer:
         return Placer(self._storage.list(_NODE), self._storage.list(_POD))

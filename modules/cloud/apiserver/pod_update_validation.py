@@ -15,8 +15,8 @@ _FORBIDDEN = (
 def validate_pod_update(old: JsonObject, new: JsonObject) -> None:
     """Check that a pod's spec changes only in the fields that Kubernetes allows.
 
-    Binding sets the node of a pod without one. Ephemeral containers may be added, for which an API server has a
-    subresource.
+    Binding sets the node of a pod without one. Scheduling gates may be removed. Ephemeral containers may be added, for
+    which an API server has a subresource.
 
     Raises:
         InvalidError: other fields changed; the message names them.
@@ -43,6 +43,10 @@ def _with_allowed_changes_undone(old: JsonObject, new: JsonObject) -> tuple[Json
     there = before.pop("ephemeralContainers", [])
     if after.get("ephemeralContainers", [])[: len(there)] == there:
         after.pop("ephemeralContainers", None)
+    gates = before.pop("schedulingGates", None) or []
+    if all(gate in gates for gate in after.get("schedulingGates") or []):
+        after.pop("schedulingGates", None)
     if not before.get("nodeName"):
-        after.pop("nodeName", None)
+        for spec in (before, after):
+            spec.pop("nodeName", None)
     return before, after

@@ -21,6 +21,7 @@ from edged.pods.node_selector import pod_fits_node
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.pod_scheduled import is_gated
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -121,7 +122,9 @@ def makes_room(event: ObjectEvent) -> bool:
         return old is None or event.type is EventType.DELETED or _matters(old) != _matters(new)
     if event.key.kind != "Pod":
         return False
-    return event.type is EventType.DELETED or (old is not None and _has_ended(new) and not _has_ended(old))
+    if event.type is EventType.DELETED or old is None:
+        return event.type is EventType.DELETED
+    return (_has_ended(new) and not _has_ended(old)) or (is_gated(old) and not is_gated(new))
 
 
 def _matters(node: JsonObject) -> tuple[object, ...]:

@@ -1,5 +1,6 @@
 """Requests of the Kubernetes API, whatever carries them: the embedded API server or HTTP."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +44,10 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the object in the answer is passed on, and only its metadata are looked at: its spec and its status may
     stay JSON text (`msgspec.Raw`).
     """
+    fence: str = ""
+    """The cloudcore that must be running the controllers when the call is made, as their Lease names it; "" is no
+    condition.
+    """
     node: str = ""
     """The node whose metaserver makes the request, known from its connection; "" is an administrator."""
 
@@ -57,3 +62,9 @@ class ApiResult(msgspec.Struct, frozen=True):
     """Whether the request has created the object (201 instead of 200)."""
     warnings: tuple[str, ...] = ()
     """Warnings for the person who made the request."""
+
+
+Answered = Callable[[ApiResult], None]
+"""Takes the result of an API call."""
+Perform = Callable[[ApiCall, Answered], None]
+"""Makes an API call; the result may come before it returns, or later."""

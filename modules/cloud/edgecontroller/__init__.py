@@ -1,5 +1,9 @@
 """edgecontroller: KubeEdge's controller between the API server and cloudhub (docs/protocol.md, "edgecontroller").
 
-`downstream_*` turn changes of objects into messages to nodes, `upstream_*` answer the messages of nodes. Its module
-also runs the embedded API server (`modules.cloud.apiserver`).
+| part | what it does |
+|---|---|
+| `mirror` | lists and watches the API server's objects, and keeps them in memory |
+| `downstream`, `devices` | turn changes of objects into messages to nodes |
+| `upstream` | answers the messages of nodes by requests of the API server |
+| `state` | records what nodes have acknowledged |
 """

@@ -9,10 +9,9 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
 from modules.cloud.devices import is_sent_to_nodes
-from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
-from modules.cloud.edgecontroller.mirror import Mirror
-from modules.cloud.edgecontroller.node_watches import is_sent_by_watch
-from modules.cloud.edgecontroller.responses import UpstreamResponse
+from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
+from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, is_sent_by_watch
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.messages import SessionTakenOver
 from modules.cloud.storage.transactions import Transactions
 

@@ -1,6 +1,7 @@
 """The messages to nodes that follow from a change of an object (docs/protocol.md, "Downstream")."""
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -14,8 +15,13 @@ from modules.apimachinery.kinds import (
     version_of,
     wire_namespace,
 )
-from modules.cloud.edgecontroller.node_watches import SENT_BY_WATCH, is_other
+from modules.cloud.devices import KEY_NAMES as DEVICES
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
+
+SENT_BY_WATCH: Final = ("Service", "Endpoints", "EndpointSlice")
+"""Kinds that a node gets only when it watches them, and so it is with a cluster's other kinds. Without a watch it gets
+its pods, its Node, CSIDrivers, devices, and the objects to which its pods refer.
+"""
 
 _OPERATIONS = {
     EventType.ADDED: Operation.INSERT,
@@ -27,6 +33,16 @@ _SENT_TO_HOLDERS = (
     "ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment", "CSIDriver", *SENT_BY_WATCH,
 )  # fmt: skip
 """KubeEdge sends only configmaps and secrets; a node that waits for a volume must repeat its query there."""
+
+
+def is_sent_by_watch(kind: str) -> bool:
+    """Return whether nodes get a kind only when they watch it; with its name as in keys."""
+    return kind in SENT_BY_WATCH or is_other(kind)
+
+
+def is_other(kind: str) -> bool:
+    """Return whether a kind is neither a device nor one of the kinds that edgecontroller knows from the start."""
+    return "." in kind and kind not in DEVICES
 
 
 class DownstreamMessage(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from beehive.module import Module
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_keeper import LeaseKeeper, Perform
 from modules.cloud.coordination.lease_settings import LeaseSettings
-from modules.cloud.edgecontroller.cluster_api import ClusterApi
+from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
 
 
 class Duties:

@@ -8,7 +8,7 @@ from beehive.runtime import Runtime
 from modules.cloud.client.counters import ApiCounters
 from modules.cloud.client.transport import KubeTransport
 from modules.cloud.coordination.lease_settings import NAMESPACE
-from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
+from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
 
 
 def _true() -> bool:

@@ -35,6 +35,7 @@ from modules.cloud.storage.past_states import PastStates
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
+    from modules.cloud.storage.stored_changes import StoredChange
 
 
 _POD = "Pod"
@@ -59,7 +60,7 @@ class ObjectEvent(msgspec.Struct, frozen=True):
     """The object after the change; after a deletion its last state, with the deletion's resourceVersion."""
     old: JsonObject | None = None
     body: bytes = b""
-    """The new object as JSON; empty after a deletion, and after a change by another cloudcore."""
+    """The new object as JSON; empty after a deletion, and where another cloudcore's change was not read as JSON."""
     size: int = 0
     """Bytes of the new object as JSON, for bounds; 0 outside of the storage."""
 
@@ -102,6 +103,9 @@ class Storage:
         """The changes since the savepoint, in order."""
         self._saved_version = first_version
         self._past = PastStates(first_version)
+        self.unknown_until = 0
+        """The version until which there may be changes of other cloudcores of which only the last of each object is
+        known."""
 
     @property
     def version(self) -> int:
@@ -122,16 +126,20 @@ class Storage:
     def roll_back(self) -> list[ObjectEvent]:
         """Undoes the changes since the savepoint, and returns them, newest first."""
         undone = list(reversed(self._since))
-        for event in undone:
+        self.undo(undone, self._saved_version)
+        return undone
+
+    def undo(self, changes: Iterable[ObjectEvent], version: int) -> None:
+        """Undoes changes, newest first, and goes back to the version before them, which becomes the savepoint."""
+        for event in changes:
             if event.old is None:
                 self._unset(event.key)
             else:
                 self._set(event.key, event.old)
             self._past.undo(event.key.kind)
-        self._version = self._saved_version
+        self._version = self._saved_version = version
         self._events.clear()
         self._since.clear()
-        return undone
 
     def __iter__(self) -> Iterator[ObjectKey]:
         """Returns an iterator over the keys of all objects."""
@@ -229,6 +237,11 @@ class Storage:
         )
         return end - begin + sum(changed)
 
+    def keys_in(self, kind: Kind, namespace: str) -> Sequence[ObjectKey]:
+        """Returns the keys of a kind's objects in one namespace, in order."""
+        keys, begin, end = self._range_of(ObjectKey(kind.key_name, "", ""), namespace)
+        return keys[begin:end]
+
     def _range_of(self, start: ObjectKey, namespace: str | None) -> tuple[Sequence[ObjectKey], int, int]:
         """Returns the keys of a kind in order, and the range of those after a key and of a namespace (None: of all)."""
         keys = self._sorted.get(start.kind)
@@ -257,8 +270,12 @@ class Storage:
         """Forgets all earlier states, as an API server does whose etcd is compacted."""
         self._past = PastStates(self._version)
 
-    def create(self, obj: JsonObject) -> JsonObject:
+    def create(self, obj: JsonObject, uid: str = "") -> JsonObject:
         """Stores a new object with a new uid, creation time and resourceVersion, and returns it.
+
+        Args:
+            obj: the object.
+            uid: its uid; "" is one of the clock's.
 
         Raises:
             AlreadyExistsError: an object of that name exists.
@@ -269,7 +286,7 @@ class Storage:
         key, kind = key_of(obj), self.kinds.of_object(obj)
         if key in self._objects:
             raise AlreadyExistsError(kind.plural, key.name, kind.api_group)
-        new = prepared_for_create(obj, key, kind, self._clock.new_id(), self._clock.now())
+        new = prepared_for_create(obj, key, kind, uid or self._clock.new_id(), self._clock.now())
         return self._store(EventType.ADDED, key, new, None)
 
     def replace(self, obj: JsonObject) -> JsonObject:
@@ -306,15 +323,26 @@ class Storage:
             self._version = max(self._version, int(version_of(obj) or 0))
         self.forget_past()
 
-    def adopt(self, found: Iterable[tuple[ObjectKey, JsonObject | None]], version: int, *, complete: bool) -> None:
+    def adopt(
+        self,
+        found: Iterable[tuple[ObjectKey, JsonObject | None]],
+        version: int,
+        *,
+        complete: bool,
+        changes: "Iterable[StoredChange]" = (),
+    ) -> None:
         """Applies the changes of other cloudcores, with an event for each.
 
         Args:
             found: the changed objects; None for a deleted one.
             version: the newest resourceVersion.
             complete: whether `found` holds all objects, so that any other is deleted.
+            changes: each change in order. `found` has the objects that these do not lead to: Secrets, whose values no
+                change has, and what a cloudcore of an earlier version has changed.
         """
-        adopted = dict(found)
+        for change in changes:
+            self._adopt_change(change)
+        followed, adopted = len(self._events), dict(found)
         gone = [key for key in self._objects if key not in adopted] if complete else []
         for key, obj in [*((key, None) for key in gone), *adopted.items()]:
             old = self._objects.get(key)
@@ -324,10 +352,24 @@ class Storage:
                 old = None
             if obj is not None and obj != old:
                 self._note(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
-        if self._events:
+        if len(self._events) > followed:
             self._past.note_adoption(self._version, version)
+            self.unknown_until = version
         self._version = max(self._version, version)
         self.set_savepoint()
+
+    def _adopt_change(self, change: "StoredChange") -> None:
+        """Applies one change of another cloudcore, if its row has the object."""
+        key, old = change.key, self._objects.get(change.key)
+        if old is not None and int(version_of(old) or 0) >= change.version:
+            return
+        if change.type is EventType.DELETED:
+            if old is not None:
+                meta = {**old["metadata"], "resourceVersion": str(change.version)}
+                self._note(EventType.DELETED, key, {**old, "metadata": meta}, old)
+        elif change.body is not None:
+            new = msgspec.json.decode(change.body)
+            self._note(EventType.ADDED if old is None else EventType.MODIFIED, key, new, old, change.body)
 
     def next_version(self) -> int:
         """Returns a new resourceVersion for a row that is not an object."""

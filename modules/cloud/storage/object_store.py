@@ -6,6 +6,7 @@ from typing import Protocol
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.lister import Lister
 from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.stored_changes import StoredChange
 
 
 class ObjectStore(Lister, Protocol):
@@ -27,11 +28,19 @@ class ObjectStore(Lister, Protocol):
     def roll_back(self) -> list[ObjectEvent]:
         """Undo the changes since the savepoint, and return them, newest first."""
 
-    def adopt(self, found: Iterable[tuple[ObjectKey, JsonObject | None]], version: int, *, complete: bool) -> None:
+    def adopt(
+        self,
+        found: Iterable[tuple[ObjectKey, JsonObject | None]],
+        version: int,
+        *,
+        complete: bool,
+        changes: Iterable[StoredChange] = (),
+    ) -> None:
         """Apply the changes that other cloudcores have written to the database.
 
         Args:
             found: the changed objects; None for a deleted one.
             version: the newest version.
             complete: whether `found` holds all objects, so that any other is deleted.
+            changes: each change in order, before the objects of `found`.
         """

@@ -1,4 +1,4 @@
-"""The latest changes of each kind, so that a watch can begin at an earlier resourceVersion."""
+"""The latest changes of each kind, so that a watch can begin at an earlier resourceVersion, also after a restart."""
 
 from collections import defaultdict, deque
 from typing import Final
@@ -6,12 +6,15 @@ from typing import Final
 import msgspec
 
 from modules.apimachinery.errors import ApiStatusError
-from modules.apimachinery.kinds import JsonObject, key_of
+from modules.apimachinery.kinds import JsonObject, key_of, version_of
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
+from modules.cloud.storage.stored_changes import StoredChange, StoredHistory
 
 CHANGES: Final = 1000
 BYTES: Final = 2 * 1024 * 1024
 """Bounds of the history of one kind."""
+FORGET_EVERY: Final = 100
+"""Changes of a kind beyond these bounds that the database keeps, before it deletes them together."""
 
 
 class ObjectChanged(msgspec.Struct, frozen=True):
@@ -63,20 +66,39 @@ class WatchHistory:
 
     Args:
         storage: the present objects.
+        stored: the changes that the database has kept; None: there are none.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, stored: StoredHistory | None = None) -> None:
         self._storage = storage
-        self._began = storage.version
+        self._began = {"": storage.version} if stored is None else stored.began
+        self._unknown_before = storage.unknown_until
+        """What was unknown then is in `_began`."""
         self._changes: defaultdict[str, deque[tuple[ObjectChanged, int]]] = defaultdict(deque)
         self._bytes: defaultdict[str, int] = defaultdict(int)
         self._forgotten: dict[str, int] = {}
+        self._forgettable: dict[str, int] = {}
+        """By kind, how many changes were forgotten since the database was told."""
         self._newest = storage.version
+        if stored is not None:
+            self._restore(stored)
 
     def note(self, event: ObjectEvent) -> ObjectChanged:
         """Adds a committed change, and returns it for the running watches."""
         changed = ObjectChanged(event.type, event.new, event.old)
-        kind, size = event.key.kind, event.size
+        self._add(event.key.kind, changed, event.size)
+        return changed
+
+    def take_forgotten(self) -> dict[str, int]:
+        """Returns the kinds of which the database has many changes more than this history, and the version up to which
+        it may forget them. They count as forgotten there then.
+        """
+        found = {kind: self._forgotten[kind] for kind, count in self._forgettable.items() if count >= FORGET_EVERY}
+        for kind in found:
+            del self._forgettable[kind]
+        return found
+
+    def _add(self, kind: str, changed: ObjectChanged, size: int) -> None:
         self._changes[kind].append((changed, size))
         self._bytes[kind] += size
         self._newest = max(self._newest, changed.version)
@@ -84,7 +106,41 @@ class WatchHistory:
             oldest, its_size = self._changes[kind].popleft()
             self._bytes[kind] -= its_size
             self._forgotten[kind] = max(self._forgotten.get(kind, 0), oldest.version)
-        return changed
+            self._forgettable[kind] = self._forgettable.get(kind, 0) + 1
+
+    def _restore(self, stored: StoredHistory) -> None:
+        """Takes over stored changes. One that is damaged is not known, nor are those of its kind before it."""
+        for change in stored.changes:
+            kind = change.key.kind
+            try:
+                changed, size = self._restored(change)
+            except msgspec.DecodeError:
+                self._forgotten[kind] = change.version
+                continue
+            if changed is not None:
+                self._add(kind, changed, size)
+
+    def _restored(self, change: StoredChange) -> tuple[ObjectChanged | None, int]:
+        """Returns a change and its bytes; None for a state of a Secret that is not its present one."""
+        if change.body is None:
+            obj = self._storage.find(change.key)
+            if obj is None or version_of(obj) != str(change.version):
+                return None, 0
+            size = len(msgspec.json.encode(obj))
+        else:
+            obj, size = msgspec.json.decode(change.body, type=dict), len(change.body)
+        is_changed = change.type is EventType.MODIFIED
+        old = msgspec.json.decode(change.old, type=dict) if change.old is not None else obj if is_changed else None
+        return ObjectChanged(change.type, obj, old), size
+
+    def _floor(self, kind: str) -> int:
+        """Returns the version after which all changes of a kind are known."""
+        unknown = self._storage.unknown_until
+        return max(
+            self._began.get(kind, self._began[""]),
+            self._forgotten.get(kind, 0),
+            unknown if unknown > self._unknown_before else 0,
+        )
 
     def start(self, query: WatchQuery) -> WatchStart:
         """Returns the beginning of a watch; a refusal with 410 when the history begins after its version."""
@@ -92,7 +148,7 @@ class WatchHistory:
             objects = self._storage.list(self._storage.kinds.named(query.kind))
             changes = [ObjectChanged(EventType.ADDED, obj) for obj in objects]
             return WatchStart(self._storage.version, changes)
-        if not self._forgotten.get(query.kind, self._began) <= query.version <= self._storage.version:
+        if not self._floor(query.kind) <= query.version <= self._storage.version:
             return WatchStart(refusal=too_old(query.version, self._newest).status())
         later = [one for one, _ in self._changes[query.kind] if one.version > query.version]
         return WatchStart(max(query.version, self._newest), later)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from modules.apimachinery.kinds import JsonObject, Kind
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.coordination.lease_settings import NAMESPACE
-from modules.cloud.edgecontroller.node_state_objects import API_VERSION, KIND, PLURAL, read
+from modules.cloud.edgecontroller.state.node_states import API_VERSION, KIND, PLURAL, read
 from modules.lab.simulate.api_server import SimulatedApiServer
 
 NODE_STATE: Final = Kind(KIND, API_VERSION, PLURAL, is_custom=True)

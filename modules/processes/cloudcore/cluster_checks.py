@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from modules.cloud.edgecontroller import node_state_objects
+from modules.cloud.edgecontroller.state import node_states
 from modules.processes.cloudcore.cluster_rights import OPTIONAL
 from modules.processes.common.doctor.check_result import CheckResult, failed, ok, unknown, warning
 from modules.tools.printing.ages import human_duration
@@ -26,7 +26,7 @@ _SOON: Final = 30 * 24 * 3600.0
 _OLDER: Final = 3
 """Minor versions that a kubelet may be older than the API server (Kubernetes' version skew policy); none newer."""
 _DEVICES: Final = "devices.kubeedge.io"
-_STATE_GROUP: Final = node_state_objects.API_VERSION.partition("/")[0]
+_STATE_GROUP: Final = node_states.API_VERSION.partition("/")[0]
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):

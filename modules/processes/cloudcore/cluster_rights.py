@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.cloud.authorization.node_authorizer import LEASES as NODE_LEASES
 from modules.cloud.coordination import leases
-from modules.cloud.edgecontroller import node_state_objects
+from modules.cloud.edgecontroller.state import node_states
 from modules.cloud.identities import records
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _LEASES: Final = "coordination.k8s.io"
 _LEASE_VERBS: Final = ("get", "create", "update", "patch", "delete")
 _DEVICES: Final = "devices.kubeedge.io"
 _SYNCS: Final = "reliablesyncs.kubeedge.io"
-_STATE_GROUP: Final = node_state_objects.API_VERSION.partition("/")[0]
+_STATE_GROUP: Final = node_states.API_VERSION.partition("/")[0]
 
 
 def needed(namespace: str, *, keeps_state: bool = False) -> Iterator[Right]:
@@ -73,7 +73,7 @@ def needed(namespace: str, *, keeps_state: bool = False) -> Iterator[Right]:
     yield from (Right("", records.PLURAL, verb, namespace) for verb in ("create", "update", "delete"))
     if keeps_state:
         verbs = ("get", "list", "create", "update")
-        yield from (Right(_STATE_GROUP, node_state_objects.PLURAL, verb, namespace) for verb in verbs)
+        yield from (Right(_STATE_GROUP, node_states.PLURAL, verb, namespace) for verb in verbs)
 
 
 def _rights(rules: _Rules) -> Iterator[Right]:

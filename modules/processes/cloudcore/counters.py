@@ -4,7 +4,7 @@ from beehive.clock import Clock
 from modules.cloud.client.counters import ApiCounters
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
-from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
+from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.meter import TransactionMeter
 

@@ -14,7 +14,7 @@ from modules.cloud.client.counters import NO_RESPONSE, ApiCounters
 from modules.cloud.client.lane_calls import RequestLane
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
-from modules.cloud.edgecontroller.node_state_counters import NodeStateCounters
+from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.processes.cloudcore.counters import Counters

@@ -46,6 +46,19 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--node", metavar="NAME", help="node of pods that name none (default: the only node)")
     parser.add_argument(
+        "--scheduler",
+        choices=("embedded", "none"),
+        default=_DEFAULTS.scheduler,
+        help="who gives pods their nodes; none: a scheduler that you run (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--controllers",
+        choices=("embedded", "none"),
+        default=_DEFAULTS.controllers,
+        help="who runs Deployments, Jobs and their likes, and collects garbage; none: a kube-controller-manager that "
+        "you run (default: %(default)s)",
+    )
+    parser.add_argument(
         "--database",
         metavar="FILE|URL",
         help="keeps everything over a restart: an SQLite file, or SQLAlchemy's URL of a database, which several "
@@ -195,6 +208,8 @@ def _mistake(chosen: argparse.Namespace) -> str:
         return "--state cluster needs a cluster: add --kubeconfig FILE or --in-cluster"
     if chosen.state == "cluster" and chosen.database:
         return "--state cluster and --database exclude each other: the state is in one place"
+    if chosen.node and chosen.scheduler == "none":
+        return "--node is a setting of the embedded scheduler, which --scheduler none leaves out"
     of_embedded = {
         "--manifests": chosen.manifests,
         "--secure-port": chosen.secure_port,
@@ -265,6 +280,8 @@ def run(chosen: argparse.Namespace) -> int:
         "lease": _lease_settings(chosen),
         "cloud_stream": stream_options.settings(chosen),
         "control_socket": str(chosen.socket),
+        "scheduler": chosen.scheduler,
+        "controllers": chosen.controllers,
         "default_node": chosen.node,
         "database": chosen.database or "",
         "node_limit": chosen.node_limit,

@@ -49,5 +49,8 @@ class ExitCode(IntEnum):
     NOT_DONE = 11
     """`backup`, `restore`, `uninstall`: refused or failed; the message says why, and what was changed if anything."""
 
+    NOT_INSTALLED = 12
+    """`simulate`, `replay`, `trace record-fixture`, `top --live`: an extra is missing; the message names it."""
+
     INTERRUPTED = 130
     """A second SIGTERM or SIGINT came during the stop: ended at once."""

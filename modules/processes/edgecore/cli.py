@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from modules.processes.common import completion
+from modules.processes.common.durations import parse_size
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.output import forget_output
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
-from modules.processes.edgecore.config.durations import parse_size
 from modules.processes.edgecore.location import add_location, node_location
 from modules.tools.kubectl.parser import VerbParser
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
+
+LAB: Final = "modules.lab"
+"""The package that only the extra `lab` installs: commands of simulation and replay."""
 
 VALUES: Final = "modules.processes.edgecore.completion_values:node_values"
 """The function that returns the values that a shell completes."""
@@ -87,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
     chosen = _chosen(sys.argv[1:] if arguments is None else list(arguments))
     try:
-        status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
+        status = _command(chosen.command)(chosen)
         sys.stdout.flush()
     except BrokenPipeError:
         forget_output()
@@ -232,6 +235,26 @@ def _configured(location: NodeLocation, say: Callable[[str], None]) -> EdgeCoreC
     if loaded.without_effect:
         say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {location.file}` names them")
     return loaded.config
+
+
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    """Import the function of a command; without edgecore-lab, a command of the lab is one that says so."""
+    try:
+        return cast("Callable[[argparse.Namespace], int]", _imported(name))
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(LAB):
+            raise
+    return _refuse_without_lab
+
+
+def _refuse_without_lab(_chosen: argparse.Namespace) -> int:
+    from modules.processes.common.version import VERSION  # noqa: PLC0415 - only here
+
+    _say(
+        "error: this command needs the extra lab: pip install --find-links DIRECTORY "
+        f"'edgecore[lab]=={VERSION}', with the directory that has the wheels of the release"
+    )
+    return ExitCode.NOT_INSTALLED
 
 
 def _imported(name: str) -> object:

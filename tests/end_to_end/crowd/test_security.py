@@ -25,11 +25,6 @@ def test_a_seccomp_profile_elsewhere_is_refused(crowd: Crowd) -> None:
     assert state_of(made, "waiting")["reason"] in ("CreateContainerConfigError", "ContainerCreating")
 
 
-@wants(once("security-unmasked", "[ -c /proc/kcore ] || echo seen", security={"procMount": "Unmasked"}))
-def test_proc_without_its_mask(crowd: Crowd) -> None:
-    assert crowd.said("security-unmasked") == ["seen"]
-
-
 @wants(once("security-dropped", "chown 5 /tmp 2>/dev/null || echo refused; chmod 700 /home && echo done", security={
     "capabilities": {"drop": ["CHOWN"]}}))  # fmt: skip
 def test_one_capability_less(crowd: Crowd) -> None:

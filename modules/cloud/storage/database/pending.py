@@ -5,6 +5,7 @@ from typing import Any
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, NodeState, ObjectSync
+from modules.cloud.storage.stored_changes import stored_change
 
 
 class PendingWrites:
@@ -12,6 +13,12 @@ class PendingWrites:
 
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, dict[str, Any]] = {}
+        self.changes: list[dict[str, Any]] = []
+        """The rows of all changes of objects, in order."""
+        self.history: dict[str, int] = {}
+        """By kind, the version up to which its changes are deleted."""
+        self.gaps: dict[str, int] = {}
+        """By kind, the version after which its changes are complete again; older ones may be kept, and are not."""
         self.object_syncs: dict[str, dict[str, ObjectSync | None]] = {}
         """By node, then by uid; None deletes the row."""
         self.sessions: dict[str, tuple[int, int]] = {}
@@ -25,11 +32,19 @@ class PendingWrites:
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.object_syncs or self.sessions or self.forgotten or self.node_states
-                    or self.released or self.epoch)  # fmt: skip
+                    or self.released or self.epoch or self.history or self.gaps)  # fmt: skip
 
     def put(self, event: ObjectEvent) -> None:
-        """Adds the row of a changed object."""
+        """Adds the rows of a changed object."""
         self.objects[event.key] = _row(event)
+        change = stored_change(event)
+        row = {"revision": change.version, **change.key._asdict(), "type": change.type.value}
+        self.changes.append({**row, "body": change.body, "old": change.old})
+
+    def leave_changes_out(self, version: int) -> None:
+        """Writes no changes, which let the database grow; those of their kinds are known after a version only."""
+        self.gaps |= {row["kind"]: version for row in self.changes}
+        self.changes.clear()
 
     def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
         """Adds an ObjectSync of a node; None deletes it."""
@@ -79,6 +94,8 @@ class PendingWrites:
         for node in later.released:
             self.release(node)
         self.objects |= later.objects
+        self.changes += later.changes
+        self.history |= later.history
         for node, syncs in later.object_syncs.items():
             self.object_syncs.setdefault(node, {}).update(syncs)
         self.sessions |= later.sessions
@@ -92,8 +109,18 @@ class PendingWrites:
             part.clear()
         self.epoch = None
 
-    def _parts(self) -> tuple[dict[Any, Any] | set[str], ...]:
-        return self.objects, self.object_syncs, self.sessions, self.forgotten, self.node_states, self.released
+    def _parts(self) -> tuple[dict[Any, Any] | set[str] | list[Any], ...]:
+        return (
+            self.objects,
+            self.changes,
+            self.history,
+            self.gaps,
+            self.object_syncs,
+            self.sessions,
+            self.forgotten,
+            self.node_states,
+            self.released,
+        )
 
 
 def _row(event: ObjectEvent) -> dict[str, Any]:

@@ -23,7 +23,16 @@ from sqlalchemy import (
 )
 
 from modules.cloud.storage.database.pending import PendingWrites
-from modules.cloud.storage.database.tables import epochs, node_states, object_syncs, objects, sessions, state
+from modules.cloud.storage.database.tables import (
+    changes,
+    epochs,
+    history,
+    node_states,
+    object_syncs,
+    objects,
+    sessions,
+    state,
+)
 from modules.cloud.storage.object_sync import Epoch
 
 
@@ -102,6 +111,10 @@ class RowWriter:
     def __init__(self, engine: Engine, cloudcore: str) -> None:
         self._cloudcore = cloudcore
         self._objects = RowReplacement(objects, ("kind", "namespace", "name"), engine)
+        self._changes = Statement(insert(changes), engine)
+        self._history = RowReplacement(history, ("kind",), engine)
+        forgotten = and_(changes.c.kind == bindparam("of_kind"), changes.c.revision <= bindparam("until"))
+        self._forget = Statement(delete(changes).where(forgotten), engine)
         self._syncs = RowReplacement(object_syncs, ("node", "uid"), engine)
         self._syncs_of_node = RowReplacement(object_syncs, ("node",), engine)
         self._node_states = RowReplacement(node_states, ("node",), engine)
@@ -112,14 +125,23 @@ class RowWriter:
     def write(self, connection: Connection, pending: PendingWrites, version: int) -> None:
         """Write the rows, and the newest resourceVersion."""
         self._objects.replace(connection, pending.objects, pending.objects.values())
+        if pending.changes:
+            self._changes.execute(connection, pending.changes)
+        if pending.history:
+            self._forget.execute(
+                connection, [{"of_kind": kind, "until": until} for kind, until in pending.history.items()]
+            )
+        began = pending.history | pending.gaps
+        rows = ({"kind": kind, "began": version} for kind, version in began.items())
+        self._history.replace(connection, ((kind,) for kind in began), rows)
         forgotten = [(node,) for node in sorted(pending.forgotten)]
         self._syncs_of_node.replace(connection, forgotten)
         self._node_states.replace(connection, forgotten)
         self._sessions.replace(connection, ((node,) for node in sorted(pending.released)))
         syncs = {(node, uid): sync for node, each in pending.object_syncs.items() for uid, sync in each.items()}
-        rows = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
+        synced = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
                 for (node, uid), sync in syncs.items() if sync is not None)  # fmt: skip
-        self._syncs.replace(connection, syncs, rows)
+        self._syncs.replace(connection, syncs, synced)
         states = ({"node": node, "node_uid": each.uid, "epoch": each.epoch}
                   for node, each in pending.node_states.items())  # fmt: skip
         self._node_states.replace(connection, ((node,) for node in pending.node_states), states)

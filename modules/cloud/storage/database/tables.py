@@ -40,6 +40,28 @@ objects = Table(
     Column("body", LargeBinary, nullable=True),
 )
 
+changes = Table(
+    "cluster_changes",
+    tables,
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", String(64), nullable=False, index=True),
+    Column("namespace", _NAME, nullable=False),
+    Column("name", _NAME, nullable=False),
+    Column("type", String(8), nullable=False),
+    Column("body", LargeBinary, nullable=True),
+    Column("old", LargeBinary, nullable=True),
+)
+"""The latest changes of each kind, see `StoredChange`: watches go on from them after a restart, and other cloudcores
+send them to theirs."""
+
+history = Table(
+    "cluster_history",
+    tables,
+    Column("kind", String(64), primary_key=True),
+    Column("began", BigInteger, nullable=False),
+)
+"""The version after which all changes of a kind are kept; "" for the kinds without a row."""
+
 object_syncs = Table(
     "cluster_syncs",
     tables,
@@ -92,6 +114,7 @@ def prepare(connection: Connection, where: str) -> bool:
         tables.create_all(connection)
         connection.execute(state.insert().values(id=1, schema_version=SCHEMA_VERSION, revision=0, compacted=0))
         connection.execute(epochs.insert().values(id=1, epoch=0, newest=0))
+        connection.execute(history.insert().values(kind="", began=0))
         return True
     if _version_of(connection) == _WITHOUT_NODE_STATES:
         _add_node_states(connection)
@@ -100,6 +123,7 @@ def prepare(connection: Connection, where: str) -> bool:
         why = f"its tables have version {found}, this cloudcore knows {SCHEMA_VERSION}; use the other cloudcore again"
         raise DatabaseError("open the database", where, why)
     _add_connected_at(connection)
+    _add_history(connection)
     return bool(connection.execute(select(state.c.revision)).scalar_one() == 0)
 
 
@@ -110,6 +134,16 @@ def _add_connected_at(connection: Connection) -> None:
         if not _has_connected_at(connection):
             add = f"ALTER TABLE {sessions.name} ADD COLUMN connected_at BIGINT NOT NULL DEFAULT 0"
             connection.exec_driver_sql(add)
+
+
+def _add_history(connection: Connection) -> None:
+    """Add the tables of changes, which earlier cloudcores do not know, and do not mind, under the lock."""
+    if inspect(connection).has_table(history.name):
+        return
+    revision = connection.execute(select(state.c.revision).with_for_update()).scalar_one()
+    if not inspect(connection).has_table(history.name):
+        tables.create_all(connection, tables=[changes, history])
+        connection.execute(history.insert().values(kind="", began=revision))
 
 
 def _has_connected_at(connection: Connection) -> bool:

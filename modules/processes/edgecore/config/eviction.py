@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from edged.eviction_api.signals import Signal
-from modules.processes.edgecore.config.durations import format_duration
+from modules.processes.common.durations import format_duration
 from modules.processes.edgecore.config.value_kinds import Duration, Text, UnfitError, ValueKind, shown
 
 SIGNAL: Final = Text(f"one of {', '.join(Signal)}", "|".join(signal.replace(".", r"\.") for signal in Signal))

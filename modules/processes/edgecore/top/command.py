@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def live(chosen: argparse.Namespace) -> int:
-    """Show the node until `q`; the exit status is 2 without a terminal, or without textual."""
+    """Show the node until `q`; the exit status is 2 without a terminal, 12 without textual."""
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         say("error: top --live needs a terminal; `edgecore pods` and `edgecore top pods` print tables")
         return ExitCode.USAGE
@@ -21,7 +21,7 @@ def live(chosen: argparse.Namespace) -> int:
         import textual  # noqa: F401, PLC0415 - an extra, and heavy
     except ImportError:
         say("error: top --live needs textual: pip install 'edgecore[tui]'")
-        return ExitCode.USAGE
+        return ExitCode.NOT_INSTALLED
     with report_errors():
         node = node_of(chosen)
     from modules.processes.edgecore.top.background import is_light  # noqa: PLC0415 - a terminal is there

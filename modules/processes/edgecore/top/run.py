@@ -1,7 +1,7 @@
 """Runs the application against a node."""
 
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.local.node import NodeClient
+from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.top.app import Looked, TopApp
 from modules.processes.edgecore.top.node_view import SocketView
 from modules.processes.edgecore.top.poller import Poller

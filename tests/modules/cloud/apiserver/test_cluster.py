@@ -21,6 +21,7 @@ from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.apimachinery.limits import OBJECT_BYTES
 from modules.apimachinery.times import parse_rfc3339
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
+from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.storage.object_storage import EventType
 from tests.modules.cloud.objects import configmap, node, pod, secret
 
@@ -103,7 +104,7 @@ def test_a_secret_is_stored_encoded_and_its_clear_text_nowhere(cluster: Cluster)
     [
         pytest.param("text", BadRequestError, id="not an object"),
         pytest.param({"kind": "Pod"}, BadRequestError, id="no metadata"),
-        pytest.param({"kind": "Deployment", "metadata": {"name": "x"}}, UnknownKindError, id="a kind nobody keeps"),
+        pytest.param({"kind": "Widget", "metadata": {"name": "x"}}, UnknownKindError, id="a kind nobody keeps"),
         pytest.param(pod("../../etc"), InvalidError, id="a name that is a path"),
         pytest.param(pod("A"), InvalidError, id="a name in capitals"),
         pytest.param({**pod(), "apiVersion": "v2"}, InvalidError, id="another API version"),
@@ -302,6 +303,45 @@ def test_a_pod_that_no_node_fits_says_so_until_one_does(cluster: Cluster) -> Non
     placed = cluster.storage.get(WEB)
     assert placed["spec"]["nodeName"] == "edge"
     assert [one["status"] for one in placed["status"]["conditions"]] == ["True"]
+
+
+def test_a_pod_with_gates_waits_until_they_are_removed(cluster: Cluster) -> None:
+    cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
+    made = cluster.create(pod(nodeName="", schedulingGates=[{"name": "a"}, {"name": "b"}]))
+    assert made["status"]["conditions"] == [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }
+    ]
+    one_gate = cluster.update({**made, "spec": {**made["spec"], "schedulingGates": [{"name": "b"}]}})
+    assert not cluster.waiting_pods()
+    with pytest.raises(InvalidError, match="schedulingGates"):
+        cluster.update({**one_gate, "spec": {**one_gate["spec"], "schedulingGates": [{"name": "c"}]}})
+    cluster.storage.take_events()
+    cluster.update(
+        {**one_gate, "spec": {name: value for name, value in one_gate["spec"].items() if "Gates" not in name}}
+    )
+    (event,) = cluster.storage.take_events()
+    assert makes_room(event)
+    cluster.place_waiting_pods()
+    assert cluster.storage.get(WEB)["spec"]["nodeName"] == "edge"
+    assert not cluster.list(kind_named("Event")), "a gate is no failure of the scheduler"
+
+
+def test_a_pod_of_another_scheduler_is_left_to_it(cluster: Cluster) -> None:
+    cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
+    made, _ = cluster.apply(pod(nodeName="", schedulerName="other"))
+    cluster.place_waiting_pods()
+    assert cluster.storage.get(WEB) == made
+    assert (made["spec"].get("nodeName", ""), made["status"].get("conditions")) == ("", None)
+    of_none = Cluster(Simulation(1).clock, schedules=False)
+    of_none.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
+    of_none.apply(pod(nodeName=""))
+    assert not of_none.waiting_pods(), "--scheduler none"
+    assert not of_none.storage.get(WEB)["spec"].get("nodeName")
 
 
 def test_a_pod_that_its_placement_makes_too_large_keeps_no_other_from_its_node(cluster: Cluster) -> None:

@@ -61,6 +61,12 @@ def test_a_pod_is_bound_once(cluster: Cluster) -> None:
     assert (code, 'already assigned to node "n1"' in message) == (409, True)
 
 
+def test_a_pod_with_scheduling_gates_is_not_bound(cluster: Cluster) -> None:
+    cluster.create(pod(nodeName="", schedulingGates=[{"name": "a"}]))
+    code, message = refused(create(cluster, "pods", "web", "binding", binding("n1")))
+    assert (code, "pod web has non-empty .spec.schedulingGates" in message) == (409, True)
+
+
 @pytest.mark.parametrize("target", [None, "", 7])
 def test_a_binding_without_a_node_is_refused(cluster: Cluster, target: Any) -> None:
     waiting(cluster)

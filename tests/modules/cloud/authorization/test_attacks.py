@@ -288,7 +288,7 @@ def test_a_request_for_a_certificate_is_in_the_name_of_who_makes_it(world: World
 
 def test_a_node_fills_no_memory_with_what_is_not_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests for certificates are a hundred, and what it waits for is bounded."""
-    monkeypatch.setattr("modules.cloud.edgecontroller.downstream_controller.MAX_HELD_OBJECTS", 100)
+    monkeypatch.setattr("modules.cloud.edgecontroller.downstream.controller.MAX_HELD_OBJECTS", 100)
     for number in range(150):
         world.controller.asks(f"default/volumeattachment/none-{number}", "query")
     answers = [

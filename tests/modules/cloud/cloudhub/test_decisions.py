@@ -17,7 +17,7 @@ from modules.cloud.cloudhub.routing import (
     resource_type_of,
     wants_answer,
 )
-from modules.cloud.edgecontroller.upstream import HANDLERS
+from modules.cloud.edgecontroller.upstream.handlers import HANDLERS
 from tests.interop.traces import KUBEEDGE
 from tests.modules.traces import recordings, steps_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from beehive.testing import Harness
 from modules.apimachinery.kinds import kind_named, uid_of, version_of
-from modules.cloud.edgecontroller.reflectors import MIRRORED
+from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED
 from modules.cloud.storage.database.database import Database
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.edgecontroller.controller import USES

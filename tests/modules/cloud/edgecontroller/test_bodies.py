@@ -8,10 +8,10 @@ import pytest
 from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
 from modules.cloud.client.reflector.effects import ObservedObject
-from modules.cloud.edgecontroller.downstream_controller import DownstreamController
-from modules.cloud.edgecontroller.kept_bodies import KeptBodies
-from modules.cloud.edgecontroller.mirror import Mirror
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.mirror.kept_bodies import KeptBodies
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import EventType
@@ -29,7 +29,7 @@ INSERT = "insert node/n1/default/pod/web"
 @pytest.fixture(autouse=True)
 def few_recent_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less is kept without a reason than one large object."""
-    monkeypatch.setattr("modules.cloud.edgecontroller.kept_bodies._MOST_RECENT_BYTES", len(LARGE))
+    monkeypatch.setattr("modules.cloud.edgecontroller.mirror.kept_bodies._MOST_RECENT_BYTES", len(LARGE))
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ class Kept:
     """A mirror with what decides on its bodies."""
 
     def __init__(self) -> None:
-        self.mirror = Mirror()
+        self.mirror = Mirror(self._keeps)
         syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
         self.downstream = DownstreamController(
             self.mirror, syncs, lambda _down: None, lambda _node, _key: True, lambda _kind: True
@@ -233,6 +233,9 @@ class Kept:
         self.later: list[Callable[[], None]] = []
         self.bodies = KeptBodies(self.mirror, self.downstream, self.database, lambda: self.alive, self.later.append)
         self._version = 1
+
+    def _keeps(self, key: ObjectKey, obj: JsonObject, size: int) -> bool:
+        return self.bodies.keeps(key, obj, size)
 
     def observe(self, kind: Kind, obj: JsonObject) -> None:
         """The API server tells of an object."""

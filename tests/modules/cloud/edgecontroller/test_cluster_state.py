@@ -11,9 +11,9 @@ from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import NAMESPACE
-from modules.cloud.edgecontroller import node_state_objects
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.node_state_objects import API_VERSION, PLURAL, StoredState, object_of, packed, read
+from modules.cloud.edgecontroller.state import node_states
+from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL, StoredState, object_of, packed, read
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_sync import Holder, NodeState, ObjectSync
@@ -337,7 +337,7 @@ def test_a_state_is_read_as_it_was_written() -> None:
 
 def test_a_state_fits_into_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods stay: the deletion of anything else is repaired by the next change."""
-    monkeypatch.setattr(node_state_objects, "MAX_BYTES", 1000)
+    monkeypatch.setattr(node_states, "MAX_BYTES", 1000)
     others = {f"s{number}": ObjectSync(ObjectKey("Secret", "default", f"{hash(number)}" * 9)) for number in range(500)}
     objects, left_out = packed({**others, **dict(list(SYNCS.items())[:20])})
     stored = read(object_of("n1", "kubeedge", NodeState(), objects, Holder()))
@@ -373,7 +373,7 @@ def test_what_does_not_fit_is_said_once_and_counted(
 ) -> None:
     core = site.core("n1")
     core.bee.run_for(6.0)
-    monkeypatch.setattr(node_state_objects, "MAX_BYTES", 20)
+    monkeypatch.setattr(node_states, "MAX_BYTES", 20)
     counters = core.remote.node_states
     core.server.apply(pod("second"))
     core.bee.settle()

@@ -8,7 +8,7 @@ from modules.cloud.storage import transactions
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import node, pod
 
-RESENDING = "modules.cloud.edgecontroller.resending"
+RESENDING = "modules.cloud.edgecontroller.downstream.resending"
 
 
 def resent(controller: Controller) -> set[str]:

@@ -11,7 +11,7 @@ from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud.client.calls import MERGE, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
-from modules.cloud.edgecontroller.upstream_pods import PodStatusRequest
+from modules.cloud.edgecontroller.upstream.pods import PodStatusRequest
 from modules.cloud.messages import NODES, NodeConnection
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.edgecontroller.controller import WEB, Controller

@@ -14,9 +14,9 @@ from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.limits import OBJECT_BYTES, REQUEST_BYTES, VALUES, is_too_large
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.dynamiccontroller.module import call_of
-from modules.cloud.edgecontroller.downstream_controller import MAX_HELD_OBJECTS, DownstreamController
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
-from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
+from modules.cloud.edgecontroller.downstream.controller import MAX_HELD_OBJECTS, DownstreamController
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import configmap, node
 
@@ -87,7 +87,7 @@ def test_what_a_node_asks_for_in_vain_is_noted_so_often_and_forgotten_with_its_c
     downstream = DownstreamController(cluster, syncs, lambda _down: None, lambda _node, _key: True, mirrors)
     query = Message.new(RealClock(), source="edged", resource="default/configmap/c", operation="query")
     for number in range(MAX_HELD_OBJECTS + 100):
-        downstream.note_query(UpstreamRequest("n1", "default", f"c{number}", query), "configmap")
+        downstream.note_query("n1", "configmap", UpstreamRequest("n1", "default", f"c{number}", query).key)
     assert downstream._locations.count("n1") == MAX_HELD_OBJECTS
     downstream.node_disconnected("n1")
     assert downstream._locations.count("n1") == 0

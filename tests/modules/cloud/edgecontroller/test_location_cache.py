@@ -3,7 +3,7 @@
 from typing import Any
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
-from modules.cloud.edgecontroller.location_cache import LocationCache
+from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 
 KEY = ObjectKey("Secret", "default", "key")
 PULL: dict[str, Any] = {"imagePullSecrets": [{"name": "key"}]}

@@ -11,7 +11,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.lister import Revision
 from modules.cloud.client.reflector.effects import ObservedObject
-from modules.cloud.edgecontroller.mirror import Mirror, compact
+from modules.cloud.edgecontroller.mirror.mirror import Mirror, compact
 from modules.cloud.storage.object_storage import Storage
 from modules.cloud.storage.object_store import ObjectStore
 from tests.modules.cloud.objects import configmap

@@ -9,7 +9,7 @@ import pytest
 
 from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, uid_of, version_of
-from modules.cloud.edgecontroller.epochs import Epochs
+from modules.cloud.edgecontroller.state.epochs import Epochs
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_sync import Epoch, NodeState, ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer

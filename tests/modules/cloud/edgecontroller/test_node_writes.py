@@ -7,7 +7,14 @@ import pytest
 from modules.apimachinery.api_errors import ApiError, BadRequestError, MethodNotAllowedError
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
-from modules.cloud.edgecontroller.node_writes import admitted, is_write, needs_live, proposed, same_uid, with_uid
+from modules.cloud.edgecontroller.upstream.node_writes import (
+    admitted,
+    is_write,
+    needs_live,
+    proposed,
+    same_uid,
+    with_uid,
+)
 
 NODE, POD, LEASE = kind_named("Node"), kind_named("Pod"), kind_named("Lease")
 LIVE: dict[str, Any] = {

@@ -10,8 +10,8 @@ from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, uid_of, version_of
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devices import API_VERSION, DEVICE
-from modules.cloud.edgecontroller import object_sync_import
-from modules.cloud.edgecontroller.object_sync_import import entry_of
+from modules.cloud.edgecontroller.state import object_sync_import
+from modules.cloud.edgecontroller.state.object_sync_import import entry_of
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange

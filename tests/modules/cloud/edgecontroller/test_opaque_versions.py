@@ -3,7 +3,7 @@
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.edgecontroller.object_syncs import ObjectSyncs, number_of
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs, number_of
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import WEB
 from tests.modules.cloud.objects import pod

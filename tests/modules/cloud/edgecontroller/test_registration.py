@@ -1,12 +1,14 @@
 """What a node that registers is sent: all that its process has not had yet, once."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import permutations
 
 import pytest
 
 from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, uid_of, version_of
-from tests.modules.cloud.edgecontroller.cluster_server import ClusterController
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import WEB
 from tests.modules.cloud.objects import node, pod
 
@@ -107,3 +109,33 @@ def test_so_does_one_that_registers_before_the_watch_tells_that_it_was_deleted(c
     core.server.remove("pods", "web")
     core.bee.settle()
     assert "delete node/n1/default/pod/web" in core.down()
+
+
+@pytest.mark.parametrize("order", [*permutations(("watch", "claim", "answer"))], ids="-".join)
+def test_a_node_is_sent_its_node_object_in_whatever_order_its_claim_and_its_registration_end(
+    order: tuple[str, ...],
+) -> None:
+    """The watch reports the new Node, the claim of the connection ends, and the API server answers the registration."""
+    with Harness() as bee:
+        server = ClusterServer(bee.clock)
+        server.apply(pod())
+        core = ClusterController(bee, server, nodes=())
+        bee.settle()
+        core.of_link("connected", 1)
+        server.hold("pods")  # of this node: the claim waits for them
+        bee.settle()
+        created: list[Callable[[], None]] = []
+
+        def create(exchange: FakeExchange) -> None:
+            result = server.call(exchange.call)
+            created.append(partial(exchange.answer, 201, result.object))
+
+        server.answers["nodes"] = create
+        watches = server.hold_watches()
+        core.asks("null/node/n1", "insert", node())
+        bee.settle()
+        steps = {"watch": lambda: server.go_on(watches), "claim": server.release, "answer": created[0]}
+        for step in order:
+            steps[step]()
+            bee.settle()
+        assert {INSERT, NODE} <= set(core.down())

@@ -8,8 +8,8 @@ from beehive.clock import RealClock
 from beehive.message import Message
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import ApiCall
-from modules.cloud.edgecontroller.upstream_objects import create_signing_request
-from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest
+from modules.cloud.edgecontroller.upstream.objects import create_signing_request
+from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 
 NAME = "system:node:n1"
 

@@ -1,6 +1,7 @@
 """The cluster's database: what is committed is there afterwards, and those who share it agree. On each kind of it."""
 
 import itertools
+import os
 import sqlite3
 import stat
 from base64 import b64encode
@@ -9,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey, kind_named
@@ -24,6 +25,7 @@ from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.transactions import Transactions
+from modules.cloud.storage.watch_history import WatchHistory, WatchQuery
 from tests.modules.cloud.objects import configmap, pod, secret
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
@@ -148,6 +150,94 @@ def test_each_sees_what_the_others_have_changed(url: str) -> None:
         assert other.transact() == ["DELETED configmap/default/settings"]
         assert one.transact() == other.transact() == []
         assert one.cluster.storage.version == other.cluster.storage.version
+
+
+def test_each_change_of_another_is_an_event(url: str) -> None:
+    """A watch of kube-apiserver sends each, whichever server of a cluster has made it."""
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(pod())
+        other.transact()
+        for value in ("1", "2", "3"):
+            one.apply(configmap(a=value))
+        one.delete(SETTINGS)
+        one.apply(configmap(a="4"))
+        changes = [line.partition(" ")[0] for line in other.transact()]
+        assert changes == ["ADDED", "MODIFIED", "MODIFIED", "DELETED", "ADDED"]
+        versions = [int(event.new["metadata"]["resourceVersion"]) for event in other.seen]
+        assert versions == sorted(set(versions))
+        assert other.cluster.storage.find(SETTINGS) == one.cluster.storage.find(SETTINGS)
+        shown = other.cluster.shown(kind_named("ConfigMap"), version=versions[0])
+        assert [each["data"] for each in shown] == [{"a": "1"}], "a list of a state between"
+
+
+def history(cloud: Cloud) -> WatchHistory:
+    """Return the history that a cloudcore begins with."""
+    cloud.transactions.begin()
+    found = WatchHistory(cloud.cluster.storage, cloud.database.watch_history())
+    cloud.transactions.commit()
+    return found
+
+
+def test_a_watch_begins_with_what_was_changed_before_a_restart(url: str) -> None:
+    with Cloud(url) as cloud:
+        cloud.apply(configmap("a"), secret())
+        begin = cloud.cluster.storage.version
+        cloud.apply({**configmap("b"), "metadata": {"name": "b", "labels": {"app": "x"}}})
+        cloud.apply({**configmap("b"), "metadata": {"name": "b", "labels": {"app": "y"}}})
+        cloud.delete(ObjectKey("ConfigMap", "default", "a"))
+        cloud.delete(ObjectKey("Secret", "default", "key"))
+    with Cloud(url) as later:
+        found = history(later)
+        changes = found.start(WatchQuery("ConfigMap", begin)).changes
+        assert [(one.change, one.object["metadata"]["name"]) for one in changes] == [
+            ("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "a"),
+        ]  # fmt: skip
+        old = changes[1].old
+        assert old is not None
+        assert old["metadata"]["labels"] == {"app": "x"}, "a watch with a selector knows that b has left it"
+        (gone,) = found.start(WatchQuery("Secret", begin)).changes
+        assert (gone.change, "data" in gone.object) == ("DELETED", False), "a deleted secret is nowhere"
+        later.apply(configmap("c"))
+        assert found.start(WatchQuery("ConfigMap", 0)).refusal is None, "the whole life of this database is kept"
+
+
+def test_the_history_of_a_kind_begins_after_what_is_not_kept(url: str) -> None:
+    """A cloudcore of an earlier version writes no changes; and each kind keeps so many."""
+    with Cloud(url) as cloud:
+        cloud.apply(configmap("a"))
+        begin = cloud.cluster.storage.version
+        cloud.apply(configmap("b"))
+        with cloud.database.engine.begin() as connection:
+            connection.execute(delete(tables.tables["cluster_changes"]))
+        last = cloud.cluster.storage.version
+        cloud.apply(configmap("c"), pod())
+    with Cloud(url) as later:
+        found = history(later)
+        assert found.start(WatchQuery("ConfigMap", begin)).refusal is not None
+        assert [one.object["metadata"]["name"] for one in found.start(WatchQuery("ConfigMap", last)).changes] == ["c"]
+        assert found.start(WatchQuery("Node", begin)).refusal is None
+        later.transactions.begin()
+        later.database.forget_changes("Pod", later.cluster.storage.version)
+        later.transactions.commit()
+    with Cloud(url) as third:
+        found = history(third)
+        assert found.start(WatchQuery("Pod", last)).refusal is not None
+        assert found.start(WatchQuery("Pod", third.cluster.storage.version)).changes == []
+        assert [one.object["metadata"]["name"] for one in found.start(WatchQuery("ConfigMap", last)).changes] == ["c"]
+
+
+def test_a_damaged_change_is_no_history(url: str) -> None:
+    with Cloud(url) as cloud:
+        cloud.apply(configmap("a"))
+        begin = cloud.cluster.storage.version
+        cloud.apply(configmap("b"))
+        with cloud.database.engine.begin() as connection:
+            connection.execute(update(tables.tables["cluster_changes"]).values(body=b"{"))
+        last = cloud.cluster.storage.version
+    with Cloud(url) as later:
+        found = history(later)
+        assert found.start(WatchQuery("ConfigMap", begin)).refusal is not None
+        assert found.start(WatchQuery("ConfigMap", last)).refusal is None
 
 
 def test_a_change_is_made_to_what_the_other_has_left(url: str) -> None:
@@ -396,9 +486,19 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.write_text("these are somebody's notes\n" * 100)
-    with pytest.raises(DatabaseError, match="file is not a database"):
+    with pytest.raises(DatabaseError, match="file is not a database; put a backup in its place"):
         Database(str(path), "a")
     assert path.read_text().startswith("these are")
+
+
+@pytest.mark.parametrize("kept", [100, 6000])
+def test_a_file_that_was_cut_off_is_refused_with_what_to_do(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "cloud.db"
+    with Cloud(str(path)) as cloud:
+        cloud.apply(*(configmap(f"c{number}", a="x" * 1000) for number in range(50)))
+    os.truncate(path, kept)
+    with pytest.raises(DatabaseError, match="put a backup in its place"):
+        Database(str(path), "a")
 
 
 def test_another_process_that_holds_the_file_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modules.apimachinery.kinds import ObjectKey
-from modules.cloud.edgecontroller.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.object_sync import ObjectSync

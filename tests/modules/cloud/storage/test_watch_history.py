@@ -5,7 +5,7 @@ from __future__ import annotations
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.storage.watch_history import BYTES, CHANGES, WatchHistory, WatchQuery
+from modules.cloud.storage.watch_history import BYTES, CHANGES, FORGET_EVERY, WatchHistory, WatchQuery
 from tests.modules.cloud.objects import configmap, pod
 
 
@@ -75,3 +75,14 @@ def test_deleted_objects_count_with_their_size() -> None:
     assert refusal is not None
     assert refusal["code"] == 410
     assert watched.since(last - 1) == [("DELETED", "d")]
+
+
+def test_the_database_forgets_many_changes_at_once() -> None:
+    watched = Watched()
+    watched.apply(pod("p"))
+    for number in range(CHANGES + FORGET_EVERY - 1):
+        watched.apply(configmap("a", a=str(number)))
+    assert watched.history.take_forgotten() == {}
+    last = watched.apply(configmap("a", a="last"))
+    assert watched.history.take_forgotten() == {"ConfigMap": last - CHANGES}
+    assert watched.history.take_forgotten() == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modules.cloud.client.transport import ApiRequest
-from modules.cloud.edgecontroller.node_state_objects import read
+from modules.cloud.edgecontroller.state.node_states import read
 from modules.processes.cloudcore.cli import main
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until

@@ -16,7 +16,7 @@ from modules.cloud.client.http import factory
 from modules.cloud.client.kubeconfig.model import Selected
 from modules.cloud.client.transport import ApiRequest, Exchange, KubeTransport, ResponseListener
 from modules.cloud.coordination.lease_settings import LeaseSettings
-from modules.cloud.edgecontroller.upstream import HANDLERS
+from modules.cloud.edgecontroller.upstream.handlers import HANDLERS
 from modules.processes.cloudcore import cluster_rights
 from modules.processes.cloudcore.cluster_rights import OPTIONAL, needed
 from tests.end_to_end.processes import wait_until

@@ -55,7 +55,7 @@ def test_what_one_is_told_the_nodes_of_the_other_hear(clouds: Clouds) -> None:
         one.client.run(Apply([pod()]))
         assert routes(edge, 1) == ["insert default/pod/web"]
         one.client.run(Delete("pod", "web", grace=0))
-        assert routes(edge, 1) == ["delete default/pod/web"]
+        assert routes(edge, 2) == ["update default/pod/web", "delete default/pod/web"], "each change, as at the first"
 
 
 def test_what_a_node_reports_to_one_the_other_knows(clouds: Clouds) -> None:

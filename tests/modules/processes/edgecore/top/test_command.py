@@ -47,7 +47,7 @@ def test_without_textual(tmp_path: Path) -> None:
     finally:
         os.close(controller)
         os.close(terminal)
-    assert done.returncode == ExitCode.USAGE
+    assert done.returncode == ExitCode.NOT_INSTALLED
     assert told == "edgecore: error: top --live needs textual: pip install 'edgecore[tui]'\r\n"
 
 

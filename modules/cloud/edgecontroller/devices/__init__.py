@@ -1,0 +1,1 @@
+"""Devices and DeviceModels for the nodes of the devices."""

@@ -1,0 +1,1 @@
+"""From changes of objects to messages to nodes (docs/protocol.md, "Downstream")."""

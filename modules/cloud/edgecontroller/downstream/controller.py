@@ -1,0 +1,400 @@
+"""KubeEdge's downstream controller and sync controller."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from beehive.names import Operation
+from modules.apimachinery.kinds import (
+    JsonObject,
+    Kind,
+    ObjectKey,
+    key_of,
+    kind_named,
+    uid_of,
+    version_of,
+)
+from modules.apimachinery.lister import Lister, Revision
+from modules.apimachinery.pod_references import references_of
+from modules.cloud.authorization.node_authorizer import node_of
+from modules.cloud.client.calls import ApiCall
+from modules.cloud.devices import DEVICE, is_sent_to_nodes
+from modules.cloud.edgecontroller.devices.objects import DeviceObjects
+from modules.cloud.edgecontroller.downstream.edge_mesh import EdgeMeshServices
+from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
+from modules.cloud.edgecontroller.downstream.newest_versions import NewestVersions
+from modules.cloud.edgecontroller.downstream.node_watches import NodeWatch, NodeWatches
+from modules.cloud.edgecontroller.downstream.sent_versions import SentVersions
+from modules.cloud.edgecontroller.downstream_messages import (
+    DownstreamMessage,
+    deletion_of_unknown,
+    is_other,
+    messages_for_event,
+    present_message,
+)
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs, number_of
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.object_sync import ObjectSync
+
+_HELD = {
+    kind_named(kind).singular: kind_named(kind)
+    for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
+}
+_POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
+MAX_HELD_OBJECTS = 2000
+"""Objects held by a node above which its queries for missing objects are not recorded."""
+
+
+def _never(_key: ObjectKey) -> bool:
+    return False
+
+
+class DownstreamController:
+    """Sends connected nodes the objects that they need: each change as it happens, and, when a node connects, the
+    objects that it has not acknowledged.
+
+    Args:
+        lister: the objects.
+        object_syncs: the ObjectSyncs of the connected nodes.
+        send: sends a message to a node.
+        may_read: whether a node may read an object; otherwise it receives only the deletion.
+        mirrors: whether the lister has all objects of a kind; if not, it will have them soon.
+        is_missing: whether only a part of an object is here, which is sent as soon as it is whole.
+    """
+
+    def __init__(
+        self,
+        lister: Lister,
+        object_syncs: ObjectSyncs,
+        send: Callable[[DownstreamMessage], None],
+        may_read: Callable[[str, ObjectKey], bool],
+        mirrors: Callable[[str], bool],
+        is_missing: Callable[[ObjectKey], bool] = _never,
+    ) -> None:
+        self._lister = lister
+        self._may_read = may_read
+        self._object_syncs = object_syncs
+        self._send = send
+        self._mirrors = mirrors
+        self._is_missing = is_missing
+        self._watches = NodeWatches()
+        self._locations = LocationCache()
+        self._devices = DeviceObjects(lister, object_syncs, self.send)
+        self.edge_mesh = EdgeMeshServices(lister, object_syncs, self._locations, send, mirrors)
+        self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+        """The pods of each node, in order."""
+        self._sent = SentVersions()
+        self._newest = NewestVersions()
+        self._unacknowledged: dict[str, set[str]] = {}
+        """By node, the uids that were unacknowledged at the last resending."""
+
+    def note_query(self, node: str, resource_type: str, key_of_kind: Callable[[Kind], ObjectKey]) -> None:
+        """Records a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
+        the number of such records is limited.
+        """
+        kind = _HELD.get(resource_type)
+        if kind is None:
+            return
+        key = key_of_kind(kind)
+        if self._lister.revision_of(key) is not None or self._locations.count(node) < MAX_HELD_OBJECTS:
+            self._locations.add(key, node)
+
+    def watch(self, call: ApiCall, kind: Kind | None = None) -> None:
+        """Makes a node a holder of the objects that its watch selects, now and later. An object that the watch no
+        longer selects is still sent: the metaserver tells its client. `kind` as for `NodeWatches.add`.
+
+        Raises:
+            UnknownKindError: there is no such kind.
+            BadRequestError: a selector cannot be read.
+            TooManyRequestsError: the node has too many watches.
+        """
+        watch = self._watches.add(call, kind)
+        if watch is not None:
+            self._mirrors(watch.kind)
+            self._send_objects(call.node, self._hold_selected(call.node, watch))
+
+    def unwatch(self, node: str) -> None:
+        """Ends a node's watches: it gets no more objects by them, but the changes of those that it has."""
+        self._watches.forget(node)
+
+    def node_restarted(self, node: str) -> None:
+        """Resets the acknowledged versions of a node whose process has started, unless they were sent over the present
+        connection, and so to this process. The versions of objects that the watch has not reported yet are kept:
+        without a version such an object would count as deleted.
+        """
+        for uid, sync in self._object_syncs.of(node).items():
+            if sync.version and self._live(sync.key, uid) is None and self._newest.is_ahead(uid, sync):
+                self._newest.ahead(sync.key.kind, uid, str(sync.version))
+        self._object_syncs.node_restarted(node, self._sent.of(node))
+
+    def connection_began(self, node: str) -> None:
+        """Notes that nothing has been sent over a node's connection, or to its new Node, yet."""
+        self._sent.forget(node)
+
+    def node_disconnected(self, node: str) -> None:
+        """Forgets the objects that a disconnected node has queried, except those that its pods need."""
+        self._sent.forget(node)
+        self.edge_mesh.forget(node)
+        self._unacknowledged.pop(node, None)
+        self._locations.forget_node(node)
+        for key in self._pods.get(node, ()):
+            self._locations.add_references(key, node)
+
+    def note_response(self, node: str, content: object) -> None:
+        """Records the object in a response as held by the node."""
+        if isinstance(content, dict) and "kind" in content and uid_of(content):
+            key, uid = key_of(content), uid_of(content)
+            self._object_syncs.sending(node, uid, key)
+            if self._live(key, uid) is None:
+                self._newest.ahead(key.kind, uid, version_of(content))
+
+    def delete_unknown(self, node: str, key: ObjectKey, uid: str) -> None:
+        """Sends a node the deletion of an object that is not here, unless that was sent, and waits for its
+        acknowledgement.
+        """
+        if uid not in self._object_syncs.of(node):
+            self.send(deletion_of_unknown(node, key, uid))
+
+    def pods_of(self, node: str) -> list[ObjectKey]:
+        """Returns the pods of a node."""
+        return list(self._pods.get(node, ()))
+
+    def nodes_with_pods(self) -> list[str]:
+        """Returns the nodes that have pods."""
+        return [node for node, pods in self._pods.items() if pods]
+
+    def nodes_with(self, key: ObjectKey) -> list[str]:
+        """Returns the nodes that hold an object or whose pods refer to it."""
+        return self._locations.nodes_of(key)
+
+    def references_on(self, node: str) -> list[ObjectKey]:
+        """Returns the objects to which the pods of a node refer."""
+        found = (self._locations.references_of(pod) for pod in self._pods.get(node, ()))
+        return list(dict.fromkeys(key for references in found for key in references))
+
+    def newest_version(self, kind: str) -> str:
+        """Returns the newest version of a kind that the API server has told; "" before any."""
+        return self._newest.of(kind)
+
+    def send_to_holders(self, key: ObjectKey) -> None:
+        """Sends an object that is whole now to the nodes that need it."""
+        obj = self._lister.find(key)
+        if obj is not None:
+            for node in [node_of(obj)] if key.kind == _POD.name else self._locations.nodes_of(key):
+                self._send_objects(node, [key])
+
+    def listed(self, kind: str, version: str) -> None:
+        """Notes that all objects of a kind have been listed in a version."""
+        self._newest.listed(kind, version)
+
+    def told(self, kind: str, uid: str, version: str) -> None:
+        """Notes that a change of an object was told, also of one that is not here."""
+        self._newest.told(kind, uid, version)
+
+    def handle_event(self, event: ObjectEvent) -> None:
+        """Sends a change of an object to the connected nodes that need it."""
+        self.told(event.key.kind, uid_of(event.new), version_of(event.new))
+        if is_sent_to_nodes(event.key):
+            self._devices.handle_event(event)
+            return
+        for node in self._watches.nodes_that_watch(event.key.kind, event.new):
+            self._locations.add(event.key, node)
+        self.edge_mesh.hold(event)
+        down = messages_for_event(event, self._holders(event))
+        if event.type is EventType.ADDED and event.old is not None:  # only a part of it was here
+            down = [self._message_for(one.node, event.key, event.new) for one in down]
+        if event.key.kind == _POD.name and event.type is EventType.DELETED:
+            self._forget_pod(event.key, event.new)
+        elif event.key.kind == _POD.name and not (event.keeps_spec and self._knows(event.key, event.new)):
+            references = self._learn(event.key, event.new)
+            refers_anew = event.old is None or references != references_of(event.old)
+            for one in down:
+                if one.operation is Operation.INSERT or refers_anew:  # the node's copy may be older than its last pod
+                    self._send_objects(one.node, references)
+        for one in down:
+            is_known = event.type is EventType.ADDED and not self._is_needed(one.node, event.new)
+            if not is_known:  # a kind may be listed for the first time after the node had its objects
+                self.send(one)
+        self.edge_mesh.send_pods(event)
+        if event.type is EventType.DELETED:
+            self._locations.forget(event.key)
+
+    def roll_back(self, event: ObjectEvent) -> None:
+        """Undoes the records of a change that was rolled back."""
+        if is_sent_to_nodes(event.key):
+            self._devices.roll_back(event)
+        elif event.key.kind == _POD.name:
+            self._forget_pod(event.key, event.new)
+            if event.old is not None:
+                self._learn(event.key, event.old)
+
+    def node_connected(self, node: str) -> None:
+        """Sends a connected node the objects that it needs and has not acknowledged, unless they were sent over its
+        present connection: their acknowledgements are on the way.
+        """
+        self._unacknowledged.pop(node, None)
+        for sync in self._object_syncs.of(node).values():
+            is_here = _is_held(sync.key) and self._lister.revision_of(sync.key) is not None
+            if is_here and self._may_have(node, sync.key):
+                self._locations.add(sync.key, node)
+        for watch in self._watches.of(node):
+            self._hold_selected(node, watch)
+        drivers = [key_of(driver) for driver in self._lister.list(_DRIVER)]
+        wanted = [*drivers, *self._locations.on_node(node), *self._pods.get(node, ())]
+        unacknowledged = {
+            uid: sync
+            for uid, sync in self._unacknowledged_of(node).items()
+            if not self._sent.has(node, uid, self._live(sync.key, uid))
+        }
+        present = ((key, self._lister.revision_of(key)) for key in wanted)
+        unsent = [key for key, live in present if live is not None and not self._sent.has(node, live.uid, live)]
+        self._send_all(node, unacknowledged, unsent)
+        self._reconcile_devices(node)
+
+    def send_deletions(self, kind: str) -> None:
+        """Sends connected nodes the deletions of objects that they have and the first list of their kind lacked."""
+        self.edge_mesh.send_lists()
+        for node in self._object_syncs.nodes():
+            for uid, sync in self._unacknowledged_of(node).items():
+                if sync.key.kind == kind and self._live(sync.key, uid) is None:
+                    self._send_deletion(node, uid, sync)
+
+    def send_deletions_of_devices(self) -> None:
+        """Sends connected nodes the deletions of devices that they do not have any more: all are known."""
+        for node in self._object_syncs.nodes():
+            self._devices.delete_unneeded(node)
+
+    def connected_nodes(self) -> list[str]:
+        """Returns the connected nodes."""
+        return self._object_syncs.nodes()
+
+    def resend_unacknowledged(self, node: str) -> int:
+        """Sends a node again the objects that were unacknowledged at the last call already, and returns the number of
+        its objects.
+
+        Newer ones, or their acknowledgements, are still on the way: cloudhub could not detect that a repeated deletion
+        was acknowledged.
+        """
+        unacknowledged, before = self._unacknowledged_of(node), self._unacknowledged.pop(node, set())
+        late = {uid: sync for uid, sync in unacknowledged.items() if uid in before}
+        if late:
+            self._send_all(node, late)
+            if any(is_sent_to_nodes(sync.key) for sync in late.values()):
+                self._reconcile_devices(node)
+        if unacknowledged:
+            self._unacknowledged[node] = set(unacknowledged)
+        return len(self._object_syncs.of(node))
+
+    def send(self, down: DownstreamMessage) -> None:
+        """Sends a message to a node, if it is connected here and the version is a number (`number_of`), and records the
+        object in an ObjectSync.
+        """
+        is_sendable = down.operation is Operation.DELETE or number_of(down.version)
+        if is_sendable and self._object_syncs.is_connected(down.node):
+            self._object_syncs.sending(down.node, down.uid, down.key)
+            if down.operation is Operation.DELETE:
+                self._sent.note_deletion(down.node, down.uid)
+            else:
+                self._sent.note(down.node, down.uid, down.version)
+            self._send(self.edge_mesh.in_our_name(down))
+
+    def _reconcile_devices(self, node: str) -> None:
+        if self._mirrors(DEVICE.key_name):
+            self._devices.reconcile(node)
+        else:
+            self._devices.send_needed(node)
+
+    def _hold_selected(self, node: str, watch: NodeWatch) -> list[ObjectKey]:
+        keys = [key_of(obj) for obj in self._lister.list(watch.of) if watch.selects(obj)]
+        for key in keys:
+            self._locations.add(key, node)
+        return keys
+
+    def _learn(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
+        self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
+        self._pods[node_of(pod)][key] = None
+        return self._locations.add_or_update_pod(key, pod)
+
+    def _knows(self, key: ObjectKey, pod: JsonObject) -> bool:
+        return key in self._pods.get(node_of(pod), ())
+
+    def _forget_pod(self, key: ObjectKey, pod: JsonObject) -> None:
+        self._pods[node_of(pod)].pop(key, None)
+        self._locations.remove_pod(key, node_of(pod))
+
+    def _unacknowledged_of(self, node: str) -> dict[str, ObjectSync]:
+        """Returns the unacknowledged ObjectSyncs of a node, by uid: also of deleted objects, not of unreadable ones."""
+        return {
+            uid: sync for uid, sync in self._object_syncs.of(node).items() if self._is_unacknowledged(node, uid, sync)
+        }
+
+    def _is_unacknowledged(self, node: str, uid: str, sync: ObjectSync) -> bool:
+        if not self._mirrors(sync.key.kind):
+            return False
+        live = self._live(sync.key, uid)
+        if live is None:
+            return not self._newest.is_ahead(uid, sync)
+        is_needed = self._object_syncs.is_needed(node, uid, number_of(live.version))
+        return is_needed and (not _is_held(sync.key) or self._may_have(node, sync.key))
+
+    def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
+        """Sends unacknowledged and wanted objects to a node, pods last, so that the node need not query the objects of
+        its pods.
+        """
+        unacknowledged = {uid: sync for uid, sync in unacknowledged.items() if not is_sent_to_nodes(sync.key)}
+        for uid, sync in unacknowledged.items():
+            if self._live(sync.key, uid) is None:
+                self._send_deletion(node, uid, sync)
+        keys = dict.fromkeys([*(sync.key for sync in unacknowledged.values()), *wanted])
+        self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
+
+    def _is_needed(self, node: str, obj: JsonObject) -> bool:
+        return self._object_syncs.is_needed(node, uid_of(obj), number_of(version_of(obj)))
+
+    def _live(self, key: ObjectKey, uid: str) -> Revision | None:
+        """Returns the revision of the object of this uid, or None; another object of that name does not count."""
+        live = self._lister.revision_of(key)
+        return live if live is not None and live.uid == uid else None
+
+    def _send_deletion(self, node: str, uid: str, sync: ObjectSync) -> None:
+        """Sends the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods."""
+        if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._lister.revision_of(sync.key)):
+            self._object_syncs.deleted(node, uid)
+        else:
+            self._sent.note_deletion(node, uid)
+            self._send(self.edge_mesh.in_our_name(deletion_of_unknown(node, sync.key, uid)))
+
+    def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
+        """Sends a connected node the objects whose present version it has not acknowledged."""
+        if not self._object_syncs.is_connected(node):
+            return
+        for key in keys:
+            live = self._lister.revision_of(key)
+            if live is None or not self._object_syncs.is_needed(node, live.uid, number_of(live.version)):
+                continue
+            is_sent = self._may_have(node, key) and not self._is_missing(key)
+            obj = self._lister.find(key) if is_sent else None
+            if obj is not None:
+                self.send(self._message_for(node, key, obj))
+
+    def _message_for(self, node: str, key: ObjectKey, obj: JsonObject) -> DownstreamMessage:
+        sync = self._object_syncs.of(node).get(uid_of(obj))
+        return present_message(node, key, obj, has_older=sync is not None and sync.version > 0)
+
+    def _holders(self, event: ObjectEvent) -> list[str]:
+        """Returns the nodes to which a change is sent. All nodes receive CSIDrivers: KubeEdge's cloud does not answer
+        queries for them.
+        """
+        if event.key.kind == _DRIVER.name:
+            return [node["metadata"]["name"] for node in self._lister.list(_NODE)]
+        holders = dict.fromkeys(self._locations.nodes_of(event.key))
+        if event.type is EventType.DELETED:
+            return [*(holders | dict.fromkeys(self._object_syncs.holders(uid_of(event.new))))]
+        return [node for node in holders if self._may_have(node, event.key)]
+
+    def _may_have(self, node: str, key: ObjectKey) -> bool:
+        return self._watches.may_have(node, key) if is_other(key.kind) else self._may_read(node, key)
+
+
+def _is_held(key: ObjectKey) -> bool:
+    """Returns whether nodes hold an object because others refer to it, or they have asked for it."""
+    return key.kind not in (_POD.name, _NODE.name) and not is_sent_to_nodes(key)

@@ -1,0 +1,162 @@
+"""Reads the bodies of objects that the mirror keeps in part."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from beehive.module import Module
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult
+from modules.cloud.client.reflector.effects import ObservedObject
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
+
+_PAUSE: Final = 1.0
+"""Seconds before a read that has failed is repeated."""
+_MOST_AT_ONCE: Final = 500
+"""Reads of single objects that are under way; a client's queue takes 2,000."""
+_POD: Final = kind_named("Pod")
+_FINAL: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)
+"""Answers after which a read is not repeated: the watch tells of a deletion."""
+
+
+class MissingBodies:
+    """Asks the API server for the pods of a node that connects, and for configmaps and secrets as nodes need them.
+
+    An answer with another version than the mirror's is not used: the watch has not told of that version yet, and tells
+    it with the body, because it is needed now.
+
+    Args:
+        mirror: takes the bodies.
+        downstream: knows what nodes need; sends objects as soon as they are whole.
+        send: makes an API call.
+        observe: does work in the transaction of the turn.
+        module: edgecontroller.
+        end_turn: ends the turn soon.
+    """
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        downstream: DownstreamController,
+        send: Callable[[ApiCall, Answered], None],
+        observe: Callable[[Callable[[], None]], None],
+        module: Module,
+        end_turn: Callable[[], None],
+    ) -> None:
+        self._mirror = mirror
+        self._downstream = downstream
+        self._send = send
+        self._observe = observe
+        self._module = module
+        self._end_turn = end_turn
+        self._nodes: dict[str, Callable[[], None]] = {}
+        """By node whose pods are asked for, what follows."""
+        self._asked: dict[ObjectKey, list[Callable[[], None]]] = {}
+        """By object that is asked for, what follows."""
+        self._waiting: dict[ObjectKey, None] = {}
+        """Objects that are asked for later."""
+
+    def is_missing(self, key: ObjectKey) -> bool:
+        """Return whether only a part of an object is here; then its body is asked for, and the object sent."""
+        if not self._mirror.is_partial(key):
+            return False
+        self._ask_for(key)
+        return True
+
+    def read_for(self, node: str, then: Callable[[], None]) -> None:
+        """Read what a node that connects needs, and call `then`: at once if all is here. When this is called again
+        for the node meanwhile, the new function takes the place of the earlier one.
+        """
+        is_under_way = node in self._nodes
+        self._nodes[node] = then
+        if not is_under_way:
+            self._read_pods(node)
+
+    def _read_pods(self, node: str) -> None:
+        missing = set(filter(self._mirror.is_partial, self._downstream.pods_of(node)))
+        if not missing:
+            self._read_references(node)
+            return
+        options: JsonObject = {"fieldSelector": f"spec.nodeName={node}"}
+        version = self._downstream.newest_version(_POD.name)
+        if version:  # so that the API server answers from its cache, and with nothing older than what is here
+            options["resourceVersion"] = version
+
+        def answered(result: ApiResult) -> None:
+            if result.object is None:
+                self._module.after(_PAUSE, partial(self._read_again, node))
+                return
+            for observed in _observed_in(result.object.get("items")):
+                self._mirror.complete(_POD, observed)
+            self._read_references(node)
+
+        self._send(ApiCall(verb="list", api_version="v1", plural=_POD.plural, options=options), answered)
+
+    def _read_again(self, node: str) -> None:
+        self._read_pods(node)
+        self._end_turn()
+
+    def _read_references(self, node: str) -> None:
+        """Read the configmaps and secrets that the node's pods refer to. Those that cannot be read are read later."""
+        missing = list(filter(self._mirror.is_partial, self._downstream.references_on(node)))
+        left = len(missing)
+
+        def one_ended() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._nodes.pop(node)()
+
+        if not missing:
+            self._nodes.pop(node)()
+        for key in missing:
+            self._ask_for(key, one_ended)
+
+    def _ask_for(self, key: ObjectKey, *then: Callable[[], None]) -> None:
+        if key in self._asked:
+            self._asked[key].extend(then)
+            return
+        self._asked[key] = list(then)
+        if len(self._asked) - len(self._waiting) > _MOST_AT_ONCE:
+            self._waiting[key] = None
+        else:
+            self._get(key)
+
+    def _get(self, key: ObjectKey) -> None:
+        kind = kind_named(key.kind)
+        call = ApiCall(
+            verb="get", api_version=kind.api_version, plural=kind.plural, namespace=key.namespace, name=key.name
+        )
+        self._send(call, partial(self._have, kind, key))
+
+    def _have(self, kind: Kind, key: ObjectKey, result: ApiResult) -> None:
+        follow = self._asked.pop(key, [])
+        for observed in _observed_in([result.object]):
+            if self._mirror.complete(kind, observed):
+                self._observe(partial(self._downstream.send_to_holders, key))
+        for each in follow:
+            each()
+        if result.object is None and (result.refusal or {}).get("code") not in _FINAL:
+            self._module.after(_PAUSE, partial(self._ask_again, key))
+        if self._waiting:
+            following = next(iter(self._waiting))
+            del self._waiting[following]
+            self._get(following)
+
+    def _ask_again(self, key: ObjectKey) -> None:
+        if self._downstream.nodes_with(key):
+            self.is_missing(key)
+            self._end_turn()
+
+
+def _observed_in(items: Any) -> Iterator[ObservedObject]:
+    """Yield the objects of an answer as a watch tells of them."""
+    for each in items if isinstance(items, list) else ():
+        metadata = each.get("metadata") if isinstance(each, dict) else None
+        if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):
+            place = str(metadata.get("namespace") or "")
+            yield ObservedObject(place, metadata["name"], uid_of(each), version_of(each), msgspec.json.encode(each))

@@ -1,0 +1,1 @@
+"""What is kept of nodes between connections: the versions that they have acknowledged, and their epochs."""

@@ -1,0 +1,101 @@
+"""The requests of the Kubernetes API that follow from the messages of nodes."""
+
+from typing import Any
+
+from modules.apimachinery.api_errors import RefusedError
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
+from modules.cloud.client.calls import MERGE, STRATEGIC, ApiCall
+from modules.cloud.edgecontroller.upstream.requests import Steps
+
+_UNCHECKED = {"fieldValidation": "Ignore"}
+"""A Go edge may know fields that the API server does not."""
+
+_PAGE = 500
+"""Objects of a page."""
+
+
+def get(key: ObjectKey) -> ApiCall:
+    """Return the request for an object."""
+    return _call("get", key)
+
+
+def page_of(kind: str, token: str = "") -> ApiCall:
+    """Return the request for a page of all objects of a kind: the first one, or that of a continue token."""
+    options: JsonObject = {"limit": _PAGE, **({"continue": token} if token else {})}
+    return _call("list", ObjectKey(kind, "", ""), options=options)
+
+
+def create(obj: JsonObject) -> ApiCall:
+    """Return the request to create an object."""
+    key = key_of(obj)
+    return _call("create", ObjectKey(key.kind, key.namespace, ""), body=obj, options=_UNCHECKED)
+
+
+def create_token(namespace: str, account: str, body: JsonObject) -> ApiCall:
+    """Return the TokenRequest of a service account."""
+    key = ObjectKey("ServiceAccount", namespace, account)
+    return _call("create", key, "token", body=body, options=_UNCHECKED)
+
+
+def update(obj: JsonObject) -> ApiCall:
+    """Return the request to replace an object."""
+    return _call("update", key_of(obj), body=obj, options=_UNCHECKED)
+
+
+def update_status(obj: JsonObject) -> ApiCall:
+    """Return the request to replace the status of an object by that of the given one."""
+    return _call("update", key_of(obj), "status", body=obj, options=_UNCHECKED)
+
+
+def patch_status(key: ObjectKey, patch: JsonObject) -> ApiCall:
+    """Return the request to merge a strategic merge patch into the status and metadata of an object, whose answer is
+    passed on to the node.
+    """
+    return _call("patch", key, "status", body=patch, patch_type=STRATEGIC, options=_UNCHECKED, is_passed_on=True)
+
+
+def patch_metadata(key: ObjectKey, metadata: JsonObject) -> ApiCall:
+    """Return the request to merge metadata into those of an object."""
+    return _call("patch", key, body={"metadata": metadata}, patch_type=MERGE, options=_UNCHECKED)
+
+
+def patch(key: ObjectKey, strategic: JsonObject) -> ApiCall:
+    """Return the request to merge a strategic merge patch into an object."""
+    return _call("patch", key, body=strategic, patch_type=STRATEGIC, options=_UNCHECKED)
+
+
+def delete(key: ObjectKey, grace: int | None = None, uid: str = "") -> ApiCall:
+    """Return the request to delete an object.
+
+    Args:
+        key: the object.
+        grace: seconds; None: the pod's own.
+        uid: precondition; "" for none.
+    """
+    options: JsonObject = {} if grace is None else {"gracePeriodSeconds": grace}
+    if uid:
+        options["preconditions"] = {"uid": uid}
+    return _call("delete", key, options=options)
+
+
+def find(key: ObjectKey) -> Steps[JsonObject | None]:
+    """Return an object, or None when there is none."""
+    try:
+        return (yield get(key))
+    except RefusedError as error:
+        if error.is_not_found:
+            return None
+        raise
+
+
+def _call(verb: str, key: ObjectKey, subresource: str = "", **fields: Any) -> ApiCall:
+    kind = kind_named(key.kind)
+    return ApiCall(
+        verb=verb,
+        api_version=kind.api_version,
+        plural=kind.plural,
+        namespace=key.namespace,
+        name=key.name,
+        subresource=subresource,
+        **fields,
+    )

@@ -1,0 +1,418 @@
+"""edgecontroller's client of an API server."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from beehive.module import Module
+from modules.apimachinery.api_errors import ApiError, MethodNotAllowedError, UnknownKindError
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for, key_of, uid_of
+from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.cloud.authorization.access_control import AccessControl
+from modules.cloud.client.call_requests import CallError, failure, request_of, result_of
+from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, WATCH, Answered, ApiCall, ApiResult
+from modules.cloud.client.kube_client import CallEnd, KubeClient
+from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
+from modules.cloud.coordination.lease_keeper import LeaseListener
+from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.edgecontroller.cluster_state import WRITE_PERIOD, ClusterState
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.mirror.cluster_devices import ClusterDevices
+from modules.cloud.edgecontroller.mirror.cluster_resources import ClusterResources
+from modules.cloud.edgecontroller.mirror.cluster_watches import ClusterWatches
+from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
+from modules.cloud.edgecontroller.mirror.lease_watch import watch_leases
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.missing_bodies import MissingBodies
+from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED, Reflectors
+from modules.cloud.edgecontroller.node_connections import NodeConnections
+from modules.cloud.edgecontroller.node_machine import ConfirmDeletion, Disappeared, ForCluster, RestoreMissed
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.edgecontroller.state.object_sync_import import Imported, ObjectSyncImport
+from modules.cloud.edgecontroller.state.stored_states import StoredStates
+from modules.cloud.edgecontroller.upstream import as_the_node
+from modules.cloud.edgecontroller.upstream.node_reads import shown
+from modules.cloud.edgecontroller.upstream.node_writes import admitted, is_write, needs_live, same_uid, with_labels
+from modules.cloud.messages import ConnectEvent
+from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.transactions import Transactions
+from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
+
+_LANES: Final = {
+    "leases": RequestLane.LEASE,
+    "nodes": RequestLane.NODE,
+    "pods": RequestLane.POD_STATUS,
+    "events": RequestLane.EVENT,
+}
+_REPEATABLE: Final = ("get", "list", "patch", "delete", DOCUMENT)
+"""Verbs of calls that may be made again when their outcome is unknown; a JSON patch may add something twice."""
+_WRITE_DELAY: Final = 0.1
+"""Seconds in which the states of nodes that disconnect are collected."""
+
+
+class ClusterApi:
+    """Makes API calls by requests, and mirrors the objects that nodes hold, each kind with one watch.
+
+    Args:
+        cluster: the cluster.
+        module: edgecontroller.
+        access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
+        transactions: of edgecontroller.
+        loaded: called when all objects are there; again when they were listed again after a restore of etcd.
+        mirror: of the cluster's objects; empty.
+        end_turn: ends the turn soon: news of the API server come outside the batches of messages.
+        downstream: sends nodes their objects; told of deletions and restarts of watches.
+        connections: of nodes; they end with an epoch.
+        states: take over KubeEdge's ObjectSyncs.
+    """
+
+    def __init__(
+        self,
+        cluster: RemoteCluster,
+        module: Module,
+        access_control: AccessControl,
+        transactions: Transactions,
+        loaded: Callable[[], None],
+        *,
+        mirror: Mirror,
+        end_turn: Callable[[], None],
+        downstream: DownstreamController,
+        connections: NodeConnections,
+        states: StoredStates,
+    ) -> None:
+        self._mirror = mirror
+        self._kinds = ServedKinds({})
+        self._cluster = cluster
+        self._module = module
+        self._client: KubeClient | None = None
+        self._access_control = access_control
+        self._transactions = transactions
+        self._end_turn = end_turn
+        self._loaded = loaded
+        self._downstream = downstream
+        self._connections = connections
+        self._states = states
+        epochs = connections.epochs
+        self._reflectors = Reflectors(mirror, module, transactions, end_turn, downstream, epochs, self._all_listed)
+        self._is_sending = False
+        resources = ClusterResources(lambda: self._client, module.clock.monotonic)
+        self._watches = ClusterWatches(self._send, resources, self._reflectors, downstream, transactions)
+        self._devices = ClusterDevices(mirror, self._reflectors, transactions)
+        send = partial(self._send, node="")
+        self._bodies = MissingBodies(mirror, downstream, send, self._reflectors.observe, module, end_turn)
+        self._state = (
+            ClusterState(send, states, connections, transactions.begin, cluster.state_namespace, cluster.node_states)
+            if cluster.keeps_state
+            else None
+        )
+        self._is_loading = False
+        self._writes_soon = False
+        self._is_loaded = False
+        """Whether all objects were there once, and the state or KubeEdge's ObjectSyncs were read if there was need."""
+        self._claiming: dict[str, list[Callable[[], None]]] = {}
+        """The waiting lists of each node that is being claimed."""
+        self._following: dict[str, list[Callable[[], None]]] = {}
+        """By object that is read before a write to it, the later writes, which must not overtake that write."""
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether all objects are there, and a missing one was deleted."""
+        return self.is_ready and self._cluster.knows_all()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all objects are there."""
+        return self._is_loaded and self._reflectors.are_complete
+
+    def start(self) -> None:
+        """Begin to list and watch the mirrored kinds."""
+        client = self._client = KubeClient(
+            self._cluster.connect(self._module.runtime),
+            self._module,
+            self._module.clock.random,
+            self._cluster.counters,
+        )
+        self._reflectors.start(client)
+        if self._state is not None:
+            self._module.every(WRITE_PERIOD, self._write_state)
+
+    def mirrors(self, kind: str) -> bool:
+        """Begin to mirror a kind that nodes watch; return whether all objects of a kind are in the storage."""
+        return self._reflectors.mirrors(kind)
+
+    def stop(self) -> None:
+        """End all requests."""
+        if self._client is not None:
+            self._client.close()
+
+    def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
+        """Make a call: a read of a mirrored object from the mirror, all others by requests.
+
+        A node's list waits for the claim of the node: this cloudcore tells the node of deletions after the claim. The
+        cloudcore to which the node was connected before may have sent objects without having noted them.
+        """
+        if call.verb == "list" and node in self._claiming:
+            self._claiming[node].append(partial(self.perform, call, node, answered))
+            return
+        kind = self._kind_of(call)
+        if kind is not None and not kind.namespaced:  # a metaserver's path may have one all the same
+            call = msgspec.structs.replace(call, namespace="")
+        known = self._mirrored(kind, call)
+        if known is not None:
+            answered(ApiResult(known))
+        elif call.verb == WATCH:
+            self._watches.begin(call, answered)
+        elif not node or as_the_node.is_decided(call):
+            self._send(call, answered, node)
+        elif not is_write(call):
+            self._send(call, partial(self._have_read, call, node, answered), node)
+        elif kind is not None:
+            self._admit(kind, call, node, self._noting_end(kind, call, node, answered))
+        else:
+            error = MethodNotAllowedError(f"a node writes no {call.plural[:80]}")
+            answered(ApiResult(refusal=error.status()))
+
+    def decides(self, call: ApiCall) -> bool:
+        """Return whether the API server decides on a node's call (`as_the_node`)."""
+        return as_the_node.is_decided(call)
+
+    def claim(self, event: ConnectEvent, then: Callable[[], None], superseded: Callable[[], None]) -> None:
+        """Claim a node in the cluster if its state is there, and read what the node needs and is not in the mirror.
+
+        Args:
+            event: the beginning of the node's connection.
+            then: called when all that was done.
+            superseded: called instead if the node has connected to another cloudcore since.
+        """
+        node = event.client_id
+
+        def claimed() -> None:
+            waiting = self._claiming.pop(node, ())
+            then()
+            for each in waiting:
+                each()
+
+        def lost() -> None:
+            waiting = self._claiming.pop(node, ())
+            superseded()
+            for each in waiting:
+                each()
+
+        self._claiming.setdefault(node, [])
+        if self._state is None:
+            self._bodies.read_for(node, claimed)
+        else:
+            self._state.claim(node, event.timestamp, lambda: self._bodies.read_for(node, claimed), lost)
+
+    def carry_out(self, node: str, effects: Iterable[ForCluster]) -> None:
+        """Do what follows from the beginning or the end of a node's connection."""
+        for effect in effects:
+            match effect:
+                case ConfirmDeletion():
+                    self._confirm_deletion(node, effect)
+                case RestoreMissed():
+                    self._reflectors.went_back()
+                case Disappeared():
+                    self._write_soon()
+
+    def is_missing(self, key: ObjectKey) -> bool:
+        """Return whether only a part of an object is here; then its body is asked for, and the object sent."""
+        return self._bodies.is_missing(key)
+
+    def holders(self, node: str, then: Callable[[Mapping[str, str]], None]) -> bool:
+        """Read from the cluster to which cloudcore a node has connected last, "" for all nodes; return whether that is
+        stored there. `then` takes the cloudcores by node.
+        """
+        if self._state is None:
+            return False
+        self._state.holders(node, then)
+        return True
+
+    def start_watch(self, query: WatchQuery) -> WatchStart:
+        """Return the beginning of devicecontroller's watch; others are refused."""
+        return self._devices.start_watch(query)
+
+    def watch_leases(self, settings: LeaseSettings, listener: LeaseListener) -> None:
+        """Watch the Leases of cloudcores."""
+        if self._client is not None:
+            watch_leases(self._client, settings, listener)
+
+    def changed(self, event: ObjectEvent) -> None:
+        """Take note of a change of a Device or a DeviceModel; other kinds people watch in the cluster themselves."""
+        self._devices.note(event)
+
+    def take_noted(self) -> tuple[ObjectChanged, ...]:
+        """Return the changes of Devices and DeviceModels that were committed since the last call."""
+        return self._devices.take_noted()
+
+    def _confirm_deletion(self, node: str, asked: ConfirmDeletion) -> None:
+        def answered(result: ApiResult) -> None:
+            if (result.refusal or {}).get("code") == HTTPStatus.NOT_FOUND and self.knows_all:
+                self._reflectors.observe(partial(self._connections.deletion_confirmed, node, asked))
+
+        self._send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered, "")
+
+    def _kind_of(self, call: ApiCall) -> Kind | None:
+        """Return the kind of a call's resource, None for a resource that edgecontroller does not know."""
+        try:
+            return self._kinds.at(call.api_version, call.plural)
+        except UnknownKindError:
+            return None
+
+    def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
+        if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
+            return None
+        return self._mirror.find_whole(key_for(kind, call.namespace, call.name))
+
+    def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
+        """Take the answer to a node's read. A list of its pods may be newer than the mirror, whose watch is late: a pod
+        that the list lacks must not be sent to the node again.
+        """
+        known = (self._mirror.find(key) for key in self._downstream.pods_of(node))
+        for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
+            self._reflectors.note_end(key_of(pod), uid_of(pod), node)
+        if call.verb == "list" and result.object is not None and not self._cluster.knows_all():
+            result.object["metadata"]["remainingItemCount"] = 1  # nodes delete nothing for such a list
+        answered(shown(call, node, result))
+
+    def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
+        """Return a function that takes the answer to a node's write. The answer to a deletion has no object, as in
+        KubeEdge. The end of a pod is noted until the watch reports it, because the node waits for it, also when the
+        mirror never had the pod.
+        """
+        if call.verb != "delete":
+            return answered
+
+        def noted(result: ApiResult) -> None:
+            uid = ended_uid(call, result) if kind.name == "Pod" else ""
+            if uid:
+                self._reflectors.note_deletion(key_for(kind, call.namespace, call.name), uid, node)
+            answered(result if result.refusal is not None else ApiResult())
+
+        return noted
+
+    def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
+        """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
+        new object from another cloudcore.
+        """
+        turn = f"{call.plural} {call.namespace}/{call.name}"
+        if call.name and turn in self._following:
+            self._following[turn].append(partial(self._admit, kind, call, node, answered))
+            return
+        live = self._mirror.find_whole(key_for(kind, call.namespace, call.name)) if call.name else None
+        if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
+            self._admit_change(kind, call, node, live, answered)
+            return
+
+        def found(result: ApiResult) -> None:
+            waiting = self._following.pop(turn, ())
+            try:
+                if result.object is None:
+                    answered(result)
+                else:
+                    self._admit_change(kind, call, node, result.object, answered)
+            finally:
+                for each in waiting:
+                    each()
+
+        if call.name:
+            self._following[turn] = []
+        read = ApiCall(
+            verb="get", api_version=call.api_version, plural=call.plural, namespace=call.namespace, name=call.name
+        )
+        self._send(read, found, "")
+
+    def _admit_change(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered) -> None:
+        try:
+            write = admitted(kind, call, live, self._access_control.admission(node))
+        except ApiError as error:
+            answered(ApiResult(refusal=error.status()))
+        else:
+            if kind.name == "Node" and write.verb == "create":
+                write = with_labels(write, self._cluster.labels_of(node))
+            self._send(write, answered, node)
+
+    def _send(self, call: ApiCall, answered: Answered, node: str) -> None:
+        if self._client is None:
+            answered(failure(HTTPStatus.SERVICE_UNAVAILABLE, "edgecontroller has not started"))
+            return
+        try:
+            request = request_of(call)
+        except CallError as error:
+            answered(failure(HTTPStatus.BAD_REQUEST, str(error)))
+            return
+        if node and as_the_node.is_sent(call):
+            request = as_the_node.impersonating(request, node)
+        key = f"{call.verb} {call.namespace}/{call.name}" if is_write(call) and call.name else ""
+        is_repeatable = call.verb in _REPEATABLE and call.patch_type != JSON_PATCH
+        lane = _LANES.get(call.plural, RequestLane.QUERY)
+        self._is_sending = True
+        ended = partial(self._ended, answered, call.is_passed_on)
+        self._client.call(lane, request, ended, key=key, idempotent=is_repeatable)
+        self._is_sending = False
+
+    def _ended(self, answered: Answered, is_passed_on: bool, end: CallEnd) -> None:
+        """Take the end of a call: later when another message is at work, whose new call has taken this one's place."""
+        if self._is_sending:
+            self._module.call_soon(lambda: self._answered(answered, is_passed_on, end))
+        else:
+            self._answered(answered, is_passed_on, end)
+
+    def _answered(self, answered: Answered, is_passed_on: bool, end: CallEnd) -> None:
+        answered(_result(end, is_passed_on))
+        self._end_turn()
+
+    def _write_soon(self) -> None:
+        """Write the states when nodes have disconnected, all at once: perhaps cloudcore stops."""
+        if self._state is not None and not self._writes_soon:
+            self._writes_soon = True
+            self._module.after(_WRITE_DELAY, self._write_state)
+
+    def _write_state(self) -> None:
+        self._writes_soon = False
+        if self._state is not None:
+            self._state.write()
+            self._end_turn()
+
+    def _all_listed(self) -> None:
+        """When all objects are there, read the state in the cluster or KubeEdge's ObjectSyncs, if wanted, and go on."""
+        if self._is_loaded:
+            self._loaded()
+        elif not self._is_loading:
+            self._is_loading = True
+            if self._state is None:
+                self._import()
+            else:
+                self._state.load(self._import)
+
+    def _import(self) -> None:
+        self._transactions.begin()
+        if self._states.any():
+            self._have_state()
+            return
+
+        def done(found: Imported) -> None:
+            self._transactions.begin()
+            if not self._states.any():  # another cloudcore may have been faster
+                self._reflectors.observe(lambda: self._states.import_syncs(found))
+            self._have_state()
+            self._end_turn()
+
+        ObjectSyncImport(partial(self._send, node=""), self._mirror.find, done).start()
+
+    def _have_state(self) -> None:
+        self._is_loaded = True
+        if self._reflectors.are_complete:
+            self._loaded()
+
+
+def _result(end: CallEnd, is_passed_on: bool) -> ApiResult:
+    if isinstance(end, CallAnswered):
+        return result_of(end.response, is_passed_on=is_passed_on)
+    if isinstance(end, CallSuperseded):
+        return failure(HTTPStatus.SERVICE_UNAVAILABLE, "a newer request for the object has taken its place")
+    why = getattr(end, "why", "too many requests wait for the API server")
+    return failure(HTTPStatus.SERVICE_UNAVAILABLE, f"no answer of the API server: {why}")

@@ -1,0 +1,104 @@
+"""Upstream requests of nodes, independent of the bus."""
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+import msgspec
+
+from beehive.errors import ContentError
+from beehive.message import Message
+from beehive.resource import NULL_NAMESPACE, Resource, Side
+from modules.apimachinery.api_errors import BadRequestError, TooLargeError
+from modules.apimachinery.conversion import validate_schema, without_null_members
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for
+from modules.apimachinery.limits import is_too_large
+from modules.cloud.client.calls import ApiCall
+from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
+from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
+
+T = TypeVar("T")
+
+
+class UpstreamRequest(msgspec.Struct, frozen=True):
+    """A request or report of a node, with its object's namespace and name."""
+
+    node: str
+    namespace: str
+    name: str
+    message: Message
+    manifests_loaded: bool = True
+    """Whether the storage is complete, so that a missing object was deleted."""
+    now: float = 0.0
+    """Seconds since the epoch."""
+
+    @classmethod
+    def of(cls, message: Message, *, manifests_loaded: bool, now: float) -> "UpstreamRequest":
+        """Returns the request in an upstream message, to whose resource cloudhub has added the node.
+
+        Raises:
+            ResourceError: the resource does not have the cloud's form.
+            TooLargeError: the content is too large.
+        """
+        if isinstance(message.content, msgspec.Raw) and is_too_large(message.content):
+            raise TooLargeError
+        resource = Resource.parse(message.route.resource, Side.CLOUD)
+        return cls(resource.node, resource.namespace, resource.name, message, manifests_loaded, now)
+
+    def key(self, kind: Kind) -> ObjectKey:
+        """Returns the key of the object that the resource names; `null` means no namespace."""
+        return key_for(kind, "" if self.namespace == NULL_NAMESPACE else self.namespace, self.name)
+
+    def content_as(self, kind: type[T]) -> T:
+        """Returns the decoded content.
+
+        Raises:
+            ContentError: it does not have that type.
+        """
+        return self.message.content_as(kind)
+
+    def plain_content(self) -> Any:
+        """Returns the content as plain JSON of any type.
+
+        Raises:
+            ContentError: it is not JSON.
+        """
+        content = self.message.content
+        if not isinstance(content, msgspec.Raw):
+            return content
+        try:
+            return msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise ContentError("cannot read a request", self.message.route.resource, str(error)) from error
+
+    def object(self, kind: Kind) -> JsonObject:
+        """Returns the content as an object of a kind, with kind and apiVersion, which Go clients omit, and the name of
+        the resource.
+
+        Raises:
+            ContentError: the content is not an object.
+            BadRequestError: it does not have the kind's schema, or has another name.
+        """
+        content: dict[str, Any] = without_null_members(self.content_as(dict))
+        key = self.key(kind)
+        meta = content.get("metadata") or {}
+        if not isinstance(meta, dict):
+            raise BadRequestError(f"{kind.name}: metadata: an object is wanted")
+        meta = dict(meta)
+        if meta.setdefault("name", key.name) != key.name:
+            raise BadRequestError(f"the name of the object ({meta['name']!r}) is not the resource's ({key.name!r})")
+        meta.pop("creationTimestamp", None)
+        if key.namespace:
+            meta["namespace"] = key.namespace
+        obj = {**content, "kind": kind.name, "apiVersion": kind.api_version, "metadata": meta}
+        validate_schema(obj)
+        return obj
+
+
+UpstreamResult = UpstreamResponse | DownstreamMessage
+Steps = Generator[ApiCall, JsonObject, T]
+"""A procedure that yields requests of the Kubernetes API, and goes on with the object in the response of each.
+
+A refused request raises a `RefusedError` at its `yield`.
+"""
+UpstreamHandler = Callable[[UpstreamRequest], Steps[list[UpstreamResult]]]
+"""Handles a request, and returns the responses and messages to send; changes of objects are sent by the watch."""

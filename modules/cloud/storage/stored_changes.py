@@ -1,0 +1,52 @@
+"""The changes of objects as the database keeps them: for watches after a restart, and for other cloudcores' watches."""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.selectors import are_selected_alike
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+
+_SECRET: Final = "Secret"  # noqa: S105 - the kind
+_SECRET_VALUES: Final = ("data", "stringData")
+
+
+class StoredChange(NamedTuple):
+    """One change, as a row has it."""
+
+    version: int
+    key: ObjectKey
+    type: EventType
+    body: bytes | None
+    """The object after the change as JSON, of a deleted one its last state; None for a Secret that exists: its values
+    are kept only while they are its present ones."""
+    old: bytes | None = None
+    """The object before the change, if a selector could tell the two apart."""
+
+
+def stored_change(event: ObjectEvent) -> StoredChange:
+    """Return the row of a change."""
+    version, old, kind = int(event.new["metadata"]["resourceVersion"]), event.old, event.key.kind
+    before = None
+    if event.type is EventType.MODIFIED and old is not None and not are_selected_alike(kind, old, event.new):
+        before = _encoded_without_values(kind, old)
+    if kind == _SECRET:
+        body = _encoded_without_values(kind, event.new) if event.type is EventType.DELETED else None
+    else:
+        body = event.body or msgspec.json.encode(event.new)
+    return StoredChange(version, event.key, event.type, body, before)
+
+
+def _encoded_without_values(kind: str, obj: JsonObject) -> bytes:
+    """Return an object as JSON, a Secret without its values."""
+    left_out = _SECRET_VALUES if kind == _SECRET else ()
+    return msgspec.json.encode({name: value for name, value in obj.items() if name not in left_out})
+
+
+class StoredHistory(NamedTuple):
+    """The changes that the database has kept, in order, and from which version on they are complete."""
+
+    changes: list[StoredChange]
+    began: dict[str, int]
+    """By kind, the version after which all its changes are known; "" for all other kinds."""
