@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from modules.cloud.controllers import deployment, replica_set
+from modules.cloud.controllers import daemon_set, deployment, replica_set
 from modules.cloud.controllers.engine import Reconcile
 
 CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
     {
         "Deployment": deployment.reconcile,
         "ReplicaSet": replica_set.reconcile,
+        "DaemonSet": daemon_set.reconcile,
     }
 )
-MADE: Final = ("Pod", "Node")
+MADE: Final = ("Pod", "Node", "ControllerRevision")
 """The kinds that are read beside those with controllers, once there is an object with one."""
