@@ -1,4 +1,4 @@
-"""Containers of the OCI runtime in memory, and those of their records that the other embedded runtime does not have."""
+"""Containers of the OCI runtime in memory, and the record of their start."""
 
 import contextlib
 import os
@@ -7,15 +7,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from modules.runtimes.cri_server.records import ContainerId, Run
-from modules.runtimes.oci.isolated_model import IsolatedContainer, IsolatedRecord
+from modules.runtimes.engine.model import RuntimeContainer
+from modules.runtimes.engine.records import ContainerId, ContainerRecord, Run
 from protos.cri.v1 import api_pb2 as cri
-
-
-class OciContainerRecord(IsolatedRecord, frozen=True):
-    """The facts of a container at its creation; `image_volumes` has names and ids of the images that it mounts."""
-
-    image_volumes: tuple[tuple[str, str], ...] = ()
 
 
 class OciRun(Run, frozen=True):
@@ -26,18 +20,13 @@ class OciRun(Run, frozen=True):
     groups: tuple[int, ...] = ()
 
 
-class OciContainer(IsolatedContainer):
+class OciContainer(RuntimeContainer):
     """A container under crun and conmon."""
 
-    record: OciContainerRecord
     run: OciRun | None
 
     def __init__(
-        self,
-        container_id: ContainerId,
-        directory: Path,
-        request: cri.CreateContainerRequest,
-        record: OciContainerRecord,
+        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
     ) -> None:
         super().__init__(container_id, directory, request, record)
         self.first_process: FirstProcess | None = None
@@ -61,6 +50,12 @@ class OciContainer(IsolatedContainer):
             if mount.image.image:
                 found[-1].image.image_ref = ids.get(mount.image.image, "")
         return found
+
+    def abandon(self) -> None:
+        """Release all threads that wait for it, and the descriptor of its first process."""
+        super().abandon()
+        if self.first_process is not None:
+            self.first_process.close()
 
     @property
     def has_own_processes(self) -> bool:
@@ -92,7 +87,7 @@ class FirstProcess:
 
 
 class ConmonEnd:
-    """Tells that a conmon has ended, see `modules.runtimes.cri_server.process_watcher.Watched`."""
+    """Tells that a conmon has ended, see `modules.runtimes.engine.process_watcher.Watched`."""
 
     def __init__(self, pidfd: int, on_end: Callable[[], None]) -> None:
         self._pidfd = pidfd

@@ -7,7 +7,7 @@ import pytest
 from beehive.clock import RealClock
 from modules.processes.edgecore.config import ConfigError, loads
 from modules.processes.edgecore.embedded_runtime import docker_settings, embedded_runtime
-from modules.runtimes.docker.runtime import DockerRuntime
+from modules.runtimes.cri_server.runtime_server import CriServer
 
 _CONFIG = """\
 apiVersion: edgecore.config.kubeedge.io/v1alpha2
@@ -47,7 +47,7 @@ def test_docker_is_chosen_by_its_endpoint(tmp_path: Path) -> None:
         settings = docker_settings(config, clock)
     finally:
         clock.close()
-    assert isinstance(runtime, DockerRuntime)
+    assert isinstance(runtime, CriServer)
     assert runtime.endpoint == config.runtime_endpoint == f"unix://{tmp_path}/docker.sock"
     assert config.embedded_runtime_root == tmp_path / "docker"
     assert (settings.socket, settings.logs.size) == (Path("/run/other.sock"), 3 << 20)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.cri_server.errors import EmbeddedRuntimeError
-from modules.runtimes.oci.engine import purge
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.engine.errors import EmbeddedRuntimeError
 from modules.runtimes.oci.programs import find_programs
-from modules.runtimes.oci.runtime import OciRuntime
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.served import settings_of
 from tests.modules.runtimes.process.node import LocalNode, Node, processes_of
@@ -56,9 +56,9 @@ class _OciNode(Node):
 class OciNode(_OciNode, LocalNode):
     """A node whose runtime is in this process."""
 
-    def new_runtime(self) -> OciRuntime:
+    def new_runtime(self) -> CriServer:
         """Return a runtime on the node's directory, not started."""
-        return OciRuntime(self.state, self.socket, self.clock, settings_of(self.state, self.clock))
+        return CriServer(self.state, self.socket, self.clock, settings_of(self.state, self.clock))
 
 
 class RemoteOciNode(_OciNode, RemoteNode):
