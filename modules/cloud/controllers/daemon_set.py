@@ -165,7 +165,8 @@ class _Pass:
         self._deleted += [*broken, *[*young, *candidates[: max(0, room - len(young))]][:room]]
 
     def _roll_with_surge(self, eligible: Sequence[_OnNode]) -> None:
-        surging, replaced, candidates = 0, [], []
+        surging = 0
+        replaced, candidates = list[str](), list[str]()
         for on in eligible:
             running = [pod for pod in on.pods if not is_being_deleted(pod) and not has_ended(pod)]
             new = next(filter(self._is_new, running), None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from modules.cloud.controllers import daemon_set, deployment, replica_set
+from modules.cloud.controllers import cron_job, daemon_set, deployment, job, replica_set
 from modules.cloud.controllers.engine import Reconcile
 
 CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
@@ -14,6 +14,8 @@ CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
         "Deployment": deployment.reconcile,
         "ReplicaSet": replica_set.reconcile,
         "DaemonSet": daemon_set.reconcile,
+        "Job": job.reconcile,
+        "CronJob": cron_job.reconcile,
     }
 )
 MADE: Final = ("Pod", "Node", "ControllerRevision")
