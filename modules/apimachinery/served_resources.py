@@ -13,12 +13,14 @@ from modules.apimachinery.resources import (
 )
 
 _WITH_STATUS: Final = (
-    "Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment", "CertificateSigningRequest",
-    "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob", "PodDisruptionBudget",
+    "Pod", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
+    "CertificateSigningRequest", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob",
+    "PodDisruptionBudget",
 )  # fmt: skip
 _WITH_SCALE: Final = ("Deployment", "ReplicaSet", "StatefulSet")
 _IN_ALL: Final = ("Pod", "Service", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob")
-_EPHEMERAL: Final = "ephemeralcontainers"
+_FURTHER: Final = {"Pod": ("ephemeralcontainers",), "Namespace": ("finalize",)}
+"""The subresources that are read and updated, beside `scale` and `status`."""
 _CREATED: Final = {
     "Pod": (CreatedSubresource("binding", "Binding"), CreatedSubresource("eviction", "Eviction", "policy", "v1")),
     "ServiceAccount": (CreatedSubresource("token", "TokenRequest", "authentication.k8s.io", "v1"),),
@@ -55,7 +57,7 @@ def _resource(kind: Kind) -> Resource:
 def _subresources(kind: Kind) -> tuple[str, ...]:
     status = ("status",) if kind.name in _WITH_STATUS else ()
     scale = (SCALE,) if kind.name in _WITH_SCALE else ()
-    return (_EPHEMERAL, *status) if kind.name == "Pod" else (*scale, *status)
+    return (*_FURTHER.get(kind.name, ()), *scale, *status)
 
 
 RESOURCES: Final = tuple(_resource(kind) for kind in KINDS)

@@ -126,16 +126,20 @@ class Storage:
     def roll_back(self) -> list[ObjectEvent]:
         """Undoes the changes since the savepoint, and returns them, newest first."""
         undone = list(reversed(self._since))
-        for event in undone:
+        self.undo(undone, self._saved_version)
+        return undone
+
+    def undo(self, changes: Iterable[ObjectEvent], version: int) -> None:
+        """Undoes changes, newest first, and goes back to the version before them, which becomes the savepoint."""
+        for event in changes:
             if event.old is None:
                 self._unset(event.key)
             else:
                 self._set(event.key, event.old)
             self._past.undo(event.key.kind)
-        self._version = self._saved_version
+        self._version = self._saved_version = version
         self._events.clear()
         self._since.clear()
-        return undone
 
     def __iter__(self) -> Iterator[ObjectKey]:
         """Returns an iterator over the keys of all objects."""
@@ -232,6 +236,11 @@ class Storage:
             if key > start and namespace in (None, key.namespace)
         )
         return end - begin + sum(changed)
+
+    def keys_in(self, kind: Kind, namespace: str) -> Sequence[ObjectKey]:
+        """Returns the keys of a kind's objects in one namespace, in order."""
+        keys, begin, end = self._range_of(ObjectKey(kind.key_name, "", ""), namespace)
+        return keys[begin:end]
 
     def _range_of(self, start: ObjectKey, namespace: str | None) -> tuple[Sequence[ObjectKey], int, int]:
         """Returns the keys of a kind in order, and the range of those after a key and of a namespace (None: of all)."""

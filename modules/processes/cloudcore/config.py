@@ -179,8 +179,8 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     scheduler."""
 
     controllers: Literal["embedded", "none"] = "embedded"
-    """Who makes the pods of Deployments, Jobs and their likes: the embedded controllers, or none, for those who run a
-    kube-controller-manager."""
+    """Who makes the pods of Deployments, Jobs and their likes, deletes the dependents of deleted owners and empties
+    deleted namespaces: the embedded controllers, or none, for those who run a kube-controller-manager."""
 
     default_node: str | None = None
     """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there

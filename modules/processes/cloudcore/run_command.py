@@ -55,8 +55,8 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "--controllers",
         choices=("embedded", "none"),
         default=_DEFAULTS.controllers,
-        help="who runs Deployments, Jobs and their likes; none: a kube-controller-manager that you run "
-        "(default: %(default)s)",
+        help="who runs Deployments, Jobs and their likes, and collects garbage; none: a kube-controller-manager that "
+        "you run (default: %(default)s)",
     )
     parser.add_argument(
         "--database",

@@ -1,4 +1,4 @@
-"""A file that reserves room on the disk for deletions."""
+"""A file that reserves room on the disk for what must be written when the disk is full."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ SUFFIX: Final = "-reserve"
 """Appended to the database's file name."""
 
 LARGEST: Final = 256 * 1024
-"""Bytes of the file: a deletion appends some 40 kB to the write-ahead log."""
+"""Bytes of the file by default: a deletion appends some 40 kB to the write-ahead log."""
 
 SMALLEST: Final = 64 * 1024
 """Bytes of the file on a small disk."""
@@ -28,7 +28,7 @@ _AMPLE: Final = 4
 
 
 class Reserve:
-    """Keeps room on the disk for deletions, in a file beside the database.
+    """Keeps room on the disk for what must be written, such as deletions, in a file beside the database.
 
     A full disk admits no commit, not even of a deletion, so nothing would ever free room. If a deletion fails, this
     file is removed, the deletion committed, and the file made again once there is ample room. Nothing here raises:
@@ -36,9 +36,11 @@ class Reserve:
 
     Args:
         database: path of the database.
+        largest: bytes of the file.
     """
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, largest: int = LARGEST) -> None:
+        self._largest = largest
         self._path = database.with_name(database.name + SUFFIX)
         self.there = False
         """Whether the file exists."""
@@ -49,17 +51,16 @@ class Reserve:
             return
         with suppress(OSError):
             disk = os.statvfs(self._path.parent)
-            size = min(LARGEST, max(SMALLEST, disk.f_blocks * disk.f_frsize // _SHARE))
+            size = min(self._largest, max(SMALLEST, disk.f_blocks * disk.f_frsize // _SHARE))
             self.there = self._has(size) or (disk.f_bavail * disk.f_frsize >= _AMPLE * size and self._write(size))
 
     def release(self) -> bool:
         """Remove the file; return whether it existed."""
         had, self.there = self.there, False
-        with suppress(FileNotFoundError):
-            try:
-                self._path.unlink()
-            except OSError as error:
-                _log.warning("the reserve %s cannot be given up: %s", self._path, error.strerror)
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("the reserve %s cannot be given up: %s", self._path, error.strerror)
         return had
 
     def _has(self, size: int) -> bool:
