@@ -133,10 +133,12 @@ def parse_schedule(text: str, time_zone: str = "") -> Schedule:
     fields = _MACROS.get(text, text).split()
     if len(fields) != len(_RANGES):
         raise ValueError(f"expected exactly 5 fields, found {len(fields)}: {text}")
-    sets = [_field(field, number) for number, field in enumerate(fields)]
+    minutes, hours, days, months, weekdays = (_field(field, number) for number, field in enumerate(fields))
     stars = [any(part in ("*", "?") for part in field.split(",")) for field in fields]
     is_fixed = not any(field.startswith(("*", "?")) for field in fields[:2])
-    schedule = Schedule(*sets, either_day=not stars[2] and not stars[4], is_fixed=is_fixed, zone=zone)
+    schedule = Schedule(
+        minutes, hours, days, months, weekdays, either_day=not stars[2] and not stars[4], is_fixed=is_fixed, zone=zone
+    )
     if schedule.next_after(0.0) is None:
         raise ValueError(f"there is no such day: {text}")
     return schedule
