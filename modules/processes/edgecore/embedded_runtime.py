@@ -11,7 +11,6 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, of_kind, other_kinds
 
 if TYPE_CHECKING:
-    from modules.runtimes.cri_server.local_calls import LocalCall
     from modules.runtimes.cri_server.runtime_server import CriServer
     from modules.runtimes.docker.driver import DockerSettings
     from modules.runtimes.engine.driver import RuntimeSettings
@@ -22,20 +21,25 @@ _REGISTRIES: Final = Path("/etc/containerd/certs.d")
 """The directory in which containerd's users describe mirrors and certificates of registries."""
 
 
-def start_embedded_runtime(config: EdgeCoreConfig, clock: Clock, stack: ExitStack) -> "dict[str, LocalCall]":
-    """Start the runtime, which the stack stops; return its calls for this process. Raises EdgedError."""
+def start_embedded_runtime(
+    config: EdgeCoreConfig, clock: Clock, stack: ExitStack, socket: Path | None = None
+) -> "CriServer":
+    """Start the runtime, which the stack stops, at another socket than the configured one if there is one.
+
+    Raises EdgedError.
+    """
     from modules.runtimes.engine.errors import EmbeddedRuntimeError  # noqa: PLC0415
 
     try:
-        embedded = embedded_runtime(config, clock)
+        embedded = embedded_runtime(config, clock, socket)
         embedded.start()
     except EmbeddedRuntimeError as error:
         raise EdgedError(error.attempt, error.reason, error.hint) from error
     stack.callback(embedded.stop)
-    return embedded.local_calls
+    return embedded
 
 
-def embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> "CriServer":
+def embedded_runtime(config: EdgeCoreConfig, clock: Clock, socket: Path | None = None) -> "CriServer":
     """Return the runtime, not started. Only the chosen kind is imported.
 
     Raises:
@@ -43,8 +47,8 @@ def embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> "CriServer":
     """
     from modules.runtimes.cri_server.runtime_server import CriServer  # noqa: PLC0415
 
-    root, socket = config.embedded_runtime_root, config.embedded_runtime_socket
-    return CriServer(root, socket, clock, runtime_settings(config, clock))
+    address = socket or config.embedded_runtime_socket
+    return CriServer(config.embedded_runtime_root, address, clock, runtime_settings(config, clock))
 
 
 def purge_kind(config: EdgeCoreConfig, kind: RuntimeKind, clock: Clock) -> None:
