@@ -126,8 +126,8 @@ def parse_schedule(text: str, time_zone: str = "") -> Schedule:
     if len(text) > _LONGEST:
         raise ValueError(f"a schedule has at most {_LONGEST} characters")
     if every := _EVERY.fullmatch(text):
-        hours, minutes, seconds = (int(part or 0) for part in every.groups())
-        return Schedule(every=float(max(1, 3600 * hours + 60 * minutes + seconds)), zone=zone)
+        parts = zip((3600, 60, 1), every.groups(), strict=True)
+        return Schedule(every=float(max(1, sum(unit * int(number or 0) for unit, number in parts))), zone=zone)
     if text.startswith("@") and text not in _MACROS:
         raise ValueError(f"unrecognized descriptor: {text}")
     fields = _MACROS.get(text, text).split()
