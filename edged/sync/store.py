@@ -1,18 +1,19 @@
 """The pods of the store at the start of edged."""
 
 import logging
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from beehive import Module, ResourceType
 from edged.api import Pod
 from edged.devices.manager import DeviceManager
-from edged.orphans import Orphans
-from edged.pod_recovery import PodRecovery
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.decode import belongs_to, read_cloud_pod
 from edged.pods.model import PodUid
 from edged.static_pods.manager import StaticPodManager
-from edged.sync_channel import PodReleased, PodsListed, SyncChannel
+from edged.sync.events import PodReleased, PodsListed
+from edged.sync.orphans import Orphans
+from edged.sync.recovery import PodRecovery
 from metamanager.client import AsyncMetaClient, CallError
 
 _log = logging.getLogger(__name__)
@@ -52,17 +53,22 @@ class PodStore:
     Args:
         module: edged; it is ready when the store is listed.
         meta: asks the store.
-        channel: takes the pods.
+        send: takes the pods.
         orphans: looked for once all pods are known.
         local_pods: which pods belong to this node.
     """
 
     def __init__(
-        self, module: Module, meta: AsyncMetaClient, channel: SyncChannel, orphans: Orphans, local_pods: LocalPods
+        self,
+        module: Module,
+        meta: AsyncMetaClient,
+        send: Callable[[PodsListed | PodReleased], None],
+        orphans: Orphans,
+        local_pods: LocalPods,
     ) -> None:
         self._module = module
         self._meta = meta
-        self._channel = channel
+        self._send = send
         self._orphans = orphans
         self._local_pods = local_pods
         self._recovery: PodRecovery | None = None
@@ -113,7 +119,7 @@ class PodStore:
             return
         pods = [pod for raw in answer if (pod := read_cloud_pod(raw, "from the store")) is not None]
         self.listed = True
-        self._channel.send(PodsListed(tuple(filter(self._local_pods.is_mine, pods))))
+        self._send(PodsListed(tuple(filter(self._local_pods.is_mine, pods))))
         self._module.announce_ready()
 
     def _ask_again(self, error: CallError) -> None:
@@ -124,7 +130,7 @@ class PodStore:
         pod = read_cloud_pod(raw, "from the cloud")
         if pod is None or pod.metadata.uid != uid or not self._local_pods.is_mine(pod):
             return False
-        self._channel.send(PodReleased(pod))
+        self._send(PodReleased(pod))
         return True
 
 

@@ -19,7 +19,6 @@ class Orphans:
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._removing: dict[PodUid, PodRef] = {}
         self._directories: set[PodUid] = set()
         self._may_look = False
         self._is_disowned: Callable[[PodRef], bool] | None = None
@@ -37,22 +36,18 @@ class Orphans:
         self._directories = set(directories)
 
     def find(self, snapshots: Mapping[PodUid, PodSnapshot], known: Container[PodUid]) -> list[PodRef]:
-        """Return the orphans that are new in a relist. An orphan that has only files is known by its uid alone."""
+        """Return the orphans that a relist shows. An orphan that has only files is known by its uid alone.
+
+        Args:
+            snapshots: what the runtime has.
+            known: the pods of this node, and the orphans that are being removed.
+        """
         if not self._may_look:
             return []
         made = [snapshot.ref for snapshot in snapshots.values() if snapshot.owner == self._owner]
         files = [PodRef(uid, "", "") for uid in sorted(self._directories - snapshots.keys())]
         self._directories = set()
-        new = [ref for ref in made + files if ref.uid not in known and ref.uid not in self._removing]
+        new = [ref for ref in made + files if ref.uid not in known]
         if self._is_disowned is not None:
             new = [ref for ref in new if self._is_disowned(ref)]
-        self._removing |= {ref.uid: ref for ref in new}
         return new
-
-    def get(self, uid: PodUid) -> PodRef | None:
-        """Return the orphan of that uid that is being removed, or None."""
-        return self._removing.get(uid)
-
-    def forget(self, uid: PodUid) -> None:
-        """Drop an orphan that was removed. If it appears again, it is found again."""
-        self._removing.pop(uid, None)
