@@ -7,7 +7,14 @@ from typing import Final
 _NO_ROLES: Final = "there are no users and roles here; who may open the socket may do everything"
 _NO_NETWORK: Final = "Services have no network here; hostPort or hostNetwork of a pod opens a port of its node"
 _NO_LIMITS: Final = "nothing is limited here for a namespace; resources.limits of containers are kept by their nodes"
+_IN_THE_CLOUD: Final = "the node has pods only; `cloudcore` and `kubectl` show and make workloads in the cloud"
 _ADVICE: Final = {
+    ("deployment", "deployments", "deploy"): _IN_THE_CLOUD,
+    ("replicaset", "replicasets", "rs"): _IN_THE_CLOUD,
+    ("statefulset", "statefulsets", "sts"): _IN_THE_CLOUD,
+    ("daemonset", "daemonsets", "ds"): f"{_IN_THE_CLOUD}; a static pod is a file on the node",
+    ("job", "jobs"): _IN_THE_CLOUD,
+    ("cronjob", "cronjobs", "cj"): _IN_THE_CLOUD,
     ("replicationcontroller", "replicationcontrollers", "rc"): "a Deployment is its successor",
     ("horizontalpodautoscaler", "horizontalpodautoscalers", "hpa"): "`scale --replicas=N` sets the number of pods",
     ("ingress", "ingresses", "ing"): _NO_NETWORK,
