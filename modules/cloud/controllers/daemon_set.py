@@ -24,7 +24,7 @@ from modules.cloud.controllers.plan import (
     update_status,
 )
 from modules.cloud.controllers.pods import available_from, created_at, has_ended, is_ready, phase_of
-from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, is_unreachable
+from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import Revisions, hash_of, revisions_of, surplus
 from modules.cloud.controllers.view import View
 
@@ -74,7 +74,8 @@ class _Pass:
 
     def plan(self) -> ReconcilePlan:
         writes: tuple[PlannedWrite, ...] = ()
-        if not is_being_deleted(self._daemon_set) and self._revisions.present is not None:
+        is_whole = self._revisions.present is not None and makes_its_own(self._daemon_set)
+        if is_whole and not is_being_deleted(self._daemon_set):
             for each in self._nodes:
                 self._manage(each)
             strategy = self._daemon_set["spec"].get("updateStrategy") or {}

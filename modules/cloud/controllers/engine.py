@@ -128,7 +128,7 @@ class Engine:
             self.queue.add_at(key, plan.again_at)
         if not plan.writes and plan.status is None:
             self._settle(key)
-            if about is None:
+            if about is None and plan.again_at is None:
                 self.queue.forget(key)
             return
         self._running[key] = execution = _Execution(key, about, plan)

@@ -48,7 +48,7 @@ from modules.cloud.controllers.plan import (
     update_status,
 )
 from modules.cloud.controllers.pods import is_ready
-from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, to_delete
+from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, makes_its_own, to_delete
 from modules.cloud.controllers.view import View, controller_of
 
 _MOST_UNCOUNTED: Final = 500
@@ -268,7 +268,7 @@ class _Pass:
             return
         waits = len(self._terminating) if self._spec.get("podReplacementPolicy") == "Failed" else 0
         missing = min(wanted - len(self._active) - waits, MOST_WRITES)
-        if missing <= 0:
+        if missing <= 0 or not makes_its_own(self._job):
             return
         until = job_pods.pause_ends(self._pods, self._job, self._now)
         if self._now < until:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from modules.cloud.controllers import cron_job, daemon_set, deployment, job, replica_set
+from modules.cloud.controllers import cron_job, daemon_set, deployment, gone_nodes, job, replica_set
 from modules.cloud.controllers.engine import Reconcile
 
 CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
@@ -18,5 +18,7 @@ CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
         "CronJob": cron_job.reconcile,
     }
 )
+ALL: Final[Mapping[str, Reconcile]] = MappingProxyType({**CONTROLLERS, "Node": gone_nodes.reconcile})
+"""The same with those whose objects are read only when there is an object with a controller."""
 MADE: Final = ("Pod", "Node", "ControllerRevision")
 """The kinds that are read beside those with controllers, once there is an object with one."""

@@ -36,6 +36,8 @@ class View:
         self.versions: dict[str, int] = {}
         """The newest resourceVersion that was seen of each kind."""
         self.pauses = FailurePauses()
+        self.gone_since: dict[str, float] = {}
+        """Names of Nodes that are not there and have pods, with the time at which that was noticed."""
         self.refusals: dict[ObjectKey, RefusedWrite] = {}
         """The last refusal of a write for an object, until one succeeds."""
 

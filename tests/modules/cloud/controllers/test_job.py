@@ -189,7 +189,7 @@ def test_the_pods_of_a_deleted_job_lose_their_finalizer() -> None:
     site = Site()
     site.apply(job(parallelism=2, completions=2))
     site.run_for(2)
-    site.call("delete", site.get("Job", "sum"))
+    site.call("delete", site.get("Job", "sum"), options={"propagationPolicy": "Background"})
     site.run_for(5)
     assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in site.all("Pod"))
 
