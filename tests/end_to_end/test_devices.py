@@ -13,10 +13,10 @@ from metamanager.rows import row_of
 from metamanager.store import open_store
 from modules.edge.devicetwin.state import Device, encode
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.devices import EventBusOptions
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.socket_path import socket_path
 from tests.end_to_end.machine import Cloud
 from tests.end_to_end.processes import Process, wait_until

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject
+from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.demo.examples import Example, read_examples
 from modules.processes.demo.goals import unmet
 from modules.processes.edgecore.config import load
-from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.top.look import Look
 from modules.processes.edgecore.top.node_view import SocketView

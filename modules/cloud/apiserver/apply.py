@@ -14,6 +14,7 @@ from modules.apimachinery.validation import validate_metadata, validate_object
 from modules.cloud.apiserver.namespaces import with_namespace_defaults
 from modules.cloud.apiserver.pod_defaults import with_pod_defaults
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
+from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_workload_defaults
 
 _SERVERS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation")
 
@@ -56,14 +57,14 @@ def applied(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
         merged["status"] = live.get("status", {})
         merged = with_pod_defaults(merged)
         validate_pod_update(live, merged)
-    return merged
+    return with_defaults(merged) if merged["kind"] in WORKLOADS else merged
 
 
 def with_server_fields_removed(obj: JsonObject) -> JsonObject:
-    """Return a new object without the metadata that a server sets, and a pod without a status."""
+    """Return a new object without the metadata that a server sets, and a pod or workload without a status."""
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _SERVERS_METADATA}
     new = {**obj, "metadata": metadata}
-    if new["kind"] == "Pod":
+    if new["kind"] == "Pod" or new["kind"] in WORKLOADS:
         new.pop("status", None)
     return new
 
@@ -76,6 +77,8 @@ def with_defaults(obj: JsonObject) -> JsonObject:
         secret = {"type": "Opaque", **obj}
         _encode_string_data(secret)
         return secret
+    if obj["kind"] in WORKLOADS:
+        return with_workload_defaults(obj)
     return with_namespace_defaults(obj) if obj["kind"] == "Namespace" else obj
 
 

@@ -23,10 +23,9 @@ from modules.processes.cloudcore import (
 )
 from modules.processes.cloudcore import commands as own_commands
 from modules.processes.cloudcore.paths import add_socket_options, settle
-from modules.processes.common import completion, version_command
+from modules.processes.common import completion, pod_commands, version_command
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.output import forget_output
-from modules.processes.edgecore import local
 from modules.tools.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
 from modules.tools.kubectl.parser import VerbParser
 from modules.tools.printing.terminal import print_error
@@ -76,7 +75,7 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     run_command.add(commands)
     add_verbs(commands, "cloudcore", connect, VERBS, add_connection=add_socket_options, words=words)
-    local.add_streams(commands, "cloudcore", connect_to_pods, add_socket_options)
+    pod_commands.add(commands, "cloudcore", connect_to_pods, add_socket_options)
     token_command.add(commands)
     revocation_commands.add(commands)
     own_commands.add(commands)

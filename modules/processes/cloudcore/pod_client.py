@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from edged.api import Pod, decode
 from edged.api.pods import PodList
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import NodeClient, url
+from modules.processes.common.pod_commands.client import NodeClient, url
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.tools.kubectl.rest import RestClient, path_of, status_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from modules.processes.edgecore.local.target import PodTarget
+    from modules.processes.common.pod_commands.target import PodTarget
 
 _SUBRESOURCES: Final = {"containerLogs": "log", "exec": "exec", "attach": "attach", "portForward": "portforward"}
 """By the first part of a kubelet's path."""

@@ -14,8 +14,8 @@ from beehive.names import CLOUD_DISCONNECTED, CONNECTION_RESOURCE, ModuleName
 from beehive.trace import StoreCommit, read
 from beehive.trace.format import Delivered
 from edged.errors import EdgedError
+from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.location import load_node
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.store_commands.database import opened

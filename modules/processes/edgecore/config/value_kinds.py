@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from edged.api.quantity import format_binary_quantity
-from modules.processes.edgecore.config.durations import format_duration, parse_duration, parse_size
+from modules.processes.common.durations import format_duration, parse_duration, parse_size
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)

@@ -11,10 +11,11 @@ from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from modules.edge.devicetwin.feed import TwinChange
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.pod_commands.client import remark, url
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.device_commands.commands import devices_of
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import node_of, remark, report_errors, url
+from modules.processes.edgecore.local.node import node_of, report_errors
 from modules.processes.edgecore.socket_path import DEVICES_PATH
 from modules.processes.edgecore.store_commands.shared import seconds_of
 from modules.tools.printing.terminal import print_json, print_lines

@@ -11,11 +11,11 @@ from beehive.decoding import decode_json
 from edged.cri.client import CriClient
 from edged.cri.endpoint import EndpointError
 from edged.cri.errors import CriError
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor import machine
 from modules.processes.edgecore.doctor.facts import Condition, Running, Runtime
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.top.state import PATH, AgentState, LinkReport
 

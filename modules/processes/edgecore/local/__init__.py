@@ -8,17 +8,18 @@ anything else is loaded.
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING, Any, Final
 
+from modules.processes.common import pod_commands
 from modules.processes.edgecore.local import arguments
 from modules.processes.edgecore.local.answers import ANSWERS
 from modules.tools.kubectl.cli import VERBS, add_answers, add_verbs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    import argparse
+    from collections.abc import Collection
 
-    from modules.processes.edgecore.local.node import NodeClient
+    from modules.processes.common.pod_commands.client import NodeClient
     from modules.tools.kubectl.parser import VerbParser
     from modules.tools.kubectl.rest import RestClient
 
@@ -29,9 +30,6 @@ _VERBS: Final = (
 )  # fmt: skip
 """The verbs of kubectl that make sense on a node; the cloud carries out the last four."""
 
-_STREAMS: Final = ("logs", "exec", "attach", "cp", "port-forward")
-"""The commands that another program than edgecore can have, because they need a server of the containers only."""
-
 
 def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None = None) -> None:
     """Add these commands to those of `edgecore`, and answers for those of kubectl that are not here; to be called last.
@@ -40,42 +38,12 @@ def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None
         commands: of a VerbParser.
         words: the command line; arguments of kubectl's verbs that are not in it are not loaded. None loads all.
     """
-    _add_commands(commands, arguments.COMMANDS, "edgecore", _node, _add_location)
+    for parser in pod_commands.add_parsers(commands, _HERE, arguments.COMMANDS):
+        _add_location(parser)
+    pod_commands.add(commands, "edgecore", _node, _add_location)
     verbs = {name: VERBS[name] for name in _VERBS}
     add_verbs(commands, "edgecore", connect, verbs, add_connection=_add_location, words=words)
     add_answers(commands, "edgecore", ANSWERS)
-
-
-def add_streams(
-    commands: argparse._SubParsersAction[Any],
-    program: str,
-    connect_to: Callable[[argparse.Namespace], NodeClient],
-    add_connection: Callable[[VerbParser], None],
-) -> None:
-    """Add `logs`, `exec`, `attach`, `cp` and `port-forward` to the commands of another program.
-
-    Args:
-        commands: of a VerbParser.
-        program: its name.
-        connect_to: makes the client of the server of the containers from the arguments, when a command runs.
-        add_connection: adds the program's own options to each command.
-    """
-    _add_commands(commands, _STREAMS, program, connect_to, add_connection)
-
-
-def _add_commands(
-    commands: argparse._SubParsersAction[Any],
-    names: Collection[str],
-    program: str,
-    connect_to: Callable[[argparse.Namespace], NodeClient],
-    add_connection: Callable[[VerbParser], None],
-) -> None:
-    for name in names:
-        text, function, add_arguments = arguments.COMMANDS[name]
-        parser = commands.add_parser(name, help=text, description=text, intermixed=True)
-        add_arguments(parser)
-        add_connection(parser)
-        parser.set_defaults(command=f"{_HERE}.{function}", program=program, connect=connect_to)
 
 
 def connect(chosen: argparse.Namespace) -> RestClient:
@@ -87,13 +55,14 @@ def connect(chosen: argparse.Namespace) -> RestClient:
 
 
 def _node(chosen: argparse.Namespace) -> NodeClient:
-    """Return the client of the node that the options select. Raises ConfigError."""
-    from modules.processes.edgecore.local.node import node_of  # noqa: PLC0415
+    """Return the client of the node that the options select; end the process if its configuration cannot be read."""
+    from modules.processes.edgecore.local.node import node_of, report_errors  # noqa: PLC0415
 
-    return node_of(chosen)
+    with report_errors():
+        return node_of(chosen)
 
 
 def _add_location(parser: VerbParser) -> None:
-    from modules.processes.edgecore.location import add_location  # noqa: PLC0415 - other programs do without it
+    from modules.processes.edgecore.location import add_location  # noqa: PLC0415
 
     add_location(parser)

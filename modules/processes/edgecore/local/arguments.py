@@ -1,4 +1,4 @@
-"""Arguments of the node's own commands, with kubectl's names. Imports nothing heavy."""
+"""Arguments of `pods`, `metrics` and `top`, with kubectl's names. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Final
 
+from modules.processes.common.pod_commands.arguments import add_selector
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from modules.tools.kubectl.parser import VerbParser
 
-_POD: Final = "[pod/]POD, or NAMESPACE/POD"
-_MOST_LOGS: Final = 5
 _LIVE: Final = "modules.processes.edgecore.top.command:live"
 """The function of `top --live`."""
 _SHORTEST: Final = 0.2
@@ -22,71 +22,18 @@ def _add_pods(parser: VerbParser) -> None:
     parser.add_argument("words", nargs="*", metavar="POD", help="only these")
     parser.add_argument("-n", "--namespace", default="", metavar="NAMESPACE", help="only of this one (default: all)")
     parser.flag("-A", "--all-namespaces", text="all namespaces, which is the default")
-    _add_selector(parser)
+    add_selector(parser)
     parser.add_argument(
         "-o", "--output", choices=("table", "wide", "json", "yaml", "name"), default="table", help="default: table"
     )
     parser.flag("--no-headers", text="without the line of titles")
 
 
-def _add_logs(parser: VerbParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="POD [CONTAINER]", help=_POD)
-    _add_namespace(parser)
-    _add_selector(parser)
-    _add_container(parser)
-    parser.flag("--all-containers", text="of all containers of the pod")
-    parser.flag("--prefix", text="each line with its pod and container")
-    parser.flag("-f", "--follow", text="go on until the container ends")
-    parser.flag("-p", "--previous", text="of the container before the present one")
-    parser.flag("--timestamps", text="each line with the time at which it was written")
-    parser.flag("--ignore-errors", text="go on with the other containers where one has no log")
-    parser.add_argument("--tail", type=_lines, metavar="N", help="only the last N lines (-1: all; with -l: 10)")
-    parser.add_argument("--since", metavar="AGE", help="only what is younger: 10m, 1h30m")
-    parser.add_argument("--since-time", metavar="TIME", help="only what is younger: 2026-11-20T05:42:16Z")
-    parser.add_argument("--limit-bytes", type=_positive, metavar="N", help="at most N bytes of each log")
-    parser.add_argument(
-        "--max-log-requests",
-        type=_positive,
-        default=_MOST_LOGS,
-        metavar="N",
-        help=f"most logs to follow at once (default: {_MOST_LOGS})",
-    )
-
-
-def _add_exec(parser: VerbParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="POD -- COMMAND", help=_POD)
-    _add_namespace(parser)
-    _add_container(parser)
-    _add_streams(parser)
-
-
-def _add_attach(parser: VerbParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="POD", help=_POD)
-    _add_namespace(parser)
-    _add_container(parser)
-    _add_streams(parser)
-
-
-def _add_cp(parser: VerbParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="SOURCE TARGET", help="one of them [NAMESPACE/]POD:PATH")
-    _add_namespace(parser)
-    _add_container(parser)
-    parser.flag("--no-preserve", text="do not keep modes and times of files copied from the pod")
-
-
-def _add_port_forward(parser: VerbParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="POD [LOCAL:]REMOTE…", help=f"{_POD}, and ports: 8080:80, 80, :80")
-    _add_namespace(parser)
-    parser.add_argument(
-        "--address", default="localhost", metavar="IP,…", help="addresses to listen on (default: localhost)"
-    )
-
-
 def _add_top(parser: VerbParser) -> None:
     parser.add_argument("words", nargs="*", metavar="pods|nodes [NAME]", help="what to measure")
     parser.add_argument("-n", "--namespace", default="", metavar="NAMESPACE", help="namespace (default: default)")
     parser.flag("-A", "--all-namespaces", text="all namespaces")
-    _add_selector(parser)
+    add_selector(parser)
     parser.flag("--containers", text="of each container")
     parser.add_argument("--sort-by", choices=("cpu", "memory"), default="", help="the greatest first")
     parser.flag("--sum", text="with a line of sums")
@@ -104,51 +51,14 @@ def _add_top(parser: VerbParser) -> None:
     )
 
 
-def _add_namespace(parser: VerbParser) -> None:
-    parser.add_argument("-n", "--namespace", default="", metavar="NAMESPACE", help="of the pod (default: default)")
-
-
-def _add_selector(parser: VerbParser) -> None:
-    parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="only pods with these labels: app=web")
-
-
-def _add_container(parser: VerbParser) -> None:
-    parser.add_argument("-c", "--container", default="", metavar="NAME", help="default: the pod's first")
-
-
-def _add_streams(parser: VerbParser) -> None:
-    parser.flag("-i", "--stdin", text="pass standard input on")
-    parser.flag("-t", "--tty", text="with a terminal")
-    parser.flag("-q", "--quiet", text="without remarks")
-
-
-def _lines(text: str) -> int:
-    if text == "-1":
-        return -1
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of lines")
-    return int(text)
-
-
 def _seconds(text: str) -> float:
     if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) is None or float(text) < _SHORTEST:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from {_SHORTEST} on")
     return float(text)
 
 
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 16 and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
-    return int(text)
-
-
 COMMANDS: Final[dict[str, tuple[str, str, Callable[[VerbParser], None]]]] = {
     "pods": ("list the pods of the node on this machine", "pods:pods", _add_pods),
-    "logs": ("print logs of containers", "logs:logs", _add_logs),
-    "exec": ("run a command in a container", "remote:execute", _add_exec),
-    "attach": ("take part in the streams of a container's process", "remote:attach", _add_attach),
-    "cp": ("copy files and directories from and to a container", "cp:copy", _add_cp),
-    "port-forward": ("forward local ports to ports of a pod", "port_forward:port_forward", _add_port_forward),
     "metrics": ("print what is counted, as Prometheus reads it", "metrics:metrics", lambda _: None),
     "top": ("show the CPU and memory that the node and its pods use", "top:top", _add_top),
 }

@@ -1,189 +1,22 @@
-"""Client of the edgecore on this machine."""
+"""The edgecore on this machine that the options of a command select."""
 
 from __future__ import annotations
 
-import socket
-import sys
-from collections.abc import Mapping
 from contextlib import contextmanager
-from functools import partial
-from http.client import HTTPConnection, HTTPException
-from typing import TYPE_CHECKING, ClassVar, Final
-from urllib.parse import quote, urlencode
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from beehive.decoding import decode_json
-from beehive.http.errors import HttpStatusError
-from beehive.http.listening import short_name
-from edged.api import Pod, decode
-from edged.api.pods import PodList
-from edged.cri.contract import ExecResult
-from edged.server.pod_lookup import find_pod
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.pod_commands import client
+from modules.processes.common.pod_commands.client import NOT_RUNNING, NodeClient
 from modules.processes.edgecore.config import ConfigError
-from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.location import load_node
 from modules.processes.edgecore.socket_path import socket_path
-from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.rest import RestClient, path_of
-from modules.tools.printing.terminal import print_error, print_text
+from modules.tools.kubectl.rest import RestClient
+from modules.tools.printing.terminal import print_error
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from modules.processes.edgecore.local.target import PodTarget
-
-SECONDS: Final = 30.0
-"""Time limit for the beginning of an answer."""
-
-NOT_RUNNING: Final = "is `edgecore run` running, with the same --root or --config?"
-
-_READ_BYTES: Final = 64 * 1024
-_NONE: Final[Mapping[str, str]] = {}
-
-
-class _Run(msgspec.Struct):
-    stdout: bytes
-    stderr: bytes
-    exit_code: int
-
-
-class _Connection(HTTPConnection):
-    def __init__(self, dial: Callable[[], socket.socket]) -> None:
-        super().__init__("localhost", timeout=SECONDS)
-        self._dial = dial
-
-    def connect(self) -> None:
-        """Connect to the socket."""
-        self.sock = self._dial()
-
-
-class NodeClient:
-    """HTTP client of the edgecore behind a socket. All requests raise NodeError."""
-
-    program: ClassVar[str] = "edgecore"
-    """The program behind the socket, for errors."""
-    not_running: ClassVar[str] = NOT_RUNNING
-    """Advice where nobody answers."""
-    is_of_this_machine: ClassVar[bool] = True
-    """Whether containers run on this machine, so that there are ways to them beside streams."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def dial(self) -> socket.socket:
-        """Connect to the socket."""
-        return dial(self.path, self.program, self.not_running)
-
-    def say(self, text: str) -> None:
-        """Print an error or a remark about the result on standard error."""
-        print_error(self.program, text)
-
-    def stream_url(
-        self, action: str, namespace: str, pod: str, container: str = "", query: Sequence[tuple[str, str]] = ()
-    ) -> str:
-        """Return path and query of a request for a stream.
-
-        Args:
-            action: `containerLogs`, `exec`, `attach` or `portForward`, as in a kubelet's paths.
-            namespace: of the pod.
-            pod: its name.
-            container: its container; empty for `portForward`.
-            query: with a kubelet's names.
-        """
-        return url(action, namespace, pod, *([container] if container else []), query=query)
-
-    def refusal(self, status: int, body: bytes) -> NodeError:
-        """Return the error for a response that is none of success."""
-        return NodeError(body.decode(errors="replace").strip() or f"refused with status {status}", status=status)
-
-    def get(self, path: str) -> bytes:
-        """Return the whole answer."""
-        return b"".join(self.stream(path))
-
-    def run(self, path: str) -> ExecResult:
-        """Run a command to its end, without a time limit, and return its result."""
-        answer = b"".join(self.stream(path, patient=True, method="POST", headers={"Accept": "application/json"}))
-        run = decode_json(answer, _Run)
-        return ExecResult(run.stdout, run.stderr, run.exit_code)
-
-    def stream(
-        self,
-        path: str,
-        *,
-        patient: bool = False,
-        method: str = "GET",
-        headers: Mapping[str, str] = _NONE,
-        body: bytes | None = None,
-    ) -> Iterator[bytes]:
-        """Yield the answer as it arrives; `patient` waits without a time limit."""
-        connection = _Connection(self.dial)
-        try:
-            connection.connect()
-            if patient:
-                connection.sock.settimeout(None)
-            connection.request(method, path, body, dict(headers))
-            answer = connection.getresponse()
-            if answer.status != 200:
-                raise self.refusal(answer.status, answer.read(_READ_BYTES))
-            while data := answer.read1(_READ_BYTES):
-                yield data
-        except (OSError, HTTPException) as error:
-            raise NodeError(f"{self.program} broke off", str(self.path), str(error) or type(error).__name__) from error
-        finally:
-            connection.close()
-
-    def pods(self, namespace: str = "", selector: str = "") -> tuple[Pod, ...]:
-        """Return the pods of the node, of one namespace or (empty) all, with these labels.
-
-        Raises:
-            KubectlError: the selector cannot be read.
-        """
-        if not namespace and not selector:
-            return decode(PodList, self.get("/pods")).items
-        inside = ("namespaces", namespace) if namespace else ()
-        query = [("labelSelector", selector)] if selector else []
-        client = RestClient(self.path, self.not_running)
-        return decode(PodList, client.raw("GET", path_of("api", "v1", *inside, "pods"), query)).items
-
-    def pod(self, target: PodTarget) -> Pod:
-        """Return a pod."""
-        try:
-            return find_pod(self.pods(), *target)
-        except HttpStatusError as error:
-            raise NodeError(str(error)) from None
-
-
-def rest_client(chosen: argparse.Namespace) -> RestClient:
-    """Return the client of the node's Kubernetes API.
-
-    Raises:
-        ConfigError: the node's configuration cannot be read.
-    """
-    return RestClient(socket_path(load_node(chosen).config), NOT_RUNNING)
-
-
-def dial(path: Path, program: str = NodeClient.program, not_running: str = NOT_RUNNING) -> socket.socket:
-    """Connect to the socket of a program, by default edgecore. Raises NodeError."""
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(SECONDS)
-    try:
-        with short_name(path) as name:
-            connection.connect(name)
-    except OSError as error:
-        connection.close()
-        hint = f"only who runs {program} may" if isinstance(error, PermissionError) else not_running
-        raise NodeError(f"cannot reach {program}", str(path), hint) from error
-    return connection
-
-
-def url(*parts: str, query: Sequence[tuple[str, str]] = ()) -> str:
-    """Return a path with a query."""
-    path = "".join(f"/{quote(part, safe='')}" for part in parts)
-    return f"{path}?{urlencode(query)}" if query else path
+    from collections.abc import Iterator
 
 
 def node_of(chosen: argparse.Namespace) -> NodeClient:
@@ -195,32 +28,27 @@ def node_of(chosen: argparse.Namespace) -> NodeClient:
     return NodeClient(socket_path(load_node(chosen).config))
 
 
+def rest_client(chosen: argparse.Namespace) -> RestClient:
+    """Return the client of the node's Kubernetes API.
+
+    Raises:
+        ConfigError: the node's configuration cannot be read.
+    """
+    return RestClient(socket_path(load_node(chosen).config), NOT_RUNNING)
+
+
 @contextmanager
-def report_errors(program: str = NodeClient.program) -> Iterator[None]:
-    """Turn errors of a command into a line on standard error and an exit status."""
-    say = partial(print_error, program)
+def report_errors() -> Iterator[None]:
+    """Turn errors of a command of edgecore into lines on standard error and an exit status."""
     try:
-        yield
+        with client.report_errors(NodeClient.program):
+            yield
     except ConfigError as error:
         for problem in error.problems:
             say(f"error: {problem.render(error.source)}")
         raise SystemExit(ExitCode.CONFIGURATION) from None
-    except NodeError as error:
-        say(f"error: {error}")
-        raise SystemExit(ExitCode.USAGE if error.usage else ExitCode.REFUSED) from None
-    except (KubectlError, msgspec.DecodeError) as error:
-        say(f"error: {error}")
-        raise SystemExit(ExitCode.REFUSED) from None
-    except KeyboardInterrupt:
-        raise SystemExit(ExitCode.INTERRUPTED) from None
 
 
 def say(text: str) -> None:
     """Print an error or a remark about the result of a command of edgecore on standard error."""
     print_error(NodeClient.program, text)
-
-
-def remark(text: str) -> None:
-    """Print a remark of kubectl's on standard error, in its words; nothing for an empty text."""
-    if text:
-        print_text(text, to=sys.stderr)

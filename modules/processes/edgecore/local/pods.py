@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from beehive.printable import printable
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.pod_commands.target import pod_target
 from modules.processes.edgecore.local.node import report_errors, rest_client, say
-from modules.processes.edgecore.local.target import pod_target
 from modules.tools.kubectl.rest import path_of
 from modules.tools.printing.ages import age_of
 from modules.tools.printing.fields import map_at, objects_at, text_at

@@ -9,10 +9,10 @@ from edged.api import decode, parse_time
 from edged.api.quantity import parse_quantity
 from edged.stats.model import Summary
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.target import pod_target
 from modules.processes.edgecore.local.node import node_of, report_errors, rest_client, say
 from modules.processes.edgecore.local.pods import table
-from modules.processes.edgecore.local.target import pod_target
 from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.rest import path_of
 from modules.tools.printing.fields import text_at
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from edged.stats.model import CpuStats, MemoryStats
-    from modules.processes.edgecore.local.node import NodeClient
+    from modules.processes.common.pod_commands.client import NodeClient
 
 SECONDS: Final = 2.1
 """Seconds between the two measurements that the use of CPU is computed from: the node measures every two seconds at

@@ -13,7 +13,7 @@ import yaml
 from beehive.names import Operation
 from beehive.trace.redact import Redactor
 from metamanager.history import MARK_KEY
-from modules.processes.edgecore.store_commands.database import StoredChange, StoredObject, StoreReadError, opened
+from modules.processes.edgecore.store_commands.database import HistoryRow, StoredObject, StoreReadError, opened
 from modules.processes.edgecore.store_commands.shared import database_command, print_table, seconds_of
 from modules.tools.printing.terminal import print_json, print_lines, print_yaml
 
@@ -66,7 +66,7 @@ def diff(chosen: argparse.Namespace) -> None:
     print_lines(lines)
 
 
-def _pair(changes: Sequence[StoredChange], chosen: argparse.Namespace) -> tuple[StoredChange, StoredChange]:
+def _pair(changes: Sequence[HistoryRow], chosen: argparse.Namespace) -> tuple[HistoryRow, HistoryRow]:
     kept = {each.id: each for each in changes if each.value is not None or each.size is None}
     hint = f"`edgecore store history {chosen.key}` shows the changes that are known"
     if chosen.old is None:
@@ -83,7 +83,7 @@ def _pair(changes: Sequence[StoredChange], chosen: argparse.Namespace) -> tuple[
     return kept[chosen.old], kept[new]
 
 
-def _lines(change: StoredChange) -> list[str]:
+def _lines(change: HistoryRow) -> list[str]:
     """Return a state as lines of YAML; of a secret the history has marks only."""
     if change.value is None:
         return []
@@ -91,7 +91,7 @@ def _lines(change: StoredChange) -> list[str]:
     return _as_yaml(change.value if is_secret else _redacted(change.key, change.value)).splitlines()
 
 
-def _title(change: StoredChange) -> str:
+def _title(change: HistoryRow) -> str:
     return f"{change.key} change {change.id} {_time(change.at)} {change.cause}"
 
 
@@ -114,7 +114,7 @@ def _as_yaml(text: str) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
 
 
-def _what(change: StoredChange) -> str:
+def _what(change: HistoryRow) -> str:
     if change.size is None:
         return "deleted"
     return f"version {change.resource_version}" if change.resource_version else f"{change.size} characters"
@@ -140,7 +140,7 @@ def _described(stored: StoredObject) -> dict[str, object]:
     }
 
 
-def _told(change: StoredChange) -> dict[str, object]:
+def _told(change: HistoryRow) -> dict[str, object]:
     return {
         "change": change.id,
         "time": _time(change.at),

@@ -37,7 +37,7 @@ class StoredObject(msgspec.Struct, frozen=True):
     """Milliseconds since the epoch; 0 if unknown."""
 
 
-class StoredChange(msgspec.Struct, frozen=True):
+class HistoryRow(msgspec.Struct, frozen=True):
     """A change of an object, see `metamanager.history`."""
 
     id: int
@@ -106,7 +106,7 @@ class StoreReader:
             raise StoreReadError("get an object", key, "it is not in the store; `edgecore store list` shows what is")
         return StoredObject(*row)
 
-    def changes(self, key: str = "") -> list[StoredChange]:
+    def changes(self, key: str = "") -> list[HistoryRow]:
         """Return the changes of one object, or of all, oldest first. Raises StoreReadError for a file without a
         history.
         """
@@ -121,7 +121,7 @@ class StoreReader:
                 raise
             hint = "it was made by KubeEdge or an earlier edgecore; the next start of this one begins a history"
             raise StoreReadError("read the history", str(self.path), hint) from error
-        return [StoredChange(*row) for row in rows]
+        return [HistoryRow(*row) for row in rows]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from beehive.printable import printable
-from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.node_view import LogLines, NodeView
 from modules.processes.edgecore.top.text_screen import TextLog
 

@@ -14,12 +14,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
-from beehive.trace.errors import TraceError
+from beehive.errors import TraceError
 from edged.api import decode
 from edged.api.codec import DecodeError
 from edged.stats.model import Summary
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import NodeClient, dial, url
+from modules.processes.common.pod_commands.client import NodeClient, dial, url
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.look import Look, RootDisk, Unreachable, pods_in
 from modules.processes.edgecore.top.state import PATH, AgentState
 from modules.processes.edgecore.trace_socket import SOCKET as TRACE_SOCKET

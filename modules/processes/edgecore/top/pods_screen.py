@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Input, Static
 
-from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.columns import PodTable, pod_table
 from modules.processes.edgecore.top.header import gone_lines, header_lines, queue_line
 from modules.processes.edgecore.top.log_screen import LogScreen

@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Log, Static
 
 from beehive.printable import printable, printable_lines
-from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.common.pod_commands.errors import NodeError
 
 
 class TextLog(Log):

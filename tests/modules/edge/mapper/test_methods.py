@@ -15,9 +15,9 @@ from modules.edge.dmi.objects import Method
 from modules.edge.mapper import DeviceDriver, DriverProperty, Mapper, Value
 from modules.edge.mapper.method_calls import MOST_WAITING, MethodCalls, MethodRefused
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.device_commands.calls import answer_of, read_arguments
-from modules.processes.edgecore.local.errors import NodeError
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.dmi.framework import TIMEOUT
 from tests.modules.edge.dmi.node import DmiNode, device, model

@@ -17,10 +17,10 @@ from metamanager.store import open_store
 from modules.edge.devicetwin.feed import DeviceFeed, TwinChange
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.device_commands.live import line_of
 from modules.processes.edgecore.device_routes import DeviceRoutes
-from modules.processes.edgecore.local.node import NodeClient
 
 DEVICE = {"metadata": {"name": "thermo", "namespace": "default"}, "spec": {
     "deviceModelRef": {"name": "model"}, "properties": [{"name": "threshold", "desired": {"value": "30"}}],

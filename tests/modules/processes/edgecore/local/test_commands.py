@@ -10,7 +10,7 @@ import pytest
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from tests.modules.processes.edgecore.local.stub import Stub, pod, run
+from tests.modules.processes.common.pod_commands.stub import Stub, pod, run
 
 STATIC = pod("static", namespace="other", annotations={"kubernetes.io/config.source": "file"})
 OWNED = pod("owned", ownerReferences=[{"kind": "Job", "name": "j"}])

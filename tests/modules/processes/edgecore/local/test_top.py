@@ -14,7 +14,7 @@ from edged.stats.provider import FRESH
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.local import top
 from modules.processes.edgecore.local.top import Usage, cores, ordered
-from tests.modules.processes.edgecore.local.stub import Stub, pod, run
+from tests.modules.processes.common.pod_commands.stub import Stub, pod, run
 
 EARLIER, LATER = Time("2026-11-20T05:00:00Z"), Time("2026-11-20T05:00:02Z")
 MEBIBYTE = 1 << 20

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from edged.api.nodes import NodeCondition
 from edged.api.times import Nanoseconds, Time, format_time
 from edged.stats.model import CpuStats, MemoryStats, NodeStats, PodReference, PodStats, Summary
-from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.look import Look, RootDisk, Unreachable
 from modules.processes.edgecore.top.state import AgentState, HeldMessages, LinkReport, ModuleReport, WorkReport
 from modules.tools.printing.fields import JsonObject

@@ -22,11 +22,11 @@ from edged.pods.model import PodUid
 from edged.pods.work_figures import WorkFigures
 from edged.server.snapshots import Snapshots
 from edgehub.counters import LinkCounters, LinkState
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import NodeClient
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.look import Look, Unreachable
 from modules.processes.edgecore.top.node_view import SocketView
-from modules.processes.edgecore.top.poller import Poller
+from modules.processes.edgecore.top.run import Poller
 from modules.processes.edgecore.top.state import PATH, LinkReport, ModuleReport, WorkReport
 from modules.processes.edgecore.top.state_handler import AgentStateHandler
 from tests.beehive.http.requests import parse

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import DataTable, Static
 
-from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.app import Looked, TopApp
 from modules.processes.edgecore.top.log_screen import LogScreen
 from modules.processes.edgecore.top.look import Look, Unreachable

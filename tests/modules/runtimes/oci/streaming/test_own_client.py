@@ -11,12 +11,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from modules.processes.edgecore.local.channels import Channel, CommandExit
-from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.forwarder import SpdyPorts
-from modules.processes.edgecore.local.node import NodeClient
-from modules.processes.edgecore.local.spdy_link import COMMAND, SpdyCommand, SpdyLink
-from modules.processes.edgecore.local.stream_session import StreamSession
+from modules.processes.common.pod_commands.channels import Channel, CommandExit
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.forwarder import SpdyPorts
+from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink
+from modules.processes.common.pod_commands.stream_session import StreamSession
 from modules.runtimes.oci.streaming import StreamingServer
 from tests.modules.runtimes.oci.streaming.backend import LocalBackend
 from tests.modules.runtimes.oci.streaming.front import Front

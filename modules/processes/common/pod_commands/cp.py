@@ -1,0 +1,242 @@
+"""The command `cp`: copies files and directories from and to a container, by the container's `tar`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from http import HTTPStatus
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, Self
+
+from modules.processes.common.exit_codes import ExitCode
+from modules.processes.common.pod_commands.archive import SourceIsLinkError, extract, pack
+from modules.processes.common.pod_commands.channels import Channel, CommandExit
+from modules.processes.common.pod_commands.client import NodeClient, remark, report_errors
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.remote import ContainerTarget, run_command, run_to_its_end
+from modules.processes.common.pod_commands.target import container_of, pod_target
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+_MOST_OF_ERRORS: Final = 4096
+_NOT_FOUND: Final = 127
+_FORM: Final = "cp POD:/PATH LOCAL, or cp LOCAL POD:/PATH"
+_ONE_FILE: Final = "`exec POD -- cat FILE > COPY` copies one file without it"
+
+
+class Place(NamedTuple):
+    """A source or target: a path on this machine, or in a container."""
+
+    pod: str
+    """Word that names the pod; empty on this machine."""
+    path: str
+
+
+def copy(chosen: argparse.Namespace) -> int:
+    """Copy."""
+    with report_errors(chosen.program):
+        if len(chosen.words) != 2:
+            raise NodeError("a source and a target are wanted", hint=_FORM, usage=True)
+        source, target = (place_of(word) for word in chosen.words)
+        if bool(source.pod) == bool(target.pod):
+            raise NodeError("one of source and target has to be in a pod, the other here", hint=_FORM, usage=True)
+        node: NodeClient = chosen.connect(chosen)
+        name = pod_target(source.pod or target.pod, chosen.namespace)
+        found = container_of(node.pod(name), chosen.container)
+        remark(found.remark)
+        container = ContainerFiles(node, ContainerTarget(*name, found.name))
+        try:
+            if source.pod:
+                container.download(source.path, Path(target.path), preserve=not chosen.no_preserve)
+            else:
+                container.upload(Path(source.path), target.path)
+        except OSError as error:
+            raise NodeError("cannot copy", str(error.filename or ""), error.strerror or str(error)) from error
+    return ExitCode.OK
+
+
+def place_of(word: str) -> Place:
+    """Return the place that a word names: `POD:/path`, or a path of this machine.
+
+    Raises:
+        NodeError: the path is missing.
+    """
+    before, colon, path = word.partition(":")
+    if not colon or before.startswith((".", "/")) or before.count("/") > 1:
+        if not word:
+            raise NodeError("a path is wanted", hint=_FORM, usage=True)
+        return Place("", word)
+    if not before or not path:
+        raise NodeError("a pod and a path in it are wanted", word, _FORM, usage=True)
+    return Place(before, path)
+
+
+class _Output:
+    """Takes the output of a command: standard output is passed on, standard error is kept."""
+
+    def __init__(self, output: Callable[[bytes], object] = lambda _: None) -> None:
+        self._output = output
+        self.errors = ""
+
+    def __call__(self, channel: Channel, data: bytes) -> None:
+        """Take a piece."""
+        if channel is Channel.STDOUT:
+            self._output(data)
+        else:
+            self.errors = (self.errors + data.decode(errors="replace"))[:_MOST_OF_ERRORS]
+
+
+class ContainerFiles:
+    """The files of a container.
+
+    Args:
+        node: the node.
+        target: the container.
+    """
+
+    def __init__(self, node: NodeClient, target: ContainerTarget) -> None:
+        self._node = node
+        self._target = target
+
+    def download(self, path: str, target: Path, *, preserve: bool) -> None:
+        """Copy from the container. Raises NodeError and OSError."""
+        if not target.is_dir() and not target.parent.is_dir():
+            raise NodeError("there is no directory", str(target.parent), usage=True)
+        remote = PurePosixPath(path)
+        if target.is_dir():  # under the name that was asked for: the container does not choose one beside other files
+            target /= remote.name
+        for options in ("cf", "chf"):
+            command = ("tar", options, "-", "-C", str(remote.parent), remote.name or ".")
+            try:
+                self._extract(command, target, preserve=preserve)
+            except SourceIsLinkError:
+                continue
+            return
+        raise NodeError("this is a link that leads nowhere", path)
+
+    def _extract(self, command: Sequence[str], target: Path, *, preserve: bool) -> None:
+        problem: NodeError | None = None
+        with _RemoteTar(self.run, command) as tar:
+            try:
+                extract(tar.stream, target, self._say_skipped, preserve=preserve)
+            except NodeError as error:
+                problem = error
+        tar.check()
+        if problem is not None:
+            raise problem
+
+    def upload(self, source: Path, path: str) -> None:
+        """Copy to the container. Raises NodeError and OSError."""
+        if not os.path.lexists(source):
+            raise NodeError("there is no file", str(source), usage=True)
+        remote = PurePosixPath(path)
+        if self._is_directory(path):
+            remote /= source.absolute().name
+        reading, writing = os.pipe()
+        failed: list[OSError] = []
+        writer = threading.Thread(
+            target=_pack, args=(source, remote.name, writing, failed, self._say_skipped), daemon=True
+        )
+        writer.start()
+        output, command = _Output(), ("tar", "xmf", "-", "-C", str(remote.parent))
+        try:
+            result = run_command(self._node, self._target, command, output, reading)
+        finally:
+            os.close(reading)
+            writer.join()
+        for error in failed:
+            raise error
+        _check(result, output.errors)
+
+    def _say_skipped(self, name: str) -> None:
+        self._node.say(f"left out, for it is no file and no directory: {name}")
+
+    def _is_directory(self, path: str) -> bool:
+        try:
+            return run_command(self._node, self._target, ("test", "-d", path), _Output()).code == 0
+        except NodeError as error:
+            if error.status != HTTPStatus.NOT_IMPLEMENTED or not self._node.is_of_this_machine:
+                raise
+        hint = "its containers see this machine's files: copy with cp; volumes are below pods/ in the node's directory"
+        raise NodeError("the embedded runtime has no input for commands", "", hint)
+
+    def run(self, command: Sequence[str], output: _Output) -> CommandExit:
+        """Run a command; on a runtime without streams its output comes at its end, and has at most 16 MiB.
+
+        Raises:
+            NodeError: the command cannot be run.
+        """
+        try:
+            return run_command(self._node, self._target, command, output)
+        except NodeError as error:
+            if error.status != HTTPStatus.NOT_IMPLEMENTED or not self._node.is_of_this_machine:
+                raise
+        done = run_to_its_end(self._node, self._target, command)
+        output(Channel.STDOUT, done.stdout)
+        output(Channel.STDERR, done.stderr)
+        return CommandExit(done.exit_code)
+
+
+class _RemoteTar:
+    """A `tar` in the container that runs on a thread, with its output in `stream`. A context manager."""
+
+    def __init__(self, run: Callable[[Sequence[str], _Output], CommandExit], command: Sequence[str]) -> None:
+        reading, self._writing = os.pipe()
+        self.stream: IO[bytes] = os.fdopen(reading, "rb")
+        self._output = _Output(self._write)
+        self._result: CommandExit | None = None
+        self._problem: NodeError | None = None
+        self._thread = threading.Thread(target=self._run, args=(run, command), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.close()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raise NodeError if the command has failed; one whose output was not read to the end has not."""
+        if self._problem is not None:
+            raise self._problem
+        if self._result is not None:
+            _check(self._result, self._output.errors)
+
+    def _run(self, run: Callable[[Sequence[str], _Output], CommandExit], command: Sequence[str]) -> None:
+        try:
+            self._result = run(command, self._output)
+        except NodeError as error:
+            self._problem = error
+        except BrokenPipeError:
+            return
+        finally:
+            os.close(self._writing)
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._writing, view) :]
+
+
+def _pack(source: Path, name: str, writing: int, failed: list[OSError], say_skipped: Callable[[str], None]) -> None:
+    """Write the archive into a pipe. A reader that closes the pipe reports the reason itself."""
+    try:
+        with os.fdopen(writing, "wb") as stream:
+            pack(source, name, stream, say_skipped)
+    except BrokenPipeError:
+        return
+    except OSError as error:
+        failed.append(error)
+
+
+def _check(result: CommandExit, errors: str) -> None:
+    """Raise NodeError if `tar` has failed, or is missing."""
+    if not result.code and not result.problem:
+        return
+    said = (result.problem or errors).strip()
+    if result.code == _NOT_FOUND or "executable file not found" in said or "No such file or directory: 'tar'" in said:
+        raise NodeError("there is no tar in the container, which cp needs", "", _ONE_FILE)
+    raise NodeError("tar in the container has failed", "", said.replace("\n", "; ") or f"with status {result.code}")

@@ -1,0 +1,159 @@
+"""`edgecore port-forward`: where it listens, and what it carries."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from edged.api import Pod, from_value
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.forwarder import DirectPorts, PodPorts, SpdyPorts
+from modules.processes.common.pod_commands.port_forward import PortPair, addresses_of, listen, port_pair
+from tests.modules.processes.common.pod_commands.spdy_server import FIN, SpdyPeer, SpdySocket, accept_streams
+from tests.support.ports import free_port
+
+POD = from_value(Pod, {"spec": {"containers": [{"name": "a", "ports": [{"name": "web", "containerPort": 8080}]}]}})
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("80", PortPair(80, 80)),
+        ("8000:80", PortPair(8000, 80)),
+        (":80", PortPair(0, 80)),
+        ("0:80", PortPair(0, 80)),
+        ("8000:web", PortPair(8000, 8080)),
+        ("web", PortPair(8080, 8080)),
+    ],
+)
+def test_ports(text: str, pair: PortPair) -> None:
+    assert port_pair(text, POD) == pair
+
+
+@pytest.mark.parametrize("text", ["", ":", "x", "x:80", "80:x", "65536", "80:0", "-1", "80:80:80"])
+def test_what_are_no_ports(text: str) -> None:
+    with pytest.raises(NodeError, match="no ports"):
+        port_pair(text, POD)
+
+
+def test_addresses() -> None:
+    assert addresses_of("localhost") == ("127.0.0.1", "::1")
+    assert addresses_of("127.0.0.1, ::") == ("127.0.0.1", "::")
+    with pytest.raises(NodeError, match="no address"):
+        addresses_of("example.org")
+
+
+def test_it_says_where_it_listens(capsys: pytest.CaptureFixture[str]) -> None:
+    """On both of localhost's addresses where the machine has them, on one port."""
+    with ExitStack() as stack:
+        routes = listen(PortPair(0, 80), ("127.0.0.1", "::1"), stack)
+        port = routes[0].listening.getsockname()[1]
+        assert f"Forwarding from 127.0.0.1:{port} -> 80\n" in capsys.readouterr().out
+        with pytest.raises(NodeError, match=r"already in use .*:80 takes any free one"):
+            listen(PortPair(port, 80), ("127.0.0.1", "::1"), stack)
+        with pytest.raises(NodeError, match=r"cannot listen on 192\.0\.2\.1"):
+            listen(PortPair(0, 80), ("192.0.2.1",), stack)
+
+
+def carried(ports: PodPorts, port: int, given: bytes) -> tuple[bytes, list[BaseException]]:
+    """What a client gets that sends something and ends its side, and what went wrong."""
+    ours, theirs = socket.socketpair()
+    errors: list[BaseException] = []
+
+    def carry() -> None:
+        try:
+            ports.carry(theirs, port)
+        except (NodeError, OSError) as error:
+            errors.append(error)
+        finally:
+            theirs.close()
+
+    thread = threading.Thread(target=carry)
+    thread.start()
+    sender = threading.Thread(target=_send, args=(ours, given))
+    sender.start()
+    received = b""
+    with ours, suppress(ConnectionResetError):  # of a port that took nothing of what was sent
+        while data := ours.recv(65_536):
+            received += data
+    sender.join()
+    thread.join()
+    return received, errors
+
+
+def _send(connection: socket.socket, given: bytes) -> None:
+    try:
+        connection.sendall(given)
+        connection.shutdown(socket.SHUT_WR)
+    except OSError:
+        return
+
+
+def _echo(connection: socket.socket, _target: str) -> None:
+    """Says the port, then what it is told until the client's side ends; then ends its own."""
+    peer = SpdyPeer(connection)
+    first, second = accept_streams(peer, 2)
+    assert first.flags & FIN and {**first.headers, "streamtype": "data"} == second.headers
+    peer.data("data", second.headers["port"].encode() + b":")
+    while (frame := peer.read()) is not None and frame.kind == 0:
+        peer.data("data", frame.content)
+        if frame.flags & FIN:
+            break
+    peer.data("error", b"", last=True)
+    peer.data("data", b"bye", last=True)
+
+
+def _refuse(connection: socket.socket, _target: str) -> None:
+    peer = SpdyPeer(connection)
+    accept_streams(peer, 2)
+    peer.data("error", b"connection refused: \x1b[31mred", last=True)
+    peer.data("data", b"", last=True)
+
+
+def _hang_up(connection: socket.socket, _target: str) -> None:
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_connection_into_a_pod(tmp_path: Path) -> None:
+    """Much of it, and each side may end its direction."""
+    given = bytes(range(256)) * 8000
+    with SpdySocket(tmp_path / "s", _echo) as node:
+        received, errors = carried(SpdyPorts(NodeClient(tmp_path / "s"), "/portForward/ns/p"), 80, given)
+    assert (received == b"80:" + given + b"bye", errors, node.targets) == (True, [], ["/portForward/ns/p"])
+
+
+@pytest.mark.parametrize(("behaviour", "says"), [(_refuse, r"refused: \\x1b\[31mred"), (_hang_up, None)])
+def test_a_port_that_does_not_answer(
+    tmp_path: Path, behaviour: Callable[[socket.socket, str], None], says: str | None
+) -> None:
+    with SpdySocket(tmp_path / "s", behaviour):
+        received, errors = carried(SpdyPorts(NodeClient(tmp_path / "s"), "/x"), 80, b"GET")
+    assert received == b""
+    if says is not None:
+        with pytest.raises(NodeError, match=says):
+            raise errors[0]
+
+
+def test_a_connection_to_this_machine() -> None:
+    """For pods that have its network."""
+    with socket.create_server(("127.0.0.1", free_port())) as server:
+        answering = threading.Thread(target=_answer, args=(server,))
+        answering.start()
+        assert carried(DirectPorts(), server.getsockname()[1], b"hello") == (b"HELLO", [])
+        answering.join()
+        port = server.getsockname()[1]
+    _, errors = carried(DirectPorts(), port, b"x")
+    assert isinstance(errors[0], ConnectionRefusedError)
+
+
+def _answer(server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        while data := connection.recv(100):
+            connection.sendall(data.upper())

@@ -1,0 +1,118 @@
+"""A command's streams over SPDY."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from modules.processes.common.pod_commands.channels import Channel, CommandExit
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink
+from tests.modules.processes.common.pod_commands.spdy_server import (
+    SUCCESS,
+    SpdyPeer,
+    SpdySocket,
+    accept_streams,
+    run_commands,
+)
+
+
+class Output:
+    """What came on which channel."""
+
+    def __init__(self) -> None:
+        self.bytes = {Channel.STDOUT: b"", Channel.STDERR: b""}
+
+    def __call__(self, channel: Channel, piece: bytes) -> None:
+        self.bytes[channel] += piece
+
+
+def run(path: Path, *command: str, given: bytes | None = None) -> tuple[CommandExit, Output]:
+    """Run a command over a socket, with input that ends."""
+    query = "&".join([*(f"command={word}" for word in command), *(["input=1"] if given is not None else [])])
+    link, output = SpdyLink(NodeClient(path), f"/exec/ns/p/app?{query}", COMMAND), Output()
+    reading, writing = os.pipe()
+
+    def feed() -> None:
+        with os.fdopen(writing, "wb") as file:
+            file.write(given or b"")
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    try:
+        return SpdyCommand(link, output, reading if given is not None else None).run(), output
+    finally:
+        link.close()
+        os.close(reading)
+        feeder.join()
+
+
+def test_a_command_reads_its_input_to_the_end(tmp_path: Path) -> None:
+    """More than any buffer holds, both ways."""
+    given = os.urandom(1 << 20) * 3
+    with SpdySocket(tmp_path / "s", run_commands):
+        result, output = run(tmp_path / "s", "cat", given=given)
+        assert (result, output.bytes[Channel.STDOUT] == given) == (CommandExit(0), True)
+        assert run(tmp_path / "s", "cat", given=b"")[0] == CommandExit(0)
+
+
+def test_exit_status_and_errors(tmp_path: Path) -> None:
+    with SpdySocket(tmp_path / "s", run_commands):
+        result, output = run(tmp_path / "s", "ls", "/no-such-path")
+    assert (result.problem, b"no-such-path" in output.bytes[Channel.STDERR]) == ("", True)
+    assert result.code
+
+
+def _breaks_off(connection: socket.socket, _target: str) -> None:
+    peer = SpdyPeer(connection)
+    accept_streams(peer, 3)
+    peer.data("stdout", b"half")
+
+
+def _is_no_spdy(connection: socket.socket, _target: str) -> None:
+    connection.sendall(b"HTTP/1.1 200 what?\r\n\r\n")
+    connection.recv(100)
+
+
+def _resets_input(connection: socket.socket, _target: str) -> None:
+    peer = SpdyPeer(connection)
+    accept_streams(peer, 4)
+    peer.control(3, struct.pack(">II", peer.streams["stdin"], 1))
+    peer.data("error", SUCCESS)
+    peer.control(7, struct.pack(">II", 0, 0))
+
+
+def test_a_connection_that_ends_early_is_no_success(tmp_path: Path) -> None:
+    with SpdySocket(tmp_path / "s", _breaks_off):
+        result, output = run(tmp_path / "s", "x")
+    assert (result.code, "before the command" in result.problem, output.bytes[Channel.STDOUT]) == (1, True, b"half")
+
+
+def test_an_input_that_nobody_takes_does_not_hinder_the_end(tmp_path: Path) -> None:
+    with SpdySocket(tmp_path / "s", _resets_input):
+        assert run(tmp_path / "s", "x", given=b"")[0] == CommandExit(0)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "refusal", "says"),
+    [
+        (_is_no_spdy, b"", "cannot be read"),
+        (run_commands, b"HTTP/1.1 501 No\r\nContent-Length: 8\r\n\r\nno streams", "no strea"),
+        (run_commands, b"HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n", "status 400"),
+        (run_commands, b"SSH-2.0\r\n", "broke off"),
+        (run_commands, b"HTTP/1.1 1", "broke off"),
+    ],
+)
+def test_what_a_server_may_do_wrong_is_said(
+    tmp_path: Path, behaviour: Callable[[socket.socket, str], None], refusal: bytes, says: str
+) -> None:
+    with SpdySocket(tmp_path / "s", behaviour, refusal), pytest.raises(NodeError, match=says) as error:
+        run(tmp_path / "s", "x")
+    assert error.value.status == (int(refusal.split()[1]) if b" No" in refusal else 0)

@@ -1,0 +1,144 @@
+"""A conversation over a WebSocket; with a server of the protocol's fifth version, which containerd 1 lacks."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from websockets.sync.server import Server, ServerConnection, unix_serve
+from websockets.typing import Subprotocol
+
+from modules.processes.common.pod_commands.channels import Channel, CommandExit
+from modules.processes.common.pod_commands.client import NodeClient
+from modules.processes.common.pod_commands.errors import NodeError
+from modules.processes.common.pod_commands.stream_session import StreamSession
+
+SUCCESS = b'\x03{"status":"Success"}'
+Behaviour = Callable[[ServerConnection], None]
+
+
+class Stub:
+    """A streaming server on a unix socket."""
+
+    def __init__(self, path: Path, behaviour: Behaviour, *protocols: str) -> None:
+        self.path = path
+        self.heard: list[bytes] = []
+        supported = [Subprotocol(each) for each in protocols]
+        self._server: Server = unix_serve(behaviour, str(path), subprotocols=supported)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self) -> None:
+        """No more connections."""
+        self._server.shutdown()
+        self._thread.join(60)
+
+
+Serve = Callable[..., Path]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a server with a behaviour and protocols."""
+    made: list[Stub] = []
+
+    def start(behaviour: Behaviour, *protocols: str) -> Path:
+        made.append(Stub(tmp_path / f"{len(made)}.sock", behaviour, *(protocols or ("v5.channel.k8s.io",))))
+        return made[-1].path
+
+    yield start
+    for stub in made:
+        stub.close()
+
+
+class Output:
+    """What came on which channel."""
+
+    def __init__(self) -> None:
+        self.bytes: dict[Channel, bytes] = {}
+
+    def __call__(self, channel: Channel, data: bytes) -> None:
+        self.bytes[channel] = self.bytes.get(channel, b"") + data
+
+
+def talk(path: Path, output: Output, source: int | None = None, size: tuple[int, int] | None = None) -> CommandExit:
+    conversation = StreamSession(NodeClient(path), "/exec/ns/p/app?command=x", output, source)
+    try:
+        conversation.open()
+        return conversation.run(size=(lambda: size) if size else None)
+    finally:
+        conversation.close()
+
+
+def test_outputs_are_told_apart_and_messages_may_come_in_parts(serve: Serve) -> None:
+    def behaviour(connection: ServerConnection) -> None:
+        connection.send([b"\x01one ", b"two"])
+        connection.send(b"\x02oops")
+        connection.send(b"\x01 three")
+        connection.send(b"\x01")
+        connection.send(SUCCESS)
+
+    output = Output()
+    assert talk(serve(behaviour), output) == CommandExit(0)
+    assert output.bytes == {Channel.STDOUT: b"one two three", Channel.STDERR: b"oops"}
+
+
+def test_input_is_passed_on_and_its_end_is_said(serve: Serve) -> None:
+    """More of it than any buffer holds, to a command that answers with as much."""
+    size = 3_000_000
+
+    def behaviour(connection: ServerConnection) -> None:
+        for message in connection:
+            assert isinstance(message, bytes)
+            if message == b"\xff\x00":
+                break
+            connection.send(b"\x01" + message[1:])
+        connection.send(SUCCESS)
+
+    reading, writing = os.pipe()
+    writer = threading.Thread(target=_write, args=(writing, b"x" * size))
+    writer.start()
+    output = Output()
+    assert talk(serve(behaviour), output, reading) == CommandExit(0)
+    writer.join(60)
+    os.close(reading)
+    assert len(output.bytes[Channel.STDOUT]) == size
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+def test_an_older_server_cannot_be_told_the_end(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    def behaviour(connection: ServerConnection) -> None:
+        assert connection.recv(60) == b"\x00x"
+        connection.send(SUCCESS)
+
+    reading, writing = os.pipe()
+    os.write(writing, b"x")
+    os.close(writing)
+    assert talk(serve(behaviour, "v4.channel.k8s.io"), Output(), reading) == CommandExit(0)
+    os.close(reading)
+
+
+def test_the_size_of_the_terminal_is_said_first(serve: Serve) -> None:
+    heard = []
+
+    def behaviour(connection: ServerConnection) -> None:
+        heard.append(connection.recv(60))
+        connection.send(SUCCESS)
+
+    talk(serve(behaviour), Output(), size=(91, 24))
+    assert heard == [b'\x04{"Width":91,"Height":24}']
+
+
+def test_a_connection_that_ends_early_is_no_success(serve: Serve) -> None:
+    result = talk(serve(lambda connection: connection.send(b"\x01half")), Output())
+    assert (result.code, "before the command" in result.problem) == (1, True)
+
+
+def test_a_server_with_other_protocols_is_refused(serve: Serve) -> None:
+    with pytest.raises(NodeError):
+        talk(serve(lambda _: None, "v1.other"), Output())
