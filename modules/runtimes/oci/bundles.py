@@ -9,6 +9,7 @@ from beehive.files.durable import replace_soon
 from beehive.files.reading import read_file
 from modules.runtimes.engine.containers import changed_resources
 from modules.runtimes.engine.errors import NoSuchObjectError, WrongStateError
+from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.registry import Registry
 from modules.runtimes.oci.boot_directory import BootDirectory
 from modules.runtimes.oci.crun.conmon import BUNDLE
@@ -39,6 +40,7 @@ from modules.runtimes.oci.spec import (
     selinux_labels,
     updated_resources,
 )
+from modules.runtimes.oci.spec.mounts import inside_image
 from modules.runtimes.oci.users import mapped_root
 from protos.cri.v1 import api_pb2 as cri
 
@@ -92,6 +94,28 @@ class Bundles:
         """Keep the images of a container until `forget`. Raises NoSuchObjectError."""
         for holder, image_id in holds_of(container).items():
             self._images.hold(holder, image_id)
+
+    def check_image_paths(self, container: OciContainer) -> None:
+        """Look for the paths that are mounted from images: each image is mounted for a moment.
+
+        Where there are no overlays, the start of the container does it: a copy of an image takes too long.
+
+        Raises:
+            BadRequestError: an image lacks a path.
+            RequestRefusedError: it cannot be mounted.
+        """
+        attempt, images = f'create container "{container.config.metadata.name}"', dict(container.record.image_volumes)
+        for mount in container.config.mounts:
+            if not (mount.image.image and mount.image_sub_path and self._roots.has_overlays):
+                continue
+            image_id = images[mount.image.image]
+            scratch = container.directory.with_name(f".{container.id}")
+            scratch.mkdir()
+            try:
+                root = self._roots.mount_image(image_id, scratch)
+                inside_image(attempt, mount, {mount.image.image: ImageVolume(root, image_id)})
+            finally:
+                self._roots.remove(scratch)
 
     def make(self, container: OciContainer) -> OciSpec:
         """Mount the root file system and write config.json; `release` undoes it.
@@ -207,8 +231,16 @@ class Bundles:
             if target is not None and target.sandbox_id == sandbox.id and target.run and not target.exit:
                 return Path(f"/proc/{target.run.pid}/ns/pid")
         if options.pid == cri.POD:
-            return self._namespaces.processes(sandbox.id)
+            return self._namespaces.processes(sandbox.id, self._group_of_first_process(sandbox))
         return None
+
+    def _group_of_first_process(self, sandbox: Sandbox) -> str:
+        """Return the control group of the process that holds a pod's process namespace; empty for edgecore's own.
+
+        Below a slice systemd alone makes groups.
+        """
+        parent = sandbox.config.linux.cgroup_parent.strip("/")
+        return f"/{parent}/{sandbox.id}" if parent and not self._machine.systemd_cgroups else ""
 
 
 def _declared(container: OciContainer, image: ImageConfig, root: ImageRoot) -> dict[str, Path]:
