@@ -55,3 +55,25 @@ def test_a_pod_is_applied_described_changed_and_replaced(machine: Machine, tmp_p
     assert replaced.returncode == 0, replaced.stderr
     assert run("get", "pod", "greeter", "-o", "jsonpath={.metadata.uid}").stdout != uid
     wait_until(lambda: is_ready(machine.cloud.get("pods", "greeter")), "the new pod is ready")
+
+
+def test_a_deployment_and_a_job_are_made_rolled_out_and_deleted(machine: Machine) -> None:
+    run = partial(cloudcore, machine)
+
+    def images() -> set[str]:
+        found = run("get", "pods", "-o", "jsonpath={.items[*].spec.containers[0].image}").stdout
+        return set(found.split())
+
+    made = run("create", "deployment", "web", "--image=busybox:1.36", "--replicas=2", "--", "sleep", "1d")
+    assert made.stdout == "deployment.apps/web created\n", made.stderr
+    assert run("rollout", "status", "deployment/web").stdout.endswith('"web" successfully rolled out\n')
+    assert run("set", "image", "deployment/web", "busybox=busybox:1.35").returncode == 0
+    assert run("rollout", "status", "deployment/web").stdout.endswith('"web" successfully rolled out\n')
+    wait_until(lambda: images() == {"busybox:1.35"}, "only the new pods are left")
+    assert run("rollout", "undo", "deployment/web").stdout == "deployment.apps/web rolled back\n"
+    wait_until(lambda: images() == {"busybox:1.36"}, "the former template is back")
+    assert run("create", "job", "sum", "--image=busybox:1.36", "--", "true").returncode == 0
+    done = run("wait", "--for=condition=Complete", "job/sum", f"--timeout={PATIENCE:.0f}s")
+    assert done.stdout == "job.batch/sum condition met\n", done.stderr
+    assert run("delete", "deployment/web", "job/sum").returncode == 0
+    wait_until(lambda: not images(), "the pods are gone with what made them")
