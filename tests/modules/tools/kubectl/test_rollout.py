@@ -37,7 +37,7 @@ def obj(kind: str, status: Json, **spec: Any) -> Json:
         (obj("StatefulSet", {"readyReplicas": 1, "updatedReplicas": 1}), "rolling update complete 1 pods", True),
     ],
 )
-def test_states(found: Json, text: str, is_done: bool) -> None:  # noqa: FBT001
+def test_states(found: Json, text: str, is_done: bool) -> None:
     state = rollout_status(found)
     assert text in state.text
     assert state.is_done is is_done
