@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.rollout_history import Revision, history_table
+from modules.tools.kubectl.rollout_history import RolloutRevision, history_table
 from modules.tools.kubectl.rollout_status import rollout_status
 from modules.tools.kubectl.set import changes
 
@@ -55,7 +55,7 @@ def test_what_has_no_state_or_a_bad_one() -> None:
 
 
 def test_revisions() -> None:
-    assert history_table([Revision(1, "", {}), Revision(12, "new image", {})]).splitlines() == [
+    assert history_table([RolloutRevision(1, "", {}), RolloutRevision(12, "new image", {})]).splitlines() == [
         "REVISION  CHANGE-CAUSE", "1         <none>", "12        new image",
     ]  # fmt: skip
 
