@@ -21,7 +21,7 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscr
 from modules.cloud.apiserver.fencing import NAME, NAMESPACE
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 from modules.cloud.controllers.engine import Engine
-from modules.cloud.controllers.registry import CONTROLLERS, MADE
+from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
@@ -119,7 +119,7 @@ class Controllers(Module):
     def _begin(self) -> None:
         """List the objects with controllers, and follow their changes from before that on."""
         self._end()
-        self._engine = Engine(CONTROLLERS, self._perform, self.clock.now, self.clock.new_id, self._begin_again)
+        self._engine = Engine(ALL, self._perform, self.clock.now, self.clock.new_id, self._begin_again)
         self._follow(tuple(CONTROLLERS), self._looked)
 
     def _looked(self) -> None:
@@ -144,7 +144,7 @@ class Controllers(Module):
         if self._engine is not None:
             self._engine.stop()
         for subscription in self._open:
-            subscription.woken = _nothing
+            subscription.wake(None)
             self._subscriptions.unsubscribe(subscription)
         self._engine, self._open, self._is_loading_all, self._is_complete = None, [], False, False
         self._set_timer(None)
@@ -154,7 +154,7 @@ class Controllers(Module):
         engine = self._engine
         for kind in kinds:
             subscription = self._subscriptions.subscribe(kind)
-            subscription.woken = self._wake
+            subscription.wake(self._wake)
             self._open.append(subscription)
 
         def ask(rest: Sequence[str]) -> None:
@@ -254,7 +254,3 @@ def _lease(holder: str, live: JsonObject | None, now: float) -> JsonObject:
             "leaseTransitions": (transitions if isinstance(transitions, int) else 0) + 1,
         },
     }
-
-
-def _nothing() -> None:
-    """Take no notice of a change."""

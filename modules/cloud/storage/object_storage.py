@@ -127,16 +127,20 @@ class Storage:
     def roll_back(self) -> list[ObjectEvent]:
         """Undoes the changes since the savepoint, and returns them, newest first."""
         undone = list(reversed(self._since))
-        for event in undone:
+        self.undo(undone, self._saved_version)
+        return undone
+
+    def undo(self, changes: Iterable[ObjectEvent], version: int) -> None:
+        """Undoes changes, newest first, and goes back to the version before them, which becomes the savepoint."""
+        for event in changes:
             if event.old is None:
                 self._unset(event.key)
             else:
                 self._set(event.key, event.old)
             self._past.undo(event.key.kind)
-        self._version = self._saved_version
+        self._version = self._saved_version = version
         self._events.clear()
         self._since.clear()
-        return undone
 
     def __iter__(self) -> Iterator[ObjectKey]:
         """Returns an iterator over the keys of all objects."""

@@ -15,6 +15,7 @@ from modules.cloud.devicecontroller.definitions import definitions as device_def
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.router.definitions import definitions as rule_definitions
 from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.turns import Turns
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.counters import Counters
@@ -31,6 +32,7 @@ class EmbeddedApiServer:
         clock: the time.
         refusals: counts refused requests of nodes.
         turn: held during transactions, by all users of the database.
+        room: on the database's disk, for all of them.
         counters: of its requests and its transactions.
 
     Raises:
@@ -38,10 +40,17 @@ class EmbeddedApiServer:
     """
 
     def __init__(
-        self, hive: Hive, config: CloudCoreConfig, known: KnownCloudcores, clock: Clock, counters: Counters, turn: Turns
+        self,
+        hive: Hive,
+        config: CloudCoreConfig,
+        known: KnownCloudcores,
+        clock: Clock,
+        counters: Counters,
+        turn: Turns,
+        room: Room,
     ) -> None:
         meter = counters.meter(api_messages.MODULE, clock)
-        self.database = Database(config.database_url, known.own, turn=turn, meter=meter)
+        self.database = Database(config.database_url, known.own, turn=turn, meter=meter, room=room)
         """Has the objects."""
         first = int(clock.now()) if self.database.is_new else 1
         schedules = config.scheduler == "embedded"

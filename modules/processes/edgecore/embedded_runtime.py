@@ -1,6 +1,8 @@
 """The container runtime inside edgecore that a configuration selects."""
 
+import os
 from contextlib import ExitStack
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +13,6 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, of_kind, other_kinds
 
 if TYPE_CHECKING:
-    from modules.runtimes.cri_server.local_calls import LocalCall
     from modules.runtimes.cri_server.runtime_server import CriServer
     from modules.runtimes.docker.driver import DockerSettings
     from modules.runtimes.engine.driver import RuntimeSettings
@@ -22,20 +23,29 @@ _REGISTRIES: Final = Path("/etc/containerd/certs.d")
 """The directory in which containerd's users describe mirrors and certificates of registries."""
 
 
-def start_embedded_runtime(config: EdgeCoreConfig, clock: Clock, stack: ExitStack) -> "dict[str, LocalCall]":
-    """Start the runtime, which the stack stops; return its calls for this process. Raises EdgedError."""
+_OWNER_DIGITS: Final = 16
+"""Of the digest of a state directory, by which the pods of one agent are told from those of another."""
+
+
+def start_embedded_runtime(
+    config: EdgeCoreConfig, clock: Clock, stack: ExitStack, socket: Path | None = None
+) -> "CriServer":
+    """Start the runtime, which the stack stops, at another socket than the configured one if there is one.
+
+    Raises EdgedError.
+    """
     from modules.runtimes.engine.errors import EmbeddedRuntimeError  # noqa: PLC0415
 
     try:
-        embedded = embedded_runtime(config, clock)
+        embedded = embedded_runtime(config, clock, socket)
         embedded.start()
     except EmbeddedRuntimeError as error:
         raise EdgedError(error.attempt, error.reason, error.hint) from error
     stack.callback(embedded.stop)
-    return embedded.local_calls
+    return embedded
 
 
-def embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> "CriServer":
+def embedded_runtime(config: EdgeCoreConfig, clock: Clock, socket: Path | None = None) -> "CriServer":
     """Return the runtime, not started. Only the chosen kind is imported.
 
     Raises:
@@ -43,8 +53,8 @@ def embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> "CriServer":
     """
     from modules.runtimes.cri_server.runtime_server import CriServer  # noqa: PLC0415
 
-    root, socket = config.embedded_runtime_root, config.embedded_runtime_socket
-    return CriServer(root, socket, clock, runtime_settings(config, clock))
+    address = socket or config.embedded_runtime_socket
+    return CriServer(config.embedded_runtime_root, address, clock, runtime_settings(config, clock))
 
 
 def purge_kind(config: EdgeCoreConfig, kind: RuntimeKind, clock: Clock) -> None:
@@ -78,11 +88,14 @@ def runtime_settings(config: EdgeCoreConfig, clock: Clock) -> "RuntimeSettings[A
 
 
 def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
-    """Remove the pod network of edgecore's own and its firewall rules, unless pods of another kind may need them."""
+    """Remove the pod network of edgecore's own and its firewall rules, unless pods of another kind, or of another agent
+    on this machine, may need them.
+    """
     from modules.runtimes.oci.network import DefaultNetwork, LoopbackFirewall  # noqa: PLC0415
 
-    if all(each.kind is RuntimeKind.PROCESSES for each in other_kinds(config)):
-        DefaultNetwork(clock).remove()
+    network = DefaultNetwork(clock)
+    if all(each.kind is RuntimeKind.PROCESSES for each in other_kinds(config)) and not network.is_used():
+        network.remove()
         LoopbackFirewall(clock).remove()
 
 
@@ -119,4 +132,5 @@ def _network(config: EdgeCoreConfig, clock: Clock) -> "PodNetwork":
     edged = config.modules.edged
     ranges = edged.tailored_kubelet_config.pod_cidr
     default = DefaultNetwork(clock, ranges)
-    return PodNetwork(edged.cni_conf_dir, BINARY_DIRECTORIES, clock, default=default, ranges=ranges)
+    owner = sha256(os.fsencode(config.embedded_runtime_root.absolute())).hexdigest()[:_OWNER_DIGITS]
+    return PodNetwork(edged.cni_conf_dir, BINARY_DIRECTORIES, clock, default=default, ranges=ranges, owner=owner)

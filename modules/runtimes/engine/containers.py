@@ -32,6 +32,7 @@ class Containers(Generic[ContainerT]):
     def __init__(self, parts: EngineParts[ContainerT], driver: Driver[ContainerT]) -> None:
         self._registry = parts.registry
         self._announcer = parts.announcer
+        self._clock = parts.clock
         self._driver = driver
 
     def create(self, request: cri.CreateContainerRequest) -> ContainerId:
@@ -70,8 +71,8 @@ class Containers(Generic[ContainerT]):
         if container.state != cri.CONTAINER_RUNNING:
             return
         if grace_seconds > 0:
-            self._driver.signal(container, container.stop_signal)
-        if grace_seconds <= 0 or not container.ended.wait(min(grace_seconds, _LONGEST_GRACE_SECONDS)):
+            self._ask_to_end(container, min(grace_seconds, _LONGEST_GRACE_SECONDS))
+        if container.exit is None:
             self._driver.signal(container, _SIGKILL)
         attempt = f"stop container {container.id}"
         if not container.ended.wait(_KILL_SECONDS):
@@ -126,6 +127,13 @@ class Containers(Generic[ContainerT]):
             self._driver.reopen_log(container, attempt)
         except OSError as error:
             raise RunFailedError(attempt, str(error)) from error
+
+    def _ask_to_end(self, container: ContainerT, seconds: float) -> None:
+        """Send the stop signal as soon as the container would notice it, and wait for the end, `seconds` in all."""
+        deadline = self._clock.monotonic() + seconds
+        self._driver.await_notice(container, container.stop_signal, seconds)
+        self._driver.signal(container, container.stop_signal)
+        container.ended.wait(max(0.0, deadline - self._clock.monotonic()))
 
     def _check_startable(self, container: ContainerT) -> None:
         attempt = f"start container {container.id}"

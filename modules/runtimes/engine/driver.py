@@ -150,6 +150,9 @@ class Driver(ABC, Generic[ContainerT]):
     def signal(self, container: ContainerT, number: int) -> None:
         """Send a signal to a running container; it may be just ending."""
 
+    def await_notice(self, container: ContainerT, number: int, seconds: float) -> None:
+        """Wait at most `seconds` until a running container would notice a signal; one that was just started may not."""
+
     @abstractmethod
     def update(self, container: ContainerT, wanted: cri.LinuxContainerResources, attempt: str) -> None:
         """Check new limits, and apply them to a running container. Raises RequestRefusedError, named by `attempt`."""

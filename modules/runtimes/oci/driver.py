@@ -228,6 +228,11 @@ class OciDriver(Driver[OciContainer]):
         if container.first_process is not None:
             container.first_process.send(number)
 
+    def await_notice(self, container: OciContainer, number: int, seconds: float) -> None:
+        """Wait until its first process executes its program, and has a handler for the signal."""
+        if container.first_process is not None:
+            container.first_process.await_notice(number, container.ended, seconds)
+
     def update(self, container: OciContainer, wanted: cri.LinuxContainerResources, attempt: str) -> None:
         """Change its control groups."""
         if container.state != cri.CONTAINER_RUNNING:

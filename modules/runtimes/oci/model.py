@@ -1,14 +1,12 @@
 """Containers of the OCI runtime in memory, and the record of their start."""
 
-import contextlib
 import os
-import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from modules.runtimes.engine.model import RuntimeContainer
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, Run
+from modules.runtimes.oci.first_process import FirstProcess
 from protos.cri.v1 import api_pb2 as cri
 
 
@@ -62,28 +60,6 @@ class OciContainer(RuntimeContainer):
         """Whether it has a process namespace of its own, with which all its processes end."""
         security = self.config.linux.security_context
         return not security.HasField("namespace_options") or security.namespace_options.pid == cri.CONTAINER
-
-
-class FirstProcess:
-    """The first process of a running container, held by a descriptor so that a signal cannot reach another process."""
-
-    def __init__(self, pidfd: int) -> None:
-        self._pidfd = pidfd
-        self._lock = threading.Lock()
-
-    def send(self, number: int) -> None:
-        """Send a signal; nothing happens when the process has ended."""
-        with self._lock:
-            if self._pidfd >= 0:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self._pidfd, number)
-
-    def close(self) -> None:
-        """Forget the process."""
-        with self._lock:
-            if self._pidfd >= 0:
-                os.close(self._pidfd)
-                self._pidfd = -1
 
 
 class ConmonEnd:

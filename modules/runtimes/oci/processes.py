@@ -30,7 +30,8 @@ from modules.runtimes.oci.crun import conmon as parents
 from modules.runtimes.oci.crun.commands import kill_commands
 from modules.runtimes.oci.crun.conmon import PERSIST, Conmon, Standard
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand
-from modules.runtimes.oci.model import ConmonEnd, FirstProcess, OciContainer, OciRun
+from modules.runtimes.oci.first_process import FirstProcess
+from modules.runtimes.oci.model import ConmonEnd, OciContainer, OciRun
 from modules.runtimes.shim.protocol import EXIT_RECORD, RUN_RECORD
 
 _log = logging.getLogger(__name__)
@@ -93,7 +94,9 @@ class ContainerProcesses:
             user = spec.user
             run = OciRun(parent.pid, self._clock.now_ns(), user.uid, user.gid, user.groups)
             _write_run(container, run)
-            container.first_process = _first_process(parent.pid, container.id)
+            container.first_process = FirstProcess.of(parent.pid, container.id)
+            if container.first_process is not None:
+                container.first_process.waits_for_start()
             self._runtime.start(container.id, has_hooks="poststart" in spec.config.get("hooks", {}))
         except BaseException:
             os.close(parent.pidfd)
@@ -118,7 +121,7 @@ class ContainerProcesses:
             self._undo(container.id, container.directory, search=True)
             container.run = None
         elif (pidfd := parents.find_conmon(container.directory)) is not None:
-            container.first_process = _first_process(container.run.pid, container.id)
+            container.first_process = FirstProcess.of(container.run.pid, container.id)
             self._watch(container, pidfd)
         else:
             self._record_exit(container, self._end_of(container))
@@ -220,22 +223,6 @@ class ContainerProcesses:
 
 def _write_run(container: OciContainer, run: OciRun) -> None:
     replace_soon(container.directory / RUN_RECORD, msgspec.json.encode(run))
-
-
-def _first_process(pid: int, container_id: str) -> FirstProcess | None:
-    """Return the first process of a container; None if it has ended, also when its id belongs to another by now."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return None
-    try:
-        groups = Path(f"/proc/{pid}/cgroup").read_text()
-    except OSError:
-        groups = ""
-    if container_id in groups:
-        return FirstProcess(pidfd)
-    os.close(pidfd)
-    return None
 
 
 def _settled_conmon(directory: Path, *, search: bool) -> int | None:

@@ -33,7 +33,9 @@ def reason_missing() -> str:
     return ""
 
 
-class _OciNode(Node):
+class OciPods(Node):
+    """Pods and containers as this kind of runtime needs them."""
+
     shares_processes = False
     """Whether containers made from now on share their processes with their pod."""
 
@@ -53,7 +55,7 @@ class _OciNode(Node):
         purge(self.state, self.clock, settings_of(self.state, self.clock))
 
 
-class OciNode(_OciNode, LocalNode):
+class OciNode(OciPods, LocalNode):
     """A node whose runtime is in this process."""
 
     def new_runtime(self) -> CriServer:
@@ -61,7 +63,7 @@ class OciNode(_OciNode, LocalNode):
         return CriServer(self.state, self.socket, self.clock, settings_of(self.state, self.clock))
 
 
-class RemoteOciNode(_OciNode, RemoteNode):
+class RemoteOciNode(OciPods, RemoteNode):
     """A node whose runtime is another process."""
 
     module = "tests.modules.runtimes.oci.served"

@@ -111,6 +111,13 @@ def test_the_stop_signal_then_kill(node: OciNode) -> None:
     assert node.status(stubborn).exit_code == 128 + signal.SIGKILL
 
 
+def test_a_stop_right_after_the_start_is_noticed(node: OciNode) -> None:
+    """The kernel drops a signal for which a first process has no handler yet: the signal is sent once it has one."""
+    slow = node.shell("sleep 1; trap 'exit 5' TERM; while :; do sleep 0.01; done")
+    node.stop(slow, 3600)
+    assert node.status(slow).exit_code == 5
+
+
 def test_processes_of_the_machine_namespace_end_with_it(node: OciNode) -> None:
     """With the machine's process namespace nothing but the control group holds a container's processes together."""
     container = node.shell("setsid sleep 1000 & exec sleep 1001", _config("shared"))
@@ -286,6 +293,8 @@ def test_containers_that_share_their_processes(node: OciNode) -> None:
     said = node.execute(two, "ps", "-o", "pid,args").stdout.decode()
     assert said.count("sleep 1000") == 2
     assert said.splitlines()[1].split() == ["1", "pause"]
+    first = int((node.state / "namespaces" / pod / "init").read_text())
+    assert f"/{node.directory.name}/{pod}\n" in Path(f"/proc/{first}/cgroup").read_text(), "it counts for its pod"
     attack = (
         "ls -A /proc/1/root/ && touch /proc/1/root/x; cat /proc/1/root/etc/passwd; (: >/proc/1/exe) && echo written"
     )
@@ -296,7 +305,6 @@ def test_containers_that_share_their_processes(node: OciNode) -> None:
     assert node.execute(two, "true").exit_code == 0
     node.stop(one, 0)
     assert node.states()[two] == cri.CONTAINER_RUNNING
-    first = int((node.state / "namespaces" / pod / "init").read_text())
     node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
     assert not alive(first)
 
