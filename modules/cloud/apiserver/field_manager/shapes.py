@@ -10,7 +10,7 @@ from modules.cloud.apiserver.field_manager.list_types import ATOMIC_TYPES, DEFAU
 from modules.cloud.apiserver.fields.validation import field_types, root_type_of
 
 
-class Form(Enum):
+class MergeForm(Enum):
     """How a value is merged."""
 
     LEAF = auto()
@@ -23,23 +23,23 @@ class Form(Enum):
     """A list of plain values, each of which is there or not."""
 
 
-class Shape(Protocol):
+class FieldShape(Protocol):
     """How one field is merged."""
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of a list's elements."""
 
-    def form(self, value: Any) -> Form:
+    def form(self, value: Any) -> MergeForm:
         """Return how a value is merged; one of another type than the schema's is a leaf."""
 
     def is_named(self, name: str) -> bool:
         """Return whether the schema names a field, so that it is no key of a map."""
 
-    def field(self, name: str) -> "Shape":
+    def field(self, name: str) -> "FieldShape":
         """Return the shape of a field."""
 
-    def element(self) -> "Shape":
+    def element(self) -> "FieldShape":
         """Return the shape of a list's elements."""
 
     def defaults(self) -> Mapping[str, Any]:
@@ -54,19 +54,19 @@ class DeducedShape:
 
     keys: tuple[str, ...] = ()
 
-    def form(self, value: Any) -> Form:
+    def form(self, value: Any) -> MergeForm:
         """Return how a value is merged."""
-        return Form.MAP if isinstance(value, dict) else Form.LEAF
+        return MergeForm.MAP if isinstance(value, dict) else MergeForm.LEAF
 
     def is_named(self, name: str) -> bool:  # noqa: ARG002 - as the schema of a kind has it
         """Return that no field has a name in the schema."""
         return False
 
-    def field(self, name: str) -> Shape:  # noqa: ARG002
+    def field(self, name: str) -> FieldShape:  # noqa: ARG002
         """Return the shape of a field."""
         return self
 
-    def element(self) -> Shape:
+    def element(self) -> FieldShape:
         """Return the shape of a list's elements."""
         return self
 
@@ -98,20 +98,20 @@ class BuiltInShape:
         self._is_atomic = is_atomic or of in ATOMIC_TYPES
         self.keys = merged or ()
 
-    def form(self, value: Any) -> Form:
+    def form(self, value: Any) -> MergeForm:
         """Return how a value is merged."""
         if isinstance(value, dict):
             is_map = self._of in self._types or self._of.startswith("{") or self._of == "object"
-            return Form.MAP if is_map and not self._is_atomic else Form.LEAF
+            return MergeForm.MAP if is_map and not self._is_atomic else MergeForm.LEAF
         if isinstance(value, list) and self._merged is not None and self._of.startswith("["):
-            return Form.KEYED if self._merged else Form.SET
-        return Form.LEAF
+            return MergeForm.KEYED if self._merged else MergeForm.SET
+        return MergeForm.LEAF
 
     def is_named(self, name: str) -> bool:
         """Return whether the type has a field."""
         return name in self._types.get(self._of, ())
 
-    def field(self, name: str) -> Shape:
+    def field(self, name: str) -> FieldShape:
         """Return the shape of a field, or of a map's values."""
         if self._of.startswith("{"):
             return BuiltInShape(self._types, self._of[1:])
@@ -123,7 +123,7 @@ class BuiltInShape:
             rule = ("type",)
         return BuiltInShape(self._types, of, rule if of.startswith("[") else None, is_atomic=rule == ())
 
-    def element(self) -> Shape:
+    def element(self) -> FieldShape:
         """Return the shape of a list's elements."""
         return BuiltInShape(self._types, self._of[1:])
 
@@ -146,27 +146,27 @@ class SchemaShape:
         found = schema.get("x-kubernetes-list-map-keys")
         self.keys = tuple(str(key) for key in found) if isinstance(found, list) else ()
 
-    def form(self, value: Any) -> Form:
+    def form(self, value: Any) -> MergeForm:
         """Return how a value is merged."""
         if isinstance(value, dict):
-            return Form.LEAF if self._schema.get("x-kubernetes-map-type") == "atomic" else Form.MAP
+            return MergeForm.LEAF if self._schema.get("x-kubernetes-map-type") == "atomic" else MergeForm.MAP
         kind = self._schema.get("x-kubernetes-list-type")
         if isinstance(value, list) and kind == "map" and self.keys:
-            return Form.KEYED
-        return Form.SET if isinstance(value, list) and kind == "set" else Form.LEAF
+            return MergeForm.KEYED
+        return MergeForm.SET if isinstance(value, list) and kind == "set" else MergeForm.LEAF
 
     def is_named(self, name: str) -> bool:
         """Return whether the schema has a property."""
         return name in self._properties() or (self._is_root and name in ("apiVersion", "kind", "metadata"))
 
-    def field(self, name: str) -> Shape:
+    def field(self, name: str) -> FieldShape:
         """Return the shape of a property, or of a map's values."""
         if self._is_root and name == "metadata":
             return _metadata_shape()
         found = self._properties().get(name, self._schema.get("additionalProperties"))
         return SchemaShape(found) if isinstance(found, dict) else _DEDUCED
 
-    def element(self) -> Shape:
+    def element(self) -> FieldShape:
         """Return the shape of a list's elements."""
         items = self._schema.get("items")
         return SchemaShape(items) if isinstance(items, dict) else _DEDUCED
@@ -189,11 +189,11 @@ class SchemaShape:
 
 
 @cache
-def _metadata_shape() -> Shape:
+def _metadata_shape() -> FieldShape:
     return shape_of("ConfigMap").field("metadata")
 
 
 @cache
-def shape_of(kind: str) -> Shape:
+def shape_of(kind: str) -> FieldShape:
     """Return the shape of a built-in kind."""
     return BuiltInShape(field_types(kind), root_type_of(kind))

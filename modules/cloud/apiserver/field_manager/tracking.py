@@ -20,7 +20,7 @@ from modules.cloud.apiserver.field_manager.managed_fields import (
     written_entries,
 )
 from modules.cloud.apiserver.field_manager.paths import NOTHING, FieldSet
-from modules.cloud.apiserver.field_manager.shapes import Shape
+from modules.cloud.apiserver.field_manager.shapes import FieldShape
 from modules.cloud.apiserver.field_manager.values import (
     Comparison,
     DuplicateKeysError,
@@ -66,7 +66,7 @@ class Tracking:
         now: the present time.
     """
 
-    def __init__(self, shape: Shape, now: str, *, has_status: bool) -> None:
+    def __init__(self, shape: FieldShape, now: str, *, has_status: bool) -> None:
         self._shape = shape
         self._has_status = has_status
         self._now = now

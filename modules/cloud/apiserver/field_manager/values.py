@@ -4,8 +4,11 @@ from typing import Any, NamedTuple
 
 from modules.apimachinery.conversion import copied
 from modules.cloud.apiserver.field_manager.paths import FieldSet, Path, Tree, field, keyed, path_text, valued
-from modules.cloud.apiserver.field_manager.shapes import Form, Shape
+from modules.cloud.apiserver.field_manager.shapes import FieldShape, MergeForm
 
+_ABSENT: Any = object()
+_Parts = tuple[list[Path], list[Path], list[Path]]
+"""Paths that are added, modified and removed."""
 _PLAIN = frozenset({"metadata", "spec", "status", "template", "jobTemplate", "containers", "strategy"})
 """Fields that are there in every object of Go's types, so that nobody sets them as such."""
 
@@ -22,13 +25,13 @@ class Comparison(NamedTuple):
     removed: FieldSet
 
 
-def element_of(value: Any, shape: Shape, form: Form, where: Path = ()) -> str:
+def element_of(value: Any, shape: FieldShape, form: MergeForm, where: Path = ()) -> str:
     """Return the path element of a list's element.
 
     Raises:
         DuplicateKeysError: it lacks a key.
     """
-    if form is Form.SET:
+    if form is MergeForm.SET:
         return valued(value)
     defaults = shape.defaults()
     given = value if isinstance(value, dict) else {}
@@ -41,20 +44,20 @@ def element_of(value: Any, shape: Shape, form: Form, where: Path = ()) -> str:
     return keyed(found)
 
 
-def fields_of(value: Any, shape: Shape) -> FieldSet:
+def fields_of(value: Any, shape: FieldShape) -> FieldSet:
     """Return the set of fields that a manifest has (`ToFieldSet`).
 
     Raises:
         DuplicateKeysError: an element of a list lacks its keys.
     """
     found: list[Path] = []
-    waiting: list[tuple[Any, Shape, Path]] = [(value, shape, ())]
+    waiting: list[tuple[Any, FieldShape, Path]] = [(value, shape, ())]
     while waiting:
         one, of, path = waiting.pop()
         form = of.form(one)
-        if form is Form.LEAF or not one:
+        if form is MergeForm.LEAF or not one:
             found += [path] if path else []
-        elif form is Form.MAP:
+        elif form is MergeForm.MAP:
             for name, member in one.items():
                 below = (*path, field(name))
                 waiting.append((member, of.field(name), below))
@@ -64,38 +67,37 @@ def fields_of(value: Any, shape: Shape) -> FieldSet:
             for member in one:
                 below = (*path, element_of(member, of, form, path))
                 found.append(below)
-                if form is Form.KEYED:
+                if form is MergeForm.KEYED:
                     waiting.append((member, of.element(), below))
     return frozenset(found)
 
 
-def compared(old: Any, new: Any, shape: Shape) -> Comparison:
+def compared(old: Any, new: Any, shape: FieldShape) -> Comparison:
     """Return in what a new value differs from an old one."""
-    parts: tuple[list[Path], list[Path], list[Path]] = ([], [], [])
+    parts: _Parts = ([], [], [])
     _compare(old, new, shape, (), parts)
     added, modified, removed = map(frozenset, parts)
     return Comparison(added, modified, removed)
 
 
-_ABSENT: Any = object()
-
-
-def _compare(old: Any, new: Any, shape: Shape, path: Path, parts: tuple[list[Path], list[Path], list[Path]]) -> None:
+def _compare(
+    old: Any, new: Any, shape: FieldShape, path: Path, parts: tuple[list[Path], list[Path], list[Path]]
+) -> None:
     if old is new:
         return
     added, modified, removed = parts
     forms = {shape.form(one) for one in (old, new) if one is not _ABSENT}
     form = forms.pop()
     empty = all(one is _ABSENT or not one for one in (old, new))
-    if forms or form is Form.LEAF or empty:
+    if forms or form is MergeForm.LEAF or empty:
         if old is _ABSENT or new is _ABSENT:
             (added if old is _ABSENT else removed).append(path)
         elif old != new:
             modified.append(path)
         return
     for element, before, after in _pairs(old, new, shape, form, path):
-        below = shape.field(element[2:]) if form is Form.MAP else shape.element()
-        if form is Form.SET:
+        below = shape.field(element[2:]) if form is MergeForm.MAP else shape.element()
+        if form is MergeForm.SET:
             if before is _ABSENT or after is _ABSENT:
                 (added if before is _ABSENT else removed).append((*path, element))
         else:
@@ -105,23 +107,23 @@ def _compare(old: Any, new: Any, shape: Shape, path: Path, parts: tuple[list[Pat
         (added if old is _ABSENT else removed).append(path)
 
 
-def _pairs(old: Any, new: Any, shape: Shape, form: Form, path: Path) -> list[tuple[str, Any, Any]]:
+def _pairs(old: Any, new: Any, shape: FieldShape, form: MergeForm, path: Path) -> list[tuple[str, Any, Any]]:
     before = _by_element(old, shape, form, path)
     after = _by_element(new, shape, form, path)
     names = dict.fromkeys((*before, *after))
     return [(name, before.get(name, _ABSENT), after.get(name, _ABSENT)) for name in names]
 
 
-def _by_element(value: Any, shape: Shape, form: Form, path: Path) -> dict[str, Any]:
+def _by_element(value: Any, shape: FieldShape, form: MergeForm, path: Path) -> dict[str, Any]:
     """Return the members of a value by their elements; the first one of several with the same."""
     if value is _ABSENT:
         return {}
-    if form is Form.MAP:
+    if form is MergeForm.MAP:
         return {field(name): member for name, member in value.items()}
     return dict(reversed(_elements(value, shape, form, path)))
 
 
-def _elements(value: list[Any], shape: Shape, form: Form, path: Path) -> list[tuple[str, Any]]:
+def _elements(value: list[Any], shape: FieldShape, form: MergeForm, path: Path) -> list[tuple[str, Any]]:
     """Return the elements of a stored list, which may lack keys: those are identified by their places."""
     found: list[tuple[str, Any]] = []
     for index, member in enumerate(value):
@@ -132,19 +134,19 @@ def _elements(value: list[Any], shape: Shape, form: Form, path: Path) -> list[tu
     return found
 
 
-def merged(live: Any, config: Any, shape: Shape, path: Path = ()) -> Any:
+def merged(live: Any, config: Any, shape: FieldShape, path: Path = ()) -> Any:
     """Return a live value with the fields of a manifest; it shares nothing with the manifest.
 
     Raises:
         DuplicateKeysError: the manifest has two elements with the same keys in a list.
     """
     form = shape.form(config)
-    if form is Form.LEAF or shape.form(live) is not form or not config:
-        if form in (Form.KEYED, Form.SET):
+    if form is MergeForm.LEAF or shape.form(live) is not form or not config:
+        if form in (MergeForm.KEYED, MergeForm.SET):
             _elements_of_config(config, shape, form, path)
-        is_kept = not config and config is not None and shape.form(live) is form is not Form.LEAF
+        is_kept = not config and config is not None and shape.form(live) is form is not MergeForm.LEAF
         return live if is_kept else _checked_copy(config, shape, path)
-    if form is Form.MAP:
+    if form is MergeForm.MAP:
         result = dict(live)
         for name, value in config.items():
             below = (*path, field(name))
@@ -159,18 +161,18 @@ def merged(live: Any, config: Any, shape: Shape, path: Path = ()) -> Any:
     ]
 
 
-def _checked_copy(config: Any, shape: Shape, path: Path) -> Any:
+def _checked_copy(config: Any, shape: FieldShape, path: Path) -> Any:
     """Return a copy of a manifest's value, whose lists have no element twice."""
     form = shape.form(config)
-    if form is Form.MAP:
+    if form is MergeForm.MAP:
         return {name: _checked_copy(value, shape.field(name), (*path, field(name))) for name, value in config.items()}
-    if form is Form.KEYED:
+    if form is MergeForm.KEYED:
         ours = _elements_of_config(config, shape, form, path)
         return [_checked_copy(value, shape.element(), (*path, name)) for name, value in ours.items()]
     return copied(config)
 
 
-def _elements_of_config(config: list[Any], shape: Shape, form: Form, path: Path) -> dict[str, Any]:
+def _elements_of_config(config: list[Any], shape: FieldShape, form: MergeForm, path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for member in config:
         element = element_of(member, shape, form, path)
@@ -215,19 +217,19 @@ def _merged_order(live: list[str], config: list[str]) -> list[tuple[str, int]]:
     return result
 
 
-def without(value: Any, gone: FieldSet, shape: Shape) -> Any:
+def without(value: Any, gone: FieldSet, shape: FieldShape) -> Any:
     """Return a value without a set of fields; an object or list that becomes empty by it goes, too."""
     found = _without(value, Tree(gone).node, shape, ()) if gone else value
     return {} if found is _ABSENT else found
 
 
-def _without(value: Any, gone: Any, shape: Shape, path: Path) -> Any:
+def _without(value: Any, gone: Any, shape: FieldShape, path: Path) -> Any:
     form = shape.form(value)
-    if form is Form.LEAF:
+    if form is MergeForm.LEAF:
         return value
     if not value:
         return value
-    if form is Form.MAP:
+    if form is MergeForm.MAP:
         kept: dict[str, Any] = {}
         for name, member in value.items():
             element = field(name)
@@ -248,7 +250,7 @@ def _without(value: Any, gone: Any, shape: Shape, path: Path) -> Any:
     return left_over or _ABSENT
 
 
-def with_named(paths: FieldSet, shape: Shape) -> FieldSet:
+def with_named(paths: FieldSet, shape: FieldShape) -> FieldSet:
     """Return a set with the fields that lead to its paths and have a name in the schema
     (`EnsureNamedFieldsAreMembers`).
     """
@@ -257,7 +259,7 @@ def with_named(paths: FieldSet, shape: Shape) -> FieldSet:
     return frozenset(found)
 
 
-def _add_named(node: Any, shape: Shape, path: Path, found: set[Path]) -> None:
+def _add_named(node: Any, shape: FieldShape, path: Path, found: set[Path]) -> None:
     for element, below in node.items():
         if element == "." or not (len(below) > ("." in below)):
             continue
