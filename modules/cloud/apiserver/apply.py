@@ -36,7 +36,7 @@ def from_manifest(document: Any) -> JsonObject:
     obj.pop("status", None)
     validate_object(obj)
     if kind.name == "Secret":
-        _encode_string_data(obj)
+        encode_string_data(obj)
         validate_object(obj)
     return obj
 
@@ -75,15 +75,15 @@ def with_defaults(obj: JsonObject) -> JsonObject:
         return with_pod_defaults(obj)
     if obj["kind"] == "Secret":
         secret = {"type": "Opaque", **obj}
-        _encode_string_data(secret)
+        encode_string_data(secret)
         return secret
     if obj["kind"] in WORKLOADS:
         return with_workload_defaults(obj)
     return with_namespace_defaults(obj) if obj["kind"] == "Namespace" else obj
 
 
-def _encode_string_data(secret: JsonObject) -> None:
-    """Move `stringData` to `data`, encoded (Kubernetes' Secret strategy)."""
+def encode_string_data(secret: JsonObject) -> None:
+    """Move a secret's `stringData` to `data`, encoded (Kubernetes' Secret strategy)."""
     plain = secret.pop("stringData", None) or {}
     encoded = {key: base64.b64encode(str(value).encode()).decode("ascii") for key, value in plain.items()}
     if encoded:
