@@ -57,7 +57,7 @@ _EARLY = 0.1
 
 
 class SyncFacts(Struct):
-    """The time, and facts about a pod beside its record. The loop updates probes and hooks after each `UpdateStatus`."""
+    """The time, and facts about a pod beside its record. The loop updates probes and hooks after `UpdateStatus`."""
 
     monotonic: float
     """Seconds."""
