@@ -15,13 +15,14 @@ _LONGEST_GRACE = 100 * 365 * 24 * 3600
 def grace_for_deletion(pod: JsonObject, asked: int | None) -> int:
     """Return a pod's grace period in seconds; 0 deletes it at once.
 
-    A pod without a node, or in a final phase, gets none (CheckGracefulDelete). `asked` None means the spec's.
+    A pod without a node, or in a final phase, gets none (CheckGracefulDelete). `asked` None means the spec's, of
+    which a negative one is one second.
     """
     spec = pod.get("spec") or {}
     if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in _ENDED_PHASES:
         return 0
     seconds = int(spec.get("terminationGracePeriodSeconds") or 0) if asked is None else asked
-    return min(max(0, seconds), _LONGEST_GRACE)
+    return min(seconds if seconds >= 0 else 1, _LONGEST_GRACE)
 
 
 def with_deletion_begun(pod: JsonObject, grace: int, now: float) -> JsonObject:

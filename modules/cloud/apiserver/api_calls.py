@@ -33,6 +33,7 @@ from modules.apimachinery.kinds import (
 from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.apimachinery.structural_schema.values import unknown_fields
+from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiextensions.calls import in_requested_version, subresources_of
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.apiserver.api_lists import list_objects, selected_objects
@@ -260,7 +261,8 @@ def _with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObj
     live, spec = cluster.to_change(key), wanted.get("spec")
     added = spec.get("ephemeralContainers") if isinstance(spec, dict) else None
     metadata = {**live["metadata"], "resourceVersion": version_of(wanted) or version_of(live)}
-    return cluster.update({**live, "metadata": metadata, "spec": {**live["spec"], "ephemeralContainers": added or []}})
+    wanted = {**live, "metadata": metadata, "spec": {**live["spec"], "ephemeralContainers": added or []}}
+    return cluster.update(wanted, ephemeral_containers_update)
 
 
 def _check_uid_of_patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> None:
