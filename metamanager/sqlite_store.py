@@ -9,11 +9,11 @@ from typing import Final
 
 from beehive import ResourceType
 from beehive.files.damaged import set_aside_unless_file
+from beehive.files.reserve import Reserve
 from metamanager import _sqlite_sql as sql
 from metamanager import damage
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.history import History
-from metamanager.reserve import Reserve
 from metamanager.rows import UNNOTED, Cause, Row, parse, row_of_columns
 from metamanager.sqlite_open import BUSY_MILLISECONDS, is_damage, open_file, reason_of
 from metamanager.sqlite_puts import Puts, State, can_wait, statement

@@ -99,10 +99,15 @@ class ForbiddenError(ApiError):
     code = 403
     reason = "Forbidden"
 
-    def __init__(self, resource: str, name: str, why: str, group: str = "") -> None:
+    def __init__(
+        self, resource: str, name: str, why: str, group: str = "", causes: Sequence[dict[str, str]] = ()
+    ) -> None:
         named = f' "{name}"' if name else ""
         message = f"{_qualified(resource, group)}{named} is forbidden: {why}"
-        super().__init__("cannot let a node do that", message, _details(name, resource, group))
+        details = _details(name, resource, group)
+        if causes:
+            details["causes"] = [*causes]
+        super().__init__("cannot let a node do that", message, details)
 
 
 class AlreadyExistsError(ApiError):

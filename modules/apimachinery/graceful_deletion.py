@@ -1,11 +1,27 @@
 """Graceful deletion of pods, after Kubernetes' and KubeEdge's podstatus handler; and finalizers, of all objects.
 
-An object with finalizers is only marked by a deletion. The update that takes the last one away removes it.
+An object with finalizers is only marked by a deletion. The update that takes the last one away removes it. What becomes
+of an object's dependents is written into its finalizers, too, and the garbage collector carries it out.
 """
+
+from typing import Final
 
 from modules.apimachinery.api_errors import InvalidError
 from modules.apimachinery.kinds import JsonObject, is_being_deleted
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+
+BACKGROUND: Final = "Background"
+FOREGROUND: Final = "Foreground"
+ORPHAN: Final = "Orphan"
+"""The values of `propagationPolicy`."""
+FINALIZER_OF: Final = {ORPHAN: "orphan", FOREGROUND: "foregroundDeletion"}
+"""The finalizer that holds an object until the garbage collector has carried out a policy."""
+
+_POLICY_OF: Final = {name: policy for policy, name in FINALIZER_OF.items()}
+_EVENT: Final = "Event"
+"""The kind that is no owner: its deletion ignores the policies."""
+_ORPHANING: Final = ("Job", "ReplicationController")
+"""The kinds whose dependents stay if a deletion does not say otherwise, as in the API versions that are served."""
 
 _ENDED_PHASES = ("Succeeded", "Failed")
 _LONGEST_GRACE = 100 * 365 * 24 * 3600
@@ -15,8 +31,8 @@ _LONGEST_GRACE = 100 * 365 * 24 * 3600
 def grace_for_deletion(pod: JsonObject, asked: int | None) -> int:
     """Return a pod's grace period in seconds; 0 deletes it at once.
 
-    A pod without a node, or in a final phase, gets none (CheckGracefulDelete). `asked` None means the spec's, of
-    which a negative one is one second.
+    A pod without a node, or in a final phase, gets none (CheckGracefulDelete). `asked` None means the spec's; a
+    negative one counts as one second.
     """
     spec = pod.get("spec") or {}
     if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in _ENDED_PHASES:
@@ -57,10 +73,47 @@ def finalizers_of(obj: JsonObject) -> list[str]:
     return [str(name) for name in found] if isinstance(found, list) else []
 
 
+def finalizers_for_deletion(obj: JsonObject, policy: str | None) -> list[str]:
+    """Return the finalizers that an object gets when it is deleted (`deletionFinalizersForGarbageCollection`).
+
+    Args:
+        obj: the object.
+        policy: the deletion's propagation policy; None: the one that the object's finalizers have, or its kind's.
+    """
+    present = finalizers_of(obj)
+    others = [name for name in present if name not in _POLICY_OF]
+    if obj["kind"] == _EVENT:
+        return others
+    if policy is None:
+        default = ORPHAN if obj["kind"] in _ORPHANING else BACKGROUND
+        policy = next((_POLICY_OF[name] for name in present if name in _POLICY_OF), default)
+    wanted = [*others, FINALIZER_OF[policy]] if policy in FINALIZER_OF else others
+    return present if set(wanted) == set(present) else wanted
+
+
+def policy_of(obj: JsonObject) -> str:
+    """Return the propagation policy that an object's finalizers have; Background if they have none."""
+    present = finalizers_of(obj)
+    return next((policy for policy, name in FINALIZER_OF.items() if name in present), BACKGROUND)
+
+
+def without_finalizer(obj: JsonObject, name: str) -> JsonObject:
+    """Return the object without one of its finalizers."""
+    kept = [one for one in finalizers_of(obj) if one != name]
+    metadata = {field: value for field, value in obj["metadata"].items() if field != "finalizers"}
+    return {**obj, "metadata": {**metadata, "finalizers": kept} if kept else metadata}
+
+
 def is_deletion_over(obj: JsonObject) -> bool:
     """Return whether an object that was changed is to be removed (ShouldDeleteDuringUpdate)."""
     grace = obj["metadata"].get("deletionGracePeriodSeconds")
-    return is_being_deleted(obj) and not grace and not finalizers_of(obj)
+    return is_being_deleted(obj) and not grace and not finalizers_of(obj) and not content_finalizers_of(obj)
+
+
+def content_finalizers_of(obj: JsonObject) -> list[str]:
+    """Return the finalizers in the spec of a namespace, which hold it until its contents are gone."""
+    found = (obj.get("spec") or {}).get("finalizers") if obj["kind"] == "Namespace" else None
+    return [str(name) for name in found] if isinstance(found, list) else []
 
 
 def check_finalizers(live: JsonObject, new: JsonObject) -> None:

@@ -89,6 +89,14 @@ KINDS = (
         short_names=("crd", "crds"),
         counts_generations=True,
     ),
+    Kind("Deployment", "apps/v1", "deployments", short_names=("deploy",), counts_generations=True),
+    Kind("ReplicaSet", "apps/v1", "replicasets", short_names=("rs",), counts_generations=True),
+    Kind("DaemonSet", "apps/v1", "daemonsets", short_names=("ds",), counts_generations=True),
+    Kind("StatefulSet", "apps/v1", "statefulsets", short_names=("sts",), counts_generations=True),
+    Kind("ControllerRevision", "apps/v1", "controllerrevisions"),
+    Kind("Job", "batch/v1", "jobs", counts_generations=True),
+    Kind("CronJob", "batch/v1", "cronjobs", short_names=("cj",), counts_generations=True),
+    Kind("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", short_names=("pdb",), counts_generations=True),
 )
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -138,8 +146,12 @@ def key_of(obj: JsonObject) -> ObjectKey:
 
 
 def is_custom(obj: JsonObject) -> bool:
-    """Return whether an object's kind is none of the API server's own, but may be a custom one."""
-    return obj["kind"] not in _BY_NAME and "/" in str(obj.get("apiVersion") or "")
+    """Return whether an object's kind is none of the API server's own, but may be a custom one. A custom kind may have
+    the name of a kind in another group: `Job` of batch.volcano.sh, `Service` of serving.knative.dev.
+    """
+    version = str(obj.get("apiVersion") or "")
+    own = _BY_NAME.get(obj["kind"])
+    return "/" in version and (own is None or own.api_group != version.partition("/")[0])
 
 
 def wire_namespace(key: ObjectKey) -> str:

@@ -1,8 +1,8 @@
 """The merge strategies of lists in Kubernetes objects, for strategic merge patches.
 
 Kubernetes declares them beside each field of its Go types (`patchStrategy`, `patchMergeKey`). These are the ones of the
-objects that an edge patches: pods and nodes, and the metadata of all. Any other list is replaced whole
-(`listType=atomic`), as `containerStatuses` and `tolerations` are.
+objects that an edge patches, pods and nodes, of workloads with their templates of pods, and of all objects' metadata.
+Any other list is replaced whole (`listType=atomic`), as `containerStatuses` and `tolerations` are.
 """
 
 from collections.abc import Mapping
@@ -78,6 +78,20 @@ _SCHEMAS = {
 }
 
 _METADATA_ONLY = _fields(metadata=_METADATA)
+
+_TEMPLATE = _fields(metadata=_METADATA, spec=MergeField(_POD_SPEC))
+_WITH_TEMPLATE = _fields(template=MergeField(_TEMPLATE))
+_CONDITIONS = MergeField(_fields(conditions=_by("type")))
+_WORKLOAD = _fields(metadata=_METADATA, spec=MergeField(_WITH_TEMPLATE), status=_CONDITIONS)
+
+_SCHEMAS |= {
+    **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job"), _WORKLOAD),
+    "CronJob": _fields(
+        metadata=_METADATA,
+        spec=MergeField(_fields(jobTemplate=MergeField(_fields(spec=MergeField(_WITH_TEMPLATE))))),
+    ),
+    "PodDisruptionBudget": _fields(metadata=_METADATA, status=_CONDITIONS),
+}
 
 
 def schema_of(kind: str) -> MergeSchema:

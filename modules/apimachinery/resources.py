@@ -20,6 +20,10 @@ class PrinterColumn(msgspec.Struct, frozen=True):
 
 READ_VERBS: Final = ("get", "list", "watch")
 WRITE_VERBS: Final = ("create", "delete", "patch", "update")
+_VERBS_OF: Final = {"log": ("get",), "finalize": ("update",)}
+"""Verbs of subresources that have fewer than others."""
+SCALE: Final = "scale"
+"""The subresource with the number of replicas, of the kind Scale."""
 
 
 class CreatedSubresource(msgspec.Struct, frozen=True):
@@ -86,8 +90,11 @@ class Resource(msgspec.Struct, frozen=True):
     def all_subresources(self) -> Iterator[ServedSubresource]:
         """Yield its subresources of every sort."""
         for name in self.subresources:
-            verbs = ("get",) if name == "log" else ("get", "patch", "update")
-            yield ServedSubresource(name, self.kind, verbs)
+            verbs = _VERBS_OF.get(name, ("get", "patch", "update"))
+            if name == SCALE:
+                yield ServedSubresource(name, "Scale", verbs, "autoscaling", "v1")
+            else:
+                yield ServedSubresource(name, self.kind, verbs)
         for connected in self.connected_subresources:
             yield ServedSubresource(connected.name, connected.kind, connected.verbs)
         for created in self.created_subresources:

@@ -3,13 +3,24 @@
 from typing import Final
 
 from modules.apimachinery.kinds import KINDS, Kind
-from modules.apimachinery.resources import READ_VERBS, WRITE_VERBS, ConnectedSubresource, CreatedSubresource, Resource
+from modules.apimachinery.resources import (
+    READ_VERBS,
+    SCALE,
+    WRITE_VERBS,
+    ConnectedSubresource,
+    CreatedSubresource,
+    Resource,
+)
 
 _WITH_STATUS: Final = (
-    "Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment", "CertificateSigningRequest",
+    "Pod", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
+    "CertificateSigningRequest", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob",
+    "PodDisruptionBudget",
 )  # fmt: skip
-_IN_ALL: Final = ("Pod", "Service")
-_EPHEMERAL: Final = "ephemeralcontainers"
+_WITH_SCALE: Final = ("Deployment", "ReplicaSet", "StatefulSet")
+_IN_ALL: Final = ("Pod", "Service", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob")
+_FURTHER: Final = {"Pod": ("ephemeralcontainers",), "Namespace": ("finalize",)}
+"""The subresources that are read and updated, beside `scale` and `status`."""
 _CREATED: Final = {
     "Pod": (CreatedSubresource("binding", "Binding"), CreatedSubresource("eviction", "Eviction", "policy", "v1")),
     "ServiceAccount": (CreatedSubresource("token", "TokenRequest", "authentication.k8s.io", "v1"),),
@@ -45,7 +56,8 @@ def _resource(kind: Kind) -> Resource:
 
 def _subresources(kind: Kind) -> tuple[str, ...]:
     status = ("status",) if kind.name in _WITH_STATUS else ()
-    return (_EPHEMERAL, *status) if kind.name == "Pod" else status
+    scale = (SCALE,) if kind.name in _WITH_SCALE else ()
+    return (*_FURTHER.get(kind.name, ()), *scale, *status)
 
 
 RESOURCES: Final = tuple(_resource(kind) for kind in KINDS)

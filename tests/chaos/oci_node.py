@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from modules.runtimes.oci.driver.conmon import find_conmon
+from modules.runtimes.oci.crun.conmon import find_conmon
 from modules.runtimes.oci.leftovers import mount_points
 from modules.runtimes.oci.mapped_roots import MappedRoots
 from protos.cri.v1 import api_pb2 as cri

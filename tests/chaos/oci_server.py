@@ -18,11 +18,12 @@ from types import FrameType
 from typing import Any, Final
 
 from beehive.clock import Clock, RealClock
-from modules.runtimes.oci.engine import OciSettings, purge
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.oci.driver import OciSettings
 from modules.runtimes.oci.images.worker.kernel import die_with_parent
 from modules.runtimes.oci.network import DefaultNetwork, PodNetwork
 from modules.runtimes.oci.programs import find_programs
-from modules.runtimes.oci.runtime import OciRuntime
 from tests.modules.runtimes.oci.network.machine import PLUGINS
 
 LIMIT, DELAY, VICTIM, COUNTED, REACHED = range(5)
@@ -153,7 +154,7 @@ def _serve(directory: Path, kind: str) -> None:
     threading.setprofile(death)
     sys.setprofile(death)
     clock = RealClock()
-    runtime = OciRuntime(directory / "state", directory / "cri.sock", clock, settings_of(directory, clock, kind))
+    runtime = CriServer(directory / "state", directory / "cri.sock", clock, settings_of(directory, clock, kind))
     runtime.start()
     sys.setprofile(None)
     os.write(1, b"ready %d\n" % os.getpid())

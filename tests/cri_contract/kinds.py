@@ -12,13 +12,12 @@ from typing import Final, NamedTuple
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.docker.engine import DockerSettings
-from modules.runtimes.docker.engine import purge as purge_docker
-from modules.runtimes.docker.runtime import DockerRuntime
-from modules.runtimes.oci.engine import OciSettings, purge
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.docker.driver import DockerSettings
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.oci.driver import OciSettings
 from modules.runtimes.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork
 from modules.runtimes.oci.programs import Programs, find_programs
-from modules.runtimes.oci.runtime import OciRuntime
 from tests.modules.runtimes.oci.node import node_directory
 from tests.support.containerd import PrivateContainerd, reason_missing, reserve_network
 from tests.support.dockerd import PrivateDockerd
@@ -58,7 +57,7 @@ def _oci(name: str, find: Callable[[], Programs] = find_programs) -> Iterator[Ki
         default = DefaultNetwork(clock, [reserved.subnet], reserved.bridge, directory / "leases")
         network = PodNetwork(directory / "net.d", BINARY_DIRECTORIES, clock, default=default)
         settings = OciSettings(programs, network, directory / "certs.d", directory / "archives")
-        runtime = OciRuntime(directory / "state", directory / "cri.sock", clock, settings)
+        runtime = CriServer(directory / "state", directory / "cri.sock", clock, settings)
         try:
             runtime.start()
             yield Kind(name, directory / "cri.sock", f"/{directory.name}")
@@ -81,13 +80,13 @@ def _docker() -> Iterator[Kind]:
         default = DefaultNetwork(clock, [reserved.subnet], reserved.bridge, leases)
         network = PodNetwork(daemon.directory / "net.d", BINARY_DIRECTORIES, clock, default=default)
         settings = DockerSettings(network, daemon.socket)
-        runtime = DockerRuntime(state, daemon.directory / "cri.sock", clock, settings)
+        runtime = CriServer(state, daemon.directory / "cri.sock", clock, settings)
         try:
             runtime.start()
             yield Kind("docker", daemon.directory / "cri.sock", daemon.cgroup_parent)
         finally:
             runtime.stop()
-            purge_docker(state, clock, settings)
+            purge(state, clock, settings)
             default.remove()
             reserved.reservation.close()
             clock.close()

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from beehive.decoding import decode_json
-from modules.runtimes.cri_server.records import BootId, SandboxRecord
+from modules.runtimes.engine.records import BootId, SandboxRecord
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.processes import processes_of, wait_until
 from tests.support.leftovers import recorded_process, unmount_under

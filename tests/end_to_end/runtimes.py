@@ -16,15 +16,14 @@ from beehive.clock import RealClock
 from edged.cri import ContainerId, CriClient, CriError, SandboxId
 from modules.processes.edgecore.config import EMBEDDED_ENDPOINT
 from modules.processes.edgecore.config.names import DOCKER_ENDPOINT, OCI_ENDPOINT
-from modules.runtimes.cri_server.errors import NoSuchObjectError, RequestRefusedError
 from modules.runtimes.docker.answers import InspectedContainer, ListedContainer, State
-from modules.runtimes.docker.engine import DockerSettings
-from modules.runtimes.docker.engine import purge as purge_docker
-from modules.runtimes.oci.engine import OciSettings
-from modules.runtimes.oci.engine import purge as purge_oci
+from modules.runtimes.docker.driver import DockerSettings
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.engine.errors import NoSuchObjectError, RequestRefusedError
+from modules.runtimes.oci.driver import OciSettings
 from modules.runtimes.oci.network import BINARY_DIRECTORIES, PodNetwork
 from modules.runtimes.oci.programs import find_programs
-from modules.runtimes.process.engine import purge
+from modules.runtimes.process.driver import ProcessSettings
 from tests.end_to_end.processes import PATIENCE, wait_until
 from tests.support.containerd import PrivateContainerd, reserve_network
 from tests.support.containerd_config import cni_conflist
@@ -82,7 +81,7 @@ class EmbeddedUnderTest:
         """Purges the state directory."""
         if (edged_root / "embedded").exists():
             clock = RealClock()
-            purge(edged_root / "embedded", clock)
+            purge(edged_root / "embedded", clock, ProcessSettings())
             clock.close()
 
     def left_behind(self) -> dict[str, list[str]]:
@@ -140,7 +139,7 @@ class OciUnderTest:
             clock = RealClock()
             network = PodNetwork(self.directory / "net.d", BINARY_DIRECTORIES, clock)
             settings = OciSettings(find_programs(), network, self.directory, edged_root / "image-archives")
-            purge_oci(edged_root / "oci", clock, settings)
+            purge(edged_root / "oci", clock, settings)
             clock.close()
 
     def left_behind(self) -> dict[str, list[str]]:
@@ -209,7 +208,7 @@ class DockerUnderTest:
         if (edged_root / "docker").exists():
             clock = RealClock()
             network = PodNetwork(self._networks, BINARY_DIRECTORIES, clock)
-            purge_docker(edged_root / "docker", clock, DockerSettings(network, self.daemon.socket))
+            purge(edged_root / "docker", clock, DockerSettings(network, self.daemon.socket))
             clock.close()
 
     def left_behind(self) -> dict[str, list[str]]:

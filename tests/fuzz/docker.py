@@ -13,7 +13,6 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from beehive.clock import RealClock
-from modules.runtimes.cri_server.errors import RequestRefusedError
 from modules.runtimes.docker.answers import (
     ImageSettings,
     Info,
@@ -36,6 +35,7 @@ from modules.runtimes.docker.specs import (
     limits,
     sandbox_body,
 )
+from modules.runtimes.engine.errors import RequestRefusedError
 from protos.cri.v1 import api_pb2 as cri
 from tests.fuzz.mutate import misshape, mutate, pieces
 from tests.fuzz.oci_spec import TEXTS, disturbed, make_request, requests

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from edged.pods import labels
 from modules.lab.doubles.probes import ServerKey
-from modules.runtimes.cri_server.errors import RequestRefusedError
-from modules.runtimes.cri_server.records import ContainerId, ContainerRecord
-from modules.runtimes.process.container_plan import check_request, plan_container, stop_signal
+from modules.runtimes.engine.errors import RequestRefusedError
+from modules.runtimes.engine.records import ContainerId, ContainerRecord
+from modules.runtimes.process.container_plan import check_request, plan_container
 from modules.runtimes.process.host_files import HostFiles
-from modules.runtimes.process.model import EmbeddedContainer
+from modules.runtimes.process.model import ProcessContainer, stop_signal
 from modules.runtimes.process.shim_spawner import MountAbility
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, OpenEdged, pod
@@ -317,7 +317,7 @@ def _plan(config: cri.ContainerConfig) -> None:
         check_request(cri.CreateContainerRequest(config=config))
         stop_signal(config)
         request = cri.CreateContainerRequest(config=config, sandbox_config=cri.PodSandboxConfig(hostname="h"))
-        container = EmbeddedContainer(ContainerId("c"), Path("/nowhere"), request, ContainerRecord(created_at=0))
+        container = ProcessContainer(ContainerId("c"), Path("/nowhere"), request, ContainerRecord(created_at=0))
         plan_container(container, MountAbility("mount", ""), HostFiles())
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.oci.spec import (
     ImageVolume,
     Machine,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from beehive.decoding import decode_json
 from beehive.http.spdy import MOST_UNSENT, SpdyConnection
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.network.attachment import Attachment
 from modules.runtimes.oci.network.capabilities import capability_arguments
 from modules.runtimes.oci.network.configuration import VERSIONS, parse_configuration

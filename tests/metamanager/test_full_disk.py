@@ -14,11 +14,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from beehive import Group, Operation, State
+from beehive.files.reserve import LARGEST, SMALLEST, Reserve
 from beehive.testing import Harness
 from metamanager.errors import StoreError
 from metamanager.metrics import StoreCollector
 from metamanager.module import MetaManager, MetaSettings
-from metamanager.reserve import LARGEST, SMALLEST, Reserve
 from metamanager.rows import Row
 from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
 from metamanager.statistics import StoreStatistics

@@ -20,6 +20,7 @@ from metamanager.remote_query import RemoteQuery
 from metamanager.rows import Row
 from modules.cloud.cloudhub.module import CloudHub
 from modules.cloud.edgecontroller.node_connections import NodeConnections
+from modules.cloud.edgecontroller.node_machine import Disconnected, ForCluster
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.messages import ConnectEvent
 
@@ -124,8 +125,8 @@ def the_end_of_an_old_connection_ends_the_new_one() -> Iterator[None]:
 def the_end_of_an_old_connection_ends_the_new_one_for_edgecontroller() -> Iterator[None]:
     """Likewise: the node is sent nothing until it connects again."""
 
-    def disconnected(self: NodeConnections, event: ConnectEvent) -> None:
-        self._remove(event.client_id)
+    def disconnected(self: NodeConnections, event: ConnectEvent) -> list[ForCluster]:
+        return self._take(event.client_id, Disconnected(self.connection_of(event.client_id)))
 
     with patch.object(NodeConnections, "disconnected", disconnected):
         yield

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from beehive.clock import RealClock
-from modules.runtimes.process.engine import purge
-from modules.runtimes.process.runtime import EmbeddedRuntime
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.process.driver import ProcessSettings
 from tests.support.directories import new_directory
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class EmbeddedProcess:
     ) -> None:
         self.kill()
         clock = RealClock()
-        purge(self._root, clock)
+        purge(self._root, clock, ProcessSettings())
         clock.close()
         shutil.rmtree(self.directory)
 
@@ -69,7 +70,7 @@ class EmbeddedProcess:
 def _serve(root: Path, socket: Path) -> None:
     """Serves until the standard input is closed, so that it ends when its parent does."""
     clock = RealClock()
-    runtime = EmbeddedRuntime(root, socket, clock)
+    runtime = CriServer(root, socket, clock, ProcessSettings())
     runtime.start()
     sys.stdout.write(f"{_READY}\n")
     sys.stdout.flush()

@@ -31,6 +31,7 @@ from modules.apimachinery.kinds import (
     version_of,
 )
 from modules.apimachinery.merge_schema import schema_of
+from modules.apimachinery.resources import SCALE
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.apimachinery.structural_schema.values import unknown_fields
 from modules.apimachinery.validation.pods import ephemeral_containers_update
@@ -43,8 +44,9 @@ from modules.cloud.apiserver.created_subresources import bind_pod, evict_pod, re
 from modules.cloud.apiserver.documents import document
 from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
 from modules.cloud.apiserver.pod_scheduled import waits_because
+from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
-from modules.cloud.apiserver.write_options import check_options, is_dry_run
+from modules.cloud.apiserver.write_options import check_options, is_dry_run, propagation_policy
 from modules.cloud.client.calls import APPLY, DOCUMENT, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 
 _LONGEST_PREFIX: Final = 240
@@ -59,10 +61,10 @@ _CREATED: Final = {
 }
 """The subresources that are created; nodes have no right to them here."""
 _LEASE: Final = "Lease"
+_FINALIZE: Final = "finalize"
 _EPHEMERAL: Final = "ephemeralcontainers"
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
-_NAMESPACE: Final = "Namespace"
 _NODE: Final = kind_named("Node")
 
 
@@ -158,7 +160,7 @@ def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
 def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     """Return the warnings about the fields of a request's body. A node gets none unless it asks."""
     mode = str(request.options.get("fieldValidation") or (IGNORE if request.node else WARN))
-    is_other = (request.plural, request.subresource) in _CREATED
+    is_other = (request.plural, request.subresource) in _CREATED or request.subresource == SCALE
     is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH and not is_other
     kind = kind_of(kinds, request)
     custom = kinds.custom().get((kind.api_version, kind.plural))
@@ -195,17 +197,15 @@ def _no_subresource(request: ApiCall) -> ApiError | ApiStatusError:
 
 
 def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> ApiResult:
+    if request.subresource == SCALE:
+        return ApiResult(serve_scale(cluster, key, request))
+    if request.verb == "updatestatus" or (request.verb == "update" and request.subresource):
+        return ApiResult(_update_subresource(cluster, request, key, kind))
+    if request.subresource == _FINALIZE:
+        raise MethodNotAllowedError("the server does not allow this method on the requested resource")
     match request.verb:
         case "get":
             return ApiResult(cluster.read(key))
-        case "updatestatus" | "update" if kind.is_custom and (request.subresource or request.verb != "update"):
-            return ApiResult(cluster.update_status(key, _named(_object(request), kind, request)))
-        case "updatestatus":
-            return ApiResult(cluster.replace_status(key, _object(request).get("status") or {}))
-        case "update" if request.subresource == _EPHEMERAL:
-            return ApiResult(_with_ephemeral_containers(cluster, key, _named(_object(request), kind, request)))
-        case "update" if request.subresource:
-            return ApiResult(cluster.update_status(key, _named(_object(request), kind, request)))
         case "update":
             return ApiResult(cluster.update(_versioned(_named(_object(request, kind.name), kind, request))))
         case "patch" if request.patch_type == APPLY:
@@ -215,6 +215,17 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
         case "delete":
             return ApiResult(_delete(cluster, request, key))
     raise MethodNotAllowedError(f"the verb {request.verb[:40]!r} is not served by this cloud")
+
+
+def _update_subresource(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> JsonObject:
+    if request.verb == "updatestatus" and not kind.is_custom:
+        return cluster.replace_status(key, _object(request).get("status") or {})
+    new = _named(_object(request), kind, request)
+    if request.subresource == _FINALIZE:
+        return cluster.finalize_namespace(new)
+    if request.subresource == _EPHEMERAL:
+        return _with_ephemeral_containers(cluster, key, new)
+    return cluster.update_status(key, new)
 
 
 def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
@@ -298,22 +309,13 @@ def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     _check_precondition("UID", uid, cluster.storage.get(key), uid_of, "deleted and then recreated")
     live = cluster.to_change(key)  # kube-apiserver, too, checks the uid before the admission
     _check_precondition("ResourceVersion", version, live, version_of, "modified")
-    gone = cluster.delete(key, _grace(request), uid)
-    if key.kind == _NAMESPACE:
-        _empty(cluster, key.name)
+    gone = cluster.delete(key, _grace(request), uid, propagation_policy(request.options))
     if key.kind == _POD or is_being_deleted(gone):
         return gone
     group = request.api_version.rpartition("/")[0]
     details = {"name": key.name, "group": group, "kind": request.plural, "uid": uid_of(gone)}
     kept = {name: value for name, value in details.items() if value}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": kept}
-
-
-def _empty(cluster: Cluster, namespace: str) -> None:
-    """Delete the objects in a namespace, as the namespace controller of Kubernetes does."""
-    for key in cluster.storage:
-        if key.namespace == namespace and cluster.find(key) is not None:
-            cluster.delete(key)
 
 
 def _check_precondition(
@@ -331,7 +333,8 @@ def _delete_collection(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonOb
     if kind.namespaced and not request.namespace:
         raise MethodNotAllowedError(f"{kind.plural} are deleted in one namespace at a time")
     found = selected_objects(cluster, kind, request.namespace, request.options)
-    gone = [cluster.delete(key_of(obj), _grace(request)) for obj in found]
+    policy = propagation_policy(request.options)
+    gone = [cluster.delete(key_of(obj), _grace(request), policy=policy) for obj in found]
     version = str(cluster.storage.version)
     metadata = {"resourceVersion": version}
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": gone}
@@ -409,6 +412,6 @@ def _misnamed(request: ApiCall, field: str, given: str, value: str) -> BadReques
 
 def _grace(request: ApiCall) -> int | None:
     grace = request.options.get("gracePeriodSeconds")
-    if grace is None or (isinstance(grace, int) and grace >= 0):
+    if grace is None or type(grace) is int:
         return grace
-    raise BadRequestError("gracePeriodSeconds is a number of seconds, 0 or more")
+    raise BadRequestError("gracePeriodSeconds is a number of seconds")

@@ -12,6 +12,7 @@ from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, kind_named
 from modules.apimachinery.validation.objects import validate_object
 from modules.cloud.apiserver.kind_defaults import with_defaults
 from modules.cloud.apiserver.shapes import shaped
+from modules.cloud.apiserver.workload_defaults import WORKLOADS
 
 _SERVERS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation")
 
@@ -46,14 +47,14 @@ def applied(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
     merged["metadata"].pop("resourceVersion", None)
     if merged["kind"] == "Pod":
         merged["status"] = live.get("status", {})
-    return with_defaults(merged)
+    return merged if merged["kind"] == "Namespace" else with_defaults(merged)
 
 
 def with_server_fields_removed(obj: JsonObject) -> JsonObject:
-    """Return a new object without the metadata that a server sets, and a pod without a status."""
+    """Return a new object without the metadata that a server sets, and a pod or workload without a status."""
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _SERVERS_METADATA}
     new = {**obj, "metadata": metadata}
-    if new["kind"] == "Pod":
+    if new["kind"] == "Pod" or new["kind"] in WORKLOADS:
         new.pop("status", None)
     return new
 

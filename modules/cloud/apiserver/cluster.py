@@ -9,6 +9,8 @@ from modules.apimachinery.api_errors import BadRequestError, ConflictError
 from modules.apimachinery.conversion import validate_schema
 from modules.apimachinery.graceful_deletion import (
     check_finalizers,
+    content_finalizers_of,
+    finalizers_for_deletion,
     finalizers_of,
     grace_for_deletion,
     is_deletion_over,
@@ -19,13 +21,16 @@ from modules.apimachinery.kinds import (
     Kind,
     ObjectKey,
     is_being_deleted,
+    key_for,
     key_of,
     kind_named,
     uid_of,
+    version_of,
 )
 from modules.apimachinery.lister import Revision
 from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_strategic
+from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.kinds import Update
 from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_update
 from modules.cloud.apiextensions.admission import CustomAdmission
@@ -34,12 +39,19 @@ from modules.cloud.apiserver.apply import applied, from_manifest
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.kind_defaults import with_defaults
-from modules.cloud.apiserver.namespaces import check_deletion
+from modules.cloud.apiserver.namespaces import (
+    check_creation,
+    check_deletion,
+    finalized,
+    terminating,
+    with_stored_state,
+)
 from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
 from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.shapes import shaped
 from modules.cloud.apiserver.volume_binder import bind_volumes
+from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_job_selector
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
@@ -52,6 +64,8 @@ ApiError to refuse it."""
 _POD = kind_named("Pod")
 _NODE = kind_named("Node")
 _EVENT = kind_named("Event")
+_NAMESPACE = kind_named("Namespace")
+_JOB = "Job"
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _KEPT = ("name", "namespace", *_OF_DELETION)
 """Metadata that a patch of the status does not change."""
@@ -182,9 +196,12 @@ class Cluster:
         """
         live = self.storage.get(key_of(obj))
         obj = self._shaped(obj, live)
-        new = _with_deletion_of(live, with_defaults(obj))
+        is_namespace = obj["kind"] == _NAMESPACE.name
+        new = _with_deletion_of(live, with_stored_state(obj, live) if is_namespace else with_defaults(obj))
         if new["kind"] == _POD.name:
             new = {**new, "status": live.get("status", {})}
+        elif new["kind"] in WORKLOADS:
+            new = {**{name: value for name, value in new.items() if name != "status"}, **_status_of(live)}
         self._admit(live, new)
         if self.storage.kinds.custom_of(new) is None:
             validate_update(new, live, changes)
@@ -264,17 +281,18 @@ class Cluster:
         """
         return self.replace({**self.storage.get(key), "status": status})
 
-    def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "") -> JsonObject:
+    def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "", policy: str | None = None) -> JsonObject:
         """Deletes an object, and returns its last state: a pod on a node gracefully, any other object at once. One
-        with finalizers is marked, and removed when they are gone.
+        with finalizers is marked, and removed when they are gone; a namespace, when its contents are gone.
 
         As in an API server, a pod that is removed at once is first updated to a grace period of 0: its node then ends
         it within kubelet's shortest time, and not within the pod's own.
 
         Args:
             key: the object.
-            grace: a pod's grace period in seconds; None: its spec's; 0: at once.
+            grace: a pod's grace period in seconds; None: its spec's; 0: at once; below 0: one second.
             uid: precondition; "" for none.
+            policy: of its dependents (`propagationPolicy`); None: that of its finalizers, or of its kind.
 
         Raises:
             ForbiddenError: it is a namespace that stays for ever.
@@ -284,12 +302,33 @@ class Cluster:
         check_deletion(key)
         live = self.storage.get(key, uid)
         self._admit(live, None)
-        waits = bool(finalizers_of(live))
-        if key.kind != _POD.name and not waits:
+        if key.kind == _POD.name:
+            return self._delete_pod(live, grace, policy)
+        held = _with_finalizers(live, finalizers_for_deletion(live, policy))
+        if content_finalizers_of(live):
+            return self.storage.replace(terminating(held, format_rfc3339(self.clock.now())))
+        if not finalizers_of(held):
             return self._removed(live)
-        seconds = grace_for_deletion(live, grace) if key.kind == _POD.name else 0
-        live = self.storage.replace(with_deletion_begun(live, seconds, self.clock.now()))
-        return live if seconds or waits else self.storage.remove(key)
+        return self.storage.replace(with_deletion_begun(held, 0, self.clock.now()))
+
+    def _delete_pod(self, live: JsonObject, grace: int | None, policy: str | None) -> JsonObject:
+        seconds = grace_for_deletion(live, grace)
+        begun = with_deletion_begun(live, seconds, self.clock.now())
+        if begun is not live:  # one that goes on as before keeps its finalizers
+            begun = _with_finalizers(begun, finalizers_for_deletion(live, policy))
+        new = self.storage.replace(begun)
+        return new if seconds or finalizers_of(new) else self.storage.remove(key_of(new))
+
+    def finalize_namespace(self, namespace: JsonObject) -> JsonObject:
+        """Sets the finalizers in a namespace's spec, and nothing else of it; removes it if it was waiting for them.
+
+        Raises:
+            NotFoundError: no such namespace.
+            ConflictError: the stored one has another uid or resourceVersion.
+        """
+        live = self.storage.get(key_of(namespace), uid_of(namespace))
+        metadata = {**live["metadata"], "resourceVersion": version_of(namespace) or version_of(live)}
+        return self.replace({**finalized(live, content_finalizers_of(namespace)), "metadata": metadata})
 
     def record_event(self, event: JsonObject) -> None:
         """Stores a Kubernetes Event. Above a thousand, the oldest of the node that has reported the most is removed.
@@ -368,7 +407,12 @@ class Cluster:
         self._scheduler.place_waiting_pods()
 
     def _create(self, obj: JsonObject) -> JsonObject:
-        new = self.storage.create(self._scheduler.placed(obj))
+        key, uid = key_of(obj), self.clock.new_id()
+        if key.namespace:
+            namespace = self.storage.find(key_for(_NAMESPACE, "", key.namespace))
+            check_creation(self.storage.kinds.of_object(obj), key.name, namespace)
+        obj = with_job_selector(obj, uid) if obj["kind"] == _JOB else obj
+        new = self.storage.create(self._scheduler.placed(obj), uid)
         self._scheduler.note_waiting(None, new)
         self._custom.changed(new)
         if new["kind"] == _NODE.name:
@@ -376,6 +420,15 @@ class Cluster:
         elif new["kind"] == _EVENT.name:
             self._events.remove_surplus()
         return new
+
+
+def _with_finalizers(obj: JsonObject, finalizers: list[str]) -> JsonObject:
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "finalizers"}
+    return {**obj, "metadata": {**metadata, "finalizers": finalizers} if finalizers else metadata}
+
+
+def _status_of(obj: JsonObject) -> JsonObject:
+    return {"status": obj["status"]} if "status" in obj else {}
 
 
 def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:

@@ -5,6 +5,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_for, kind_name
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.pod_scheduled import is_gated, with_node
+from modules.cloud.apiserver.write_options import propagation_policy
 
 _POD, _ACCOUNT = kind_named("Pod"), kind_named("ServiceAccount")
 _LEAST_SECONDS = 600
@@ -46,11 +47,11 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
     """
     options = eviction.get("deleteOptions") or {}
     grace = options.get("gracePeriodSeconds") if isinstance(options, dict) else ""
-    if grace is not None and (type(grace) is not int or grace < 0):
+    if grace is not None and type(grace) is not int:
         raise BadRequestError("an Eviction with deleteOptions and a number of gracePeriodSeconds is wanted")
     preconditions = options.get("preconditions")
     uid = preconditions.get("uid") if isinstance(preconditions, dict) else None
-    cluster.delete(key_for(_POD, namespace, name), grace, str(uid or ""))
+    cluster.delete(key_for(_POD, namespace, name), grace, str(uid or ""), propagation_policy(options))
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.namespaces import with_namespace_defaults
 from modules.cloud.apiserver.pod_defaults import with_pod_defaults
+from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_workload_defaults
 
 _EXTERNAL: Final = ("NodePort", "LoadBalancer")
 _AFFINITY_SECONDS: Final = 10800
@@ -89,6 +90,7 @@ def _claim(obj: JsonObject) -> JsonObject:
 
 _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "Pod": with_pod_defaults,
+    **dict.fromkeys(WORKLOADS, with_workload_defaults),
     "Secret": _secret,
     "Namespace": with_namespace_defaults,
     "Service": _service,

@@ -13,10 +13,12 @@ from modules.apimachinery.failures import Failures
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
-from modules.cloud.apiserver import api_calls
+from modules.cloud.apiserver import api_calls, full_disk
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.fencing import check_fence
+from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
@@ -38,8 +40,12 @@ from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, Wa
 
 _log = logging.getLogger(__name__)
 
+FULL_SECONDS: Final = 5.0
+"""Seconds after which it is looked whether a full disk has room again."""
 _MANIFESTS_PERIOD: Final = 1.0
 """Seconds between two reads of the manifests."""
+_ROUNDS: Final = 4
+"""Parts of what follows from a deletion that are done in one transaction: dependents of dependents, for instance."""
 _NODE: Final = "Node"
 _IN_GRAPH: Final = (kind_named("Pod"), kind_named("PersistentVolume"), kind_named(_NODE))
 
@@ -59,6 +65,8 @@ class ApiServer(Module):
         definitions: CustomResourceDefinitions that are applied at the start.
         refusals: counts refused requests of nodes.
         subscriptions: of clients in the same process; told each change.
+        collects: whether it empties namespaces that are deleted, and deletes the dependents of deleted owners;
+            otherwise that is left to Kubernetes' own controllers.
     """
 
     name: ClassVar[str] = api_messages.MODULE
@@ -72,9 +80,12 @@ class ApiServer(Module):
         definitions: Sequence[JsonObject],
         refusals: Refusals,
         subscriptions: Subscriptions,
+        *,
+        collects: bool = True,
     ) -> None:
         super().__init__()
         self._cluster = cluster
+        self._collector = GarbageCollector(cluster) if collects else None
         self._database = database
         self._manifests = manifests
         self._definitions = definitions
@@ -82,7 +93,11 @@ class ApiServer(Module):
         self._completeness = Completeness(database, manifests)
         self._graph = NodeGraph(cluster.storage, self.clock.monotonic)
         self._access_control = AccessControl(self._graph, refusals)
-        self._transactions = Transactions(cluster.storage, database, self._changed, _ignore, self._rolled_back)
+        self._transactions = Transactions(
+            cluster.storage, database, self._changed, _ignore, self._rolled_back, self._undo
+        )
+        self._full_until = -FULL_SECONDS
+        """Monotonic seconds until which writes are refused because a commit has found no room."""
         self._history: WatchHistory | None = None
         """None until the objects are loaded."""
         self._noted: list[ObjectChanged] = []
@@ -103,6 +118,10 @@ class ApiServer(Module):
         self._transact(partial(self._load, loaded))
         poll_for_changes(self, self._database, lambda: self._transact(_nothing))
         self.every(MONITOR_PERIOD, self._monitor_nodes)
+        self._database.room.fill()
+        self.every(FULL_SECONDS, self._make_room)
+        if self._collector is not None:
+            self.every(MONITOR_PERIOD, self._look_at_namespaces)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._manifests.sync))
 
@@ -125,7 +144,9 @@ class ApiServer(Module):
         """Makes an API call: of an administrator without authorization, of a node with it."""
 
         def answer(result: ApiResult) -> None:
-            self._transactions.after_commit(lambda: self.reply(message, result))
+            self._transactions.after_commit(
+                lambda: self.reply(message, result), lambda: self.reply(message, self._without_room(message))
+            )
 
         try:
             self._handle(
@@ -136,12 +157,22 @@ class ApiServer(Module):
         except api_calls.DryRunError as end:
             answer(end.result)
 
+    def _without_room(self, message: Message) -> ApiResult:
+        """Return the response to a call whose transaction was undone: a read is made again, a write is refused."""
+        call = message.content_as(ApiCall)
+        if call.verb not in full_disk.READS:
+            return ApiResult(refusal=full_disk.refusal().status())
+        try:
+            return self._serve(call)
+        except Exception as failure:  # noqa: BLE001 - as in `_handle`
+            return ApiResult(refusal=self._failures.refusal_of(message, failure).status())
+
     @handles(None, Verb.WATCH, source=api_messages.SOURCE)
     def on_watch(self, message: Message) -> None:
         """Replies with the beginning of a watch, whose client gets all later changes."""
 
         def answer(start: Callable[[], WatchStart]) -> None:
-            self._transactions.after_commit(lambda: self.reply(message, start()))
+            self._transactions.after_commit(lambda: self.reply(message, start()), lambda: self.reply(message, start()))
 
         def begin() -> None:
             query, history = message.content_as(WatchQuery), self._history
@@ -155,8 +186,14 @@ class ApiServer(Module):
 
         Raises:
             ForbiddenError: the node may not make it.
+            NoRoomError: the disk is full, and it is a write that can wait.
+            ConflictError: another cloudcore runs the controllers.
             DryRunError: a dry run has succeeded; the caller rolls back its changes.
         """
+        if self._is_full and not full_disk.is_vital(call):
+            raise full_disk.refusal()
+        if call.fence:
+            check_fence(self._cluster, call.fence)
         if not call.node:
             return api_calls.serve(self._cluster, call)
         if access_reviews.is_review(call):
@@ -188,6 +225,7 @@ class ApiServer(Module):
         for kind in _IN_GRAPH:
             self._graph.add_objects(self._cluster.storage.list(kind))
             self.announce_progress()
+        self._load_owners()
         stored = self._database.watch_history()
         stored.began.update({key.kind: self._cluster.storage.version for key in loaded.left_out})
         self._history = WatchHistory(self._cluster.storage, stored)
@@ -197,6 +235,13 @@ class ApiServer(Module):
         if self._manifests is not None:
             self._manifests.reset()
             self._manifests.sync()
+
+    def _load_owners(self) -> None:
+        """Give the garbage collector all objects: something may have been left to do at the last stop."""
+        if self._collector is not None:
+            for key in self._cluster.storage:
+                self._collector.add(key, self._cluster.storage.get(key))
+            self.announce_progress()
 
     def _define(self, definition: JsonObject) -> None:
         def apply() -> None:
@@ -216,12 +261,16 @@ class ApiServer(Module):
             self._commit()
 
     def _commit(self) -> None:
-        """Commit the transaction, with service accounts of namespaces and places for waiting pods. Watches are told."""
+        """Commit the transaction, with service accounts of namespaces, places for waiting pods, and the next part of
+        what follows from deletions. Watches are told.
+        """
         if self._database.in_transaction:
             self._transactions.note_changes()
-            self._make_accounts()
-            self._taint_nodes()
-            self._place()
+            if not self._is_full:
+                self._make_accounts()
+                self._taint_nodes()
+                self._place()
+                self._collect()
             self._forget_changes()
         self._transactions.commit()
         noted, self._noted = tuple(self._noted), []
@@ -229,6 +278,27 @@ class ApiServer(Module):
             self._subscriptions.publish(changed)
         if noted and self.hive.members(api_messages.SOURCE):
             self.broadcast(api_messages.SOURCE, self.message(api_messages.RESOURCE, Verb.CHANGED, ObjectChanges(noted)))
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether writes that can wait are refused, because there was no room for one."""
+        return self._database.room.is_short or self.clock.monotonic() < self._full_until
+
+    def _make_room(self) -> None:
+        """Make the reserve of a disk that was full, if there is room again."""
+        if self._database.room.fill():
+            _log.warning("%s: there is room on the disk again", self._database.where)
+
+    def _undo(self, changes: list[ObjectEvent], version: int) -> None:
+        """Take the changes of a transaction back for which there was no room; what the API server itself has to do
+        is done later.
+        """
+        self._cluster.storage.undo(changes, version)
+        self._rolled_back(changes, ())
+        self._full_until = self.clock.monotonic() + FULL_SECONDS
+        self._may_place = self._may_lack_accounts = True
+        if self._manifests is not None:
+            self._manifests.reset()
 
     def _forget_changes(self) -> None:
         """Delete stored changes that no watch can begin with any more."""
@@ -261,6 +331,33 @@ class ApiServer(Module):
             if self._cluster.waiting_pods():
                 self._transactions.attempt(self._cluster.place_waiting_pods)
 
+    def _collect(self) -> None:
+        """Do a part of what follows from deletions; the rest comes after other messages. Unlike `_place`, it acts on
+        changes of other cloudcores, too: one of them may have ended before it was done.
+        """
+        if self._collector is None or not self._collector.has_work:
+            return
+        for _ in range(_ROUNDS):
+            if self._collector.has_work:
+                self._attempt_to_collect(self._collector)
+        if self._collector.has_work:
+            self.call_soon(lambda: self._transact(_nothing))
+
+    def _attempt_to_collect(self, collector: GarbageCollector) -> None:
+        try:
+            self._transactions.attempt(collector.collect)
+        except DatabaseError:
+            raise
+        except Exception:  # noqa: BLE001 - one bad object must not stop the module for all; its plan is not made again
+            _log.exception("something that follows from a deletion cannot be done")
+
+    def _look_at_namespaces(self) -> None:
+        """Bring the conditions of namespaces that are being deleted up to date."""
+        if self._collector is not None:
+            self._collector.look_at_namespaces()
+            if self._collector.has_work:
+                self._transact(_nothing)
+
     def _make_accounts(self) -> None:
         """Make the missing service accounts of namespaces. Like `_place`, it acts on changes of this cloudcore only."""
         if self._may_lack_accounts:
@@ -274,16 +371,24 @@ class ApiServer(Module):
             self.announce_progress()
             return
         self._graph.handle_event(event)
+        if self._collector is not None:
+            self._collector.note(event)
         if not self._transactions.is_adopting:
             self._may_place = self._may_place or makes_room(event)
             self._may_lack_accounts = self._may_lack_accounts or may_lack_account(event)
             if event.key.kind == _NODE and event.type is not EventType.DELETED:
                 self._changed_nodes.add(event.key.name)
-        self._transactions.after_commit(lambda: self._noted.append(history.note(event)))
+
+        def note() -> None:
+            self._noted.append(history.note(event))
+
+        self._transactions.after_commit(note, note if self._transactions.is_adopting else None)
 
     def _rolled_back(self, events: list[ObjectEvent], _nodes: Iterable[str]) -> None:
         for event in events:
             self._graph.roll_back(event)
+            if self._collector is not None:
+                self._collector.undo(event)
 
 
 def _ignore(_claims: object) -> None:

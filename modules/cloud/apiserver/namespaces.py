@@ -1,16 +1,21 @@
-"""Namespaces: their defaults, and the deletion of their objects with them.
+"""Namespaces: their defaults, and what may be done to them and in them.
 
-Objects may be in a namespace that was never created, so a deleted namespace ends at once. Its objects end by
-themselves: pods in their grace periods.
+Objects may be in a namespace that was never created.
 """
 
 from typing import Final
 
 from modules.apimachinery.api_errors import ForbiddenError
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.graceful_deletion import content_finalizers_of
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, is_being_deleted
 
 SYSTEM: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 """Those that an API server makes itself."""
+CONTENTS: Final = "kubernetes"
+"""The finalizer in the spec of a namespace that goes when its contents are gone."""
+TERMINATING: Final = "Terminating"
+"""The phase of a namespace that is being deleted."""
+
 _IMMORTAL: Final = frozenset(SYSTEM) - {"kube-node-lease"}
 _NAMESPACE: Final = "Namespace"
 _LABEL: Final = "kubernetes.io/metadata.name"
@@ -20,12 +25,34 @@ def with_namespace_defaults(namespace: JsonObject) -> JsonObject:
     """Return a namespace with the label of its name, the finalizer of its contents, and the phase of a new one."""
     metadata, spec = namespace["metadata"], namespace.get("spec") or {}
     labels = {**(metadata.get("labels") or {}), _LABEL: metadata["name"]}
+    finalizers = content_finalizers_of(namespace)
     return {
         **namespace,
         "metadata": {**metadata, "labels": labels},
-        "spec": {"finalizers": ["kubernetes"], **spec},
-        "status": {"phase": "Active", **(namespace.get("status") or {})},
+        "spec": {**spec, "finalizers": finalizers if CONTENTS in finalizers else [*finalizers, CONTENTS]},
+        "status": {"phase": "Active"},
     }
+
+
+def with_stored_state(namespace: JsonObject, live: JsonObject) -> JsonObject:
+    """Return a namespace of an update with what an update does not change (Kubernetes' namespaceStrategy)."""
+    kept: JsonObject = {name: live[name] for name in ("spec", "status") if name in live}
+    labels = {**(namespace["metadata"].get("labels") or {}), _LABEL: namespace["metadata"]["name"]}
+    others = {name: value for name, value in namespace.items() if name not in ("spec", "status")}
+    return {**others, **kept, "metadata": {**namespace["metadata"], "labels": labels}}
+
+
+def terminating(namespace: JsonObject, since: str) -> JsonObject:
+    """Return a namespace whose deletion begins."""
+    status = {**(namespace.get("status") or {}), "phase": TERMINATING}
+    metadata = {"deletionTimestamp": since, **namespace["metadata"]}
+    return {**namespace, "metadata": metadata, "status": status}
+
+
+def finalized(namespace: JsonObject, finalizers: list[str]) -> JsonObject:
+    """Return a namespace with other finalizers in its spec, as its subresource `finalize` sets them."""
+    spec = {name: value for name, value in (namespace.get("spec") or {}).items() if name != "finalizers"}
+    return {**namespace, "spec": {**spec, "finalizers": finalizers} if finalizers else spec}
 
 
 def check_deletion(key: ObjectKey) -> None:
@@ -36,3 +63,26 @@ def check_deletion(key: ObjectKey) -> None:
     """
     if key.kind == _NAMESPACE and key.name in _IMMORTAL:
         raise ForbiddenError("namespaces", key.name, "this namespace may not be deleted")
+
+
+def check_creation(kind: Kind, name: str, namespace: JsonObject | None) -> None:
+    """Check that a new object is not in a namespace that is being deleted (admission plug-in NamespaceLifecycle).
+
+    Args:
+        kind: of the object.
+        name: of the object.
+        namespace: of the object; None if there is none.
+
+    Raises:
+        ForbiddenError: it is.
+    """
+    if namespace is None or not is_being_deleted(namespace):
+        return
+    of = namespace["metadata"]["name"]
+    why = f"unable to create new content in namespace {of} because it is being terminated"
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {of} is being terminated",
+        "field": "metadata.namespace",
+    }
+    raise ForbiddenError(kind.plural, name, why, kind.api_group, (cause,))

@@ -30,21 +30,26 @@ def with_pod_defaults(pod: JsonObject) -> JsonObject:
     """Return a copy of the pod with an API server's defaults, and a status."""
     pod = copied(pod)
     spec = pod.setdefault("spec", {})
+    complete_pod_spec(spec)
+    spec.setdefault("serviceAccountName", "default")
+    spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    status = pod.setdefault("status", {})
+    status.setdefault("phase", "Pending")
+    status.setdefault("qosClass", qos_class(convert(pod, Pod, "Pod")).value)
+    return pod
+
+
+def complete_pod_spec(spec: JsonObject) -> None:
+    """Set the defaults in the spec of a pod or of a template; in place."""
     for name, value in _SPEC.items():
         spec.setdefault(name, value)
     spec.setdefault("securityContext", {})
-    spec.setdefault("serviceAccountName", "default")
-    spec.setdefault("serviceAccount", spec["serviceAccountName"])
     for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:
         _complete_container(container, host_network=bool(spec.get("hostNetwork")))
     for container in spec.get("ephemeralContainers", []):
         _complete_ephemeral(container)
     for volume in spec.get("volumes", []):
         _complete_volume(volume)
-    status = pod.setdefault("status", {})
-    status.setdefault("phase", "Pending")
-    status.setdefault("qosClass", qos_class(convert(pod, Pod, "Pod")).value)
-    return pod
 
 
 def pull_policy(image: str) -> str:

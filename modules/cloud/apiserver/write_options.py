@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from edged.validation.causes import Cause, forbidden, required, shown
+from modules.apimachinery.graceful_deletion import BACKGROUND, FOREGROUND, ORPHAN
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN
@@ -16,7 +17,7 @@ _KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": 
 _DELETES: Final = ("delete", "deletecollection")
 _ALL: Final = "All"
 _LONGEST_MANAGER: Final = 128
-_PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
+_PROPAGATIONS: Final = (FOREGROUND, BACKGROUND, ORPHAN)
 _VALIDATIONS: Final = ("", IGNORE, STRICT, WARN)
 
 
@@ -77,6 +78,17 @@ def _faults_of_delete(options: JsonObject) -> Iterator[Cause]:
         yield Cause("propagationPolicy", f"Invalid value: {shown(policy)}: {why}")
     if policy is not None and policy not in _PROPAGATIONS:
         yield _unsupported("propagationPolicy", shown(policy), (*_PROPAGATIONS, "nil"))
+
+
+def propagation_policy(options: JsonObject) -> str | None:
+    """Return the propagation policy in checked DeleteOptions; the older `orphanDependents` means one, too. None: they
+    have none.
+    """
+    orphans = options.get("orphanDependents")
+    if orphans is not None:
+        return ORPHAN if orphans else BACKGROUND
+    policy = options.get("propagationPolicy")
+    return policy if isinstance(policy, str) else None
 
 
 def _unsupported(field: str, value: str, known: tuple[str, ...]) -> Cause:

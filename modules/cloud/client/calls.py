@@ -44,6 +44,10 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the object in the answer is passed on, and only its metadata are looked at: its spec and its status may
     stay JSON text (`msgspec.Raw`).
     """
+    fence: str = ""
+    """The cloudcore that must be running the controllers when the call is made, as their Lease names it; "" is no
+    condition.
+    """
     node: str = ""
     """The node whose metaserver makes the request, known from its connection; "" is an administrator."""
 

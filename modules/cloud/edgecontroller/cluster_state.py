@@ -11,6 +11,7 @@ from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.state import node_states
 from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL, NodeStateCounters
+from modules.cloud.edgecontroller.state.stored_states import StoredStates
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.tools.printing.fields import text_at
 
@@ -39,7 +40,8 @@ class ClusterState:
 
     Args:
         send: makes an API call; the answer comes in a turn of the module.
-        connections: of nodes, and the versions that they have acknowledged. All its methods need a transaction.
+        states: the working copy.
+        connections: of nodes.
         begin: begins a transaction, unless one has begun.
         namespace: of the NodeStates.
         counters: counts the writes.
@@ -48,6 +50,7 @@ class ClusterState:
     def __init__(
         self,
         send: Callable[[ApiCall, Answered], None],
+        states: StoredStates,
         connections: NodeConnections,
         begin: Callable[[], None],
         namespace: str,
@@ -56,6 +59,7 @@ class ClusterState:
         self._namespace = namespace
         self._counters = counters
         self._send = send
+        self._states = states
         self._connections = connections
         self._begin = begin
         self._written_specs: dict[str, int] = {}
@@ -123,7 +127,7 @@ class ClusterState:
     def write(self) -> None:
         """Write the states that have changed."""
         self._begin()
-        self._changed = (self._changed | self._connections.take_changed()) & self._owned
+        self._changed = (self._changed | self._states.take_changed()) & self._owned
         for node in sorted(self._changed - self._busy) if not self._is_off else ():
             self._changed.discard(node)
             body = self._body_of(node)
@@ -178,7 +182,7 @@ class ClusterState:
         self._put(node, self._body_of(node) or self._object_of(node, NodeState(), {}), written)
 
     def _own(self, node: str) -> Holder:
-        return Holder(self._connections.cloudcore, self._connected_at.get(node, 0))
+        return Holder(self._states.cloudcore, self._connected_at.get(node, 0))
 
     def _release(self, node: str) -> None:
         self._owned.discard(node)
@@ -208,7 +212,7 @@ class ClusterState:
         self._holders[node] = stored.holder
         self._begin()
         self._written_specs[node] = _hash(obj)
-        self._connections.take_over_state(node, stored.state, stored.syncs)
+        self._states.take_over(node, stored.state, stored.syncs)
         found = Epoch(stored.state.epoch, node_states.newest_pod_version(stored.syncs))
         if (found.number, found.newest) > (self._epoch.number, self._epoch.newest):
             self._epoch = found
@@ -235,7 +239,7 @@ class ClusterState:
         """Return the NodeState of a node; None when there is nothing to say, as before the node has registered or after
         its deletion.
         """
-        state, syncs = self._connections.state_of(node)
+        state, syncs = self._states.of(node)
         if state.uid or syncs:
             return self._object_of(node, state, syncs)
         self._counters.left_out.pop(node, None)
@@ -274,12 +278,13 @@ class ClusterState:
         def found(obj: JsonObject) -> None:
             self._busy.discard(node)
             stored = node_states.read(obj) if obj else None
-            if stored is None or stored.holder.cloudcore in ("", self._connections.cloudcore):
+            if stored is None or stored.holder.cloudcore in ("", self._states.cloudcore):
                 self._changed.add(node)  # the answer to an earlier write was lost
                 return
             self._begin()
             if self._own(node).is_newer_than(stored.holder):
-                self._connections.claim_again(node, stored.state, stored.syncs)  # this cloudcore's claim was lost
+                self._states.put(node, stored.state, stored.syncs)  # this cloudcore's claim was lost
+                self._connections.restore_node(node)
                 self._changed.add(node)
                 return
             self._release(node)

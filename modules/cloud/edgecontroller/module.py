@@ -14,7 +14,7 @@ from beehive.resource import Resource, Side
 from beehive.slot import State
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.failures import Failures
-from modules.apimachinery.kinds import kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.authorization.access_control import AccessControl
@@ -36,6 +36,7 @@ from modules.cloud.edgecontroller.missed_connections import MissedConnections
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
+from modules.cloud.edgecontroller.state.stored_states import StoredStates
 from modules.cloud.edgecontroller.upstream import nodes as upstream_nodes
 from modules.cloud.edgecontroller.upstream.api_callers import ApiCallers
 from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
@@ -101,20 +102,21 @@ class EdgeController(Module):
     ) -> None:
         super().__init__()
         self._database = database
-        mirror = Mirror()
+        mirror = Mirror(self._keeps)
         self._graph = NodeGraph(mirror, self.clock.monotonic)
         object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
         self._kubelet_ports = KubeletPorts(self, self._transactions)
         sender = CloudHubSender(self, self._transactions, mirror)
         may_send = partial(may_read, graph=self._graph)
-        self._downstream = DownstreamController(mirror, object_syncs, sender.send_down, may_send, self._mirrors)
+        self._downstream = DownstreamController(
+            mirror, object_syncs, sender.send_down, may_send, self._mirrors, self._is_missing
+        )
         self._connections = NodeConnections(database, mirror, object_syncs, self._downstream, sender.close_connection)
         access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         known = KnownCloudcores() if known is None else known
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._end_turn_soon)
-        if database.shared:
-            self._connections.owns = self._duties.owns
+        self._states = StoredStates(database, mirror, object_syncs, self._connections.epochs, self._owns)
         self._kept = KeptBodies(mirror, self._downstream, database, lambda: self._duties.alive, self.call_soon)
         self._api = ClusterApi(
             cluster,
@@ -126,8 +128,8 @@ class EdgeController(Module):
             end_turn=self._end_turn_soon,
             downstream=self._downstream,
             connections=self._connections,
+            states=self._states,
         )
-        self._connections.seems_gone = self._api.confirm_deletion
         self._callers = ApiCallers(self._api, access_control, self._graph, self._downstream)
         self.failures = Failures()
         self._handled = HandledMessages(self)
@@ -147,7 +149,7 @@ class EdgeController(Module):
         self._api.start()
         self.call_soon(self._wait)
         self.every(_RESEND_PERIOD, Resending(self, self._transact, self._downstream).begin)
-        self.every(_COLLECTION_PERIOD, lambda: self._transact(self._connections.collect))
+        self.every(_COLLECTION_PERIOD, lambda: self._transact(self._states.collect))
         self.every(LOOK_PERIOD, self._kept.look)
         poll_for_changes(self, self._database, self.poll_database)
 
@@ -205,7 +207,7 @@ class EdgeController(Module):
             self._kept.connected(node)
 
         def connected() -> None:
-            self._connections.connected(event)
+            self._api.carry_out(node, self._connections.connected(event))
             self._kept.connected(node)
 
         def superseded() -> None:
@@ -225,7 +227,12 @@ class EdgeController(Module):
         The inbox may hold the end of a connection before its beginning: it takes the slot of an earlier connection's
         end, as the inbox keeps only the newest of such messages.
         """
-        self._handle(message, lambda: self._connections.disconnected(message.content_as(ConnectEvent)))
+
+        def disconnected() -> None:
+            event = message.content_as(ConnectEvent)
+            self._api.carry_out(event.client_id, self._connections.disconnected(event))
+
+        self._handle(message, disconnected)
 
     @handles(None, ACKNOWLEDGED, source=ModuleName.CLOUDHUB)
     def on_acknowledged(self, message: Message) -> None:
@@ -302,6 +309,16 @@ class EdgeController(Module):
     def _mirrors(self, kind: str) -> bool:
         return self._api.mirrors(kind)
 
+    def _is_missing(self, key: ObjectKey) -> bool:
+        return self._api.is_missing(key)
+
+    def _keeps(self, key: ObjectKey, obj: JsonObject, size: int) -> bool:
+        return self._kept.keeps(key, obj, size)
+
+    def _owns(self, duty: str) -> bool:
+        """Returns whether a duty is this cloudcore's, of those that share the database."""
+        return not self._database.shared or self._duties.owns(duty)
+
     def _handle(
         self, message: Message, work: Callable[[], None], refuse: Refuse | None = None, *, begins: bool = True
     ) -> None:
@@ -350,6 +367,7 @@ class EdgeController(Module):
         self._transactions.begin()
         for node in reversed(self._connections.restore()):
             self._waiting.appendleft(partial(self._connections.restore_node, node))
+        self._states.begin_collecting()
         self._duties.begin(self._api)
         self._end_turn_soon()
         if self.slot.restarts:

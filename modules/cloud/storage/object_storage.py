@@ -126,16 +126,20 @@ class Storage:
     def roll_back(self) -> list[ObjectEvent]:
         """Undoes the changes since the savepoint, and returns them, newest first."""
         undone = list(reversed(self._since))
-        for event in undone:
+        self.undo(undone, self._saved_version)
+        return undone
+
+    def undo(self, changes: Iterable[ObjectEvent], version: int) -> None:
+        """Undoes changes, newest first, and goes back to the version before them, which becomes the savepoint."""
+        for event in changes:
             if event.old is None:
                 self._unset(event.key)
             else:
                 self._set(event.key, event.old)
             self._past.undo(event.key.kind)
-        self._version = self._saved_version
+        self._version = self._saved_version = version
         self._events.clear()
         self._since.clear()
-        return undone
 
     def __iter__(self) -> Iterator[ObjectKey]:
         """Returns an iterator over the keys of all objects."""
@@ -233,6 +237,11 @@ class Storage:
         )
         return end - begin + sum(changed)
 
+    def keys_in(self, kind: Kind, namespace: str) -> Sequence[ObjectKey]:
+        """Returns the keys of a kind's objects in one namespace, in order."""
+        keys, begin, end = self._range_of(ObjectKey(kind.key_name, "", ""), namespace)
+        return keys[begin:end]
+
     def _range_of(self, start: ObjectKey, namespace: str | None) -> tuple[Sequence[ObjectKey], int, int]:
         """Returns the keys of a kind in order, and the range of those after a key and of a namespace (None: of all)."""
         keys = self._sorted.get(start.kind)
@@ -261,8 +270,12 @@ class Storage:
         """Forgets all earlier states, as an API server does whose etcd is compacted."""
         self._past = PastStates(self._version)
 
-    def create(self, obj: JsonObject) -> JsonObject:
+    def create(self, obj: JsonObject, uid: str = "") -> JsonObject:
         """Stores a new object with a new uid, creation time and resourceVersion, and returns it.
+
+        Args:
+            obj: the object.
+            uid: its uid; "" is one of the clock's.
 
         Raises:
             AlreadyExistsError: an object of that name exists.
@@ -273,7 +286,7 @@ class Storage:
         key, kind = key_of(obj), self.kinds.of_object(obj)
         if key in self._objects:
             raise AlreadyExistsError(kind.plural, key.name, kind.api_group)
-        new = prepared_for_create(obj, key, kind, self._clock.new_id(), self._clock.now())
+        new = prepared_for_create(obj, key, kind, uid or self._clock.new_id(), self._clock.now())
         return self._store(EventType.ADDED, key, new, None)
 
     def replace(self, obj: JsonObject) -> JsonObject:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from beehive.trace_context import Cause, current_cause, own_context, resumed
 from modules.cloud.storage.database.database import Database, RemoteChanges
-from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.errors import DatabaseError, FullError
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_store import ObjectStore
 from modules.cloud.storage.object_sync import Holder
@@ -26,6 +26,8 @@ class Transactions:
         changed: called with each change of an object, by this cloudcore or another, in order; this is the watch.
         claimed: called with nodes that have connected to other cloudcores, and these cloudcores.
         rolled_back: called with changes that were rolled back, newest first, and nodes whose ObjectSyncs were.
+        undo: takes the changes of a transaction, newest first, out of memory and goes back to a version, when there
+            was no room for them in the database; None: that error is raised like any other.
     """
 
     def __init__(
@@ -35,7 +37,13 @@ class Transactions:
         changed: Callable[[ObjectEvent], None],
         claimed: Callable[[Sequence[tuple[str, Holder]]], None],
         rolled_back: Callable[[list[ObjectEvent], set[str]], None],
+        undo: Callable[[list[ObjectEvent], int], None] | None = None,
     ) -> None:
+        self._undo = undo
+        self._changes: list[ObjectEvent] = []
+        """The changes of the transaction."""
+        self._begun_at = storage.version
+        """The version before them."""
         self._storage = storage
         self._database = database
         self._changed = changed
@@ -43,7 +51,7 @@ class Transactions:
         self._rolled_back = rolled_back
         self.is_adopting = False
         """Whether `changed` is called for a change of another cloudcore."""
-        self._later: list[tuple[Cause, Callable[[], None]]] = []
+        self._later: list[tuple[Cause, Callable[[], None], Callable[[], None] | None]] = []
         self._is_working = False
         """Whether the work of a message is under way."""
         self._pulled: RemoteChanges | None = None
@@ -68,6 +76,7 @@ class Transactions:
             self._pulled = pulled
         else:
             self._adopt(pulled)
+        self._begun_at = self._storage.version
 
     def attempt(self, work: Callable[[], None], *, begins: bool = True) -> None:
         """Does the work of one message in the transaction.
@@ -89,7 +98,7 @@ class Transactions:
         if self._database.in_transaction:
             self._database.set_savepoint()
         self._storage.set_savepoint()
-        acts = len(self._later)
+        acts, changes = len(self._later), len(self._changes)
         was_working, self._is_working = self._is_working, True
         try:
             work()
@@ -98,7 +107,7 @@ class Transactions:
             self._pulled = None
             raise
         except Exception:
-            del self._later[acts:]
+            del self._later[acts:], self._changes[changes:]
             self._rolled_back(self._storage.roll_back(), self._database.roll_back())
             raise
         finally:
@@ -108,13 +117,20 @@ class Transactions:
 
     def note_changes(self) -> None:
         """Adds the changes since the last call to the transaction, and calls `changed` with them."""
-        for event in self._storage.take_events():
+        events = self._storage.take_events()
+        self._changes += events
+        for event in events:
             self._database.put(event)
             self._changed(event)
 
-    def after_commit(self, act: Callable[[], None]) -> None:
-        """Calls a function after the commit, in the present trace context."""
-        self._later.append((current_cause(), act))
+    def after_commit(self, act: Callable[[], None], if_full: Callable[[], None] | None = None) -> None:
+        """Calls a function after the commit, in the present trace context.
+
+        Args:
+            act: the function.
+            if_full: called instead, if the transaction is undone because there is no room for it; None: nothing is.
+        """
+        self._later.append((current_cause(), act, if_full))
 
     @property
     def is_long(self) -> bool:
@@ -128,19 +144,30 @@ class Transactions:
             DatabaseError: the commit failed; no after-commit call is made.
         """
         self.note_changes()
-        if self._database.in_transaction:
-            self._database.commit(self._storage.version)
+        is_undone = False
+        try:
+            if self._database.in_transaction:
+                self._database.commit(self._storage.version)
+        except FullError:
+            if self._undo is None:
+                raise
+            is_undone = True
+            self._undo(self._changes[::-1], self._begun_at)
+        self._changes = []
         self._storage.set_savepoint()
         later, self._later = self._later, []
         with resumed(current_cause()):
             context = own_context()
-            for cause, act in later:
+            for cause, act, if_full in later:
                 context.span, context.trace = cause
-                act()
+                call = if_full if is_undone else act
+                if call is not None:
+                    call()
 
     def abandon(self) -> None:
         """Rolls back the whole transaction, if one has begun."""
         self._later.clear()
+        self._changes = []
         self._storage.take_events()
         self._storage.set_savepoint()
         self._database.abandon()

@@ -178,6 +178,10 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Who gives pods without `spec.nodeName` their nodes: the embedded scheduler, or none, for those who run another
     scheduler."""
 
+    controllers: Literal["embedded", "none"] = "embedded"
+    """Who makes the pods of Deployments, Jobs and their likes, deletes the dependents of deleted owners and empties
+    deleted namespaces: the embedded controllers, or none, for those who run a kube-controller-manager."""
+
     default_node: str | None = None
     """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there
     is one."""

@@ -19,6 +19,7 @@ from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.limits import REQUEST_BYTES
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
+from modules.cloud.apiserver.access.flow_control import FlowControl
 from modules.cloud.apiserver.access.loopback_service import LoopbackService
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
@@ -128,7 +129,8 @@ class Control(Module):
 
     def _access(self, listener: ApiListener) -> HttpService:
         if isinstance(listener, SecureListener):
-            return AccessService(listener.authenticator, self.service(), lambda node: self._api(NodeCaller(self, node)))
+            of_node = lambda node: self._api(NodeCaller(self, node))  # noqa: E731 - for this service only
+            return AccessService(listener.authenticator, self.service(), of_node, flow=FlowControl())
         return LoopbackService(self.service())
 
     def call(self, call: ApiCall) -> ApiResult:

@@ -8,11 +8,14 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.controllers.module import Controllers
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.admission import ADMISSIONS
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.router.definitions import definitions as rule_definitions
 from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.turns import Turns
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.counters import Counters
@@ -20,15 +23,16 @@ from modules.processes.common.version import KUBELET_VERSION
 
 
 class EmbeddedApiServer:
-    """Adds the module apiserver to a hive, before the modules that are its clients.
+    """Adds the module apiserver to a hive, before the modules that are its clients, and the controllers.
 
     Args:
         hive: of cloudcore.
         config: settings.
-        name: of this cloudcore among those that share the database.
+        known: the live cloudcores that share the database.
         clock: the time.
         refusals: counts refused requests of nodes.
         turn: held during transactions, by all users of the database.
+        room: on the database's disk, for all of them.
         counters: of its requests and its transactions.
 
     Raises:
@@ -36,10 +40,17 @@ class EmbeddedApiServer:
     """
 
     def __init__(
-        self, hive: Hive, config: CloudCoreConfig, name: str, clock: Clock, counters: Counters, turn: Turns
+        self,
+        hive: Hive,
+        config: CloudCoreConfig,
+        known: KnownCloudcores,
+        clock: Clock,
+        counters: Counters,
+        turn: Turns,
+        room: Room,
     ) -> None:
         meter = counters.meter(api_messages.MODULE, clock)
-        self.database = Database(config.database_url, name, turn=turn, meter=meter)
+        self.database = Database(config.database_url, known.own, turn=turn, meter=meter, room=room)
         """Has the objects."""
         first = int(clock.now()) if self.database.is_new else 1
         schedules = config.scheduler == "embedded"
@@ -50,4 +61,8 @@ class EmbeddedApiServer:
         self.cluster = RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
         """It, as its clients in this process reach it."""
         definitions = [*device_definitions(), *rule_definitions()]
-        hive.add(ApiServer, cluster, self.database, manifests, definitions, counters.refusals, access.subscriptions)
+        parts = cluster, self.database, manifests, definitions, counters.refusals, access.subscriptions
+        has_controllers = config.controllers == "embedded"
+        hive.add(ApiServer, *parts, collects=has_controllers)
+        if has_controllers:
+            hive.add(Controllers, access.subscriptions, known, may_be_several=self.database.shared)

@@ -41,6 +41,8 @@ from modules.cloud.refusals import Refusals
 from modules.cloud.router.module import REST_SECONDS, CloudRouter
 from modules.cloud.router.rest_service import RestListener
 from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.engine import file_of
+from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from modules.processes.cloudcore.api_listeners import ApiListener, InsecureListener, SecureListener
@@ -150,16 +152,16 @@ class CloudCore:
         name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
         refusals, known, self._identities = Refusals(clock), KnownCloudcores(name), KnownIdentities(clock)
         self._counters = counters = Counters(refusals, known)
-        turn = Turns()
+        turn, room = Turns(), Room(file_of(config.database_url))
         self._databases: list[Database] = []
         if selected is None:
-            server = EmbeddedApiServer(self.hive, config, name, clock, counters, turn)
+            server = EmbeddedApiServer(self.hive, config, known, clock, counters, turn, room)
             self._databases.append(server.database)
             cluster = server.cluster
         else:
             cluster = _remote(selected, config, counters)
         database = Database(
-            config.database_url, name, stores_objects=False, turn=turn,
+            config.database_url, name, stores_objects=False, turn=turn, room=room,
             meter=counters.meter(ModuleName.EDGECONTROLLER, clock),
         )  # fmt: skip
         self._databases.append(database)

@@ -52,6 +52,13 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         help="who gives pods their nodes; none: a scheduler that you run (default: %(default)s)",
     )
     parser.add_argument(
+        "--controllers",
+        choices=("embedded", "none"),
+        default=_DEFAULTS.controllers,
+        help="who runs Deployments, Jobs and their likes, and collects garbage; none: a kube-controller-manager that "
+        "you run (default: %(default)s)",
+    )
+    parser.add_argument(
         "--database",
         metavar="FILE|URL",
         help="keeps everything over a restart: an SQLite file, or SQLAlchemy's URL of a database, which several "
@@ -274,6 +281,7 @@ def run(chosen: argparse.Namespace) -> int:
         "cloud_stream": stream_options.settings(chosen),
         "control_socket": str(chosen.socket),
         "scheduler": chosen.scheduler,
+        "controllers": chosen.controllers,
         "default_node": chosen.node,
         "database": chosen.database or "",
         "node_limit": chosen.node_limit,

@@ -29,7 +29,7 @@ from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.embedded_runtime import purge_embedded_runtime
 from modules.processes.edgecore.uninstall.files import pod_uids
 from modules.processes.edgecore.uninstall.pods import remove_cgroups
-from modules.runtimes.cri_server.errors import EmbeddedRuntimeError
+from modules.runtimes.engine.errors import EmbeddedRuntimeError
 
 _START_SECONDS: Final = 60.0
 _LOG_LINES: Final = 15

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from beehive import Clock
 from edged.errors import EdgedError
@@ -11,52 +11,49 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, of_kind, other_kinds
 
 if TYPE_CHECKING:
-    from modules.runtimes.cri_server.local_calls import LocalCall
     from modules.runtimes.cri_server.runtime_server import CriServer
-    from modules.runtimes.docker.engine import DockerSettings
-    from modules.runtimes.oci.engine import OciSettings
+    from modules.runtimes.docker.driver import DockerSettings
+    from modules.runtimes.engine.driver import RuntimeSettings
+    from modules.runtimes.oci.driver import OciSettings
     from modules.runtimes.oci.network import PodNetwork
 
 _REGISTRIES: Final = Path("/etc/containerd/certs.d")
 """The directory in which containerd's users describe mirrors and certificates of registries."""
 
 
-def start_embedded_runtime(config: EdgeCoreConfig, clock: Clock, stack: ExitStack) -> "dict[str, LocalCall]":
-    """Start the runtime, which the stack stops; return its calls for this process. Raises EdgedError."""
-    from modules.runtimes.cri_server.errors import EmbeddedRuntimeError  # noqa: PLC0415
+def start_embedded_runtime(
+    config: EdgeCoreConfig, clock: Clock, stack: ExitStack, socket: Path | None = None
+) -> "CriServer":
+    """Start the runtime, which the stack stops, at another socket than the configured one if there is one.
+
+    Raises EdgedError.
+    """
+    from modules.runtimes.engine.errors import EmbeddedRuntimeError  # noqa: PLC0415
 
     try:
-        embedded = embedded_runtime(config, clock)
+        embedded = embedded_runtime(config, clock, socket)
         embedded.start()
     except EmbeddedRuntimeError as error:
         raise EdgedError(error.attempt, error.reason, error.hint) from error
     stack.callback(embedded.stop)
-    return embedded.local_calls
+    return embedded
 
 
-def embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> "CriServer":
+def embedded_runtime(config: EdgeCoreConfig, clock: Clock, socket: Path | None = None) -> "CriServer":
     """Return the runtime, not started. Only the chosen kind is imported.
 
     Raises:
         EmbeddedRuntimeError: the machine lacks a program.
     """
-    root, socket = config.embedded_runtime_root, config.embedded_runtime_socket
-    if config.uses_docker_runtime:
-        from modules.runtimes.docker.runtime import DockerRuntime  # noqa: PLC0415
+    from modules.runtimes.cri_server.runtime_server import CriServer  # noqa: PLC0415
 
-        return DockerRuntime(root, socket, clock, docker_settings(config, clock))
-    if config.uses_oci_runtime:
-        from modules.runtimes.oci.runtime import OciRuntime  # noqa: PLC0415
-
-        return OciRuntime(root, socket, clock, oci_settings(config, clock))
-    from modules.runtimes.process.runtime import EmbeddedRuntime  # noqa: PLC0415
-
-    return EmbeddedRuntime(root, socket, clock)
+    address = socket or config.embedded_runtime_socket
+    return CriServer(config.embedded_runtime_root, address, clock, runtime_settings(config, clock))
 
 
 def purge_kind(config: EdgeCoreConfig, kind: RuntimeKind, clock: Clock) -> None:
     """End and remove everything that one kind has made, and nothing of another; it must not run. Raises EdgedError."""
-    from modules.runtimes.cri_server.errors import EmbeddedRuntimeError  # noqa: PLC0415
+    from modules.runtimes.engine.errors import EmbeddedRuntimeError  # noqa: PLC0415
 
     try:
         purge_embedded_runtime(of_kind(config, kind), clock)
@@ -66,22 +63,22 @@ def purge_kind(config: EdgeCoreConfig, kind: RuntimeKind, clock: Clock) -> None:
 
 def purge_embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> None:
     """Kill and remove everything that the runtime has made; it must not run. Raises EmbeddedRuntimeError."""
-    root = config.embedded_runtime_root
-    if config.uses_oci_runtime:
-        from modules.runtimes.oci.engine import purge as purge_oci  # noqa: PLC0415
+    from modules.runtimes.engine.engine import purge  # noqa: PLC0415
 
-        purge_oci(root, clock, oci_settings(config, clock))
+    purge(config.embedded_runtime_root, clock, runtime_settings(config, clock))
+    if config.uses_oci_runtime or config.uses_docker_runtime:
         _remove_default_network(config, clock)
-        return
+
+
+def runtime_settings(config: EdgeCoreConfig, clock: Clock) -> "RuntimeSettings[Any]":
+    """Return the settings of the chosen kind. Raises EmbeddedRuntimeError."""
     if config.uses_docker_runtime:
-        from modules.runtimes.docker.engine import purge as purge_docker  # noqa: PLC0415
+        return docker_settings(config, clock)
+    if config.uses_oci_runtime:
+        return oci_settings(config, clock)
+    from modules.runtimes.process.driver import ProcessSettings  # noqa: PLC0415
 
-        purge_docker(root, clock, docker_settings(config, clock))
-        _remove_default_network(config, clock)
-        return
-    from modules.runtimes.process.engine import purge  # noqa: PLC0415
-
-    purge(root, clock)
+    return ProcessSettings()
 
 
 def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
@@ -95,7 +92,7 @@ def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
 
 def oci_settings(config: EdgeCoreConfig, clock: Clock) -> "OciSettings":
     """Return the settings of the OCI runtime. Raises EmbeddedRuntimeError."""
-    from modules.runtimes.oci.engine import OciSettings  # noqa: PLC0415
+    from modules.runtimes.oci.driver import OciSettings  # noqa: PLC0415
     from modules.runtimes.oci.programs import find_programs  # noqa: PLC0415
 
     edged = config.modules.edged
@@ -112,7 +109,7 @@ def oci_settings(config: EdgeCoreConfig, clock: Clock) -> "OciSettings":
 
 def docker_settings(config: EdgeCoreConfig, clock: Clock) -> "DockerSettings":
     """Return the settings of Docker Engine as runtime. Docker keeps as much of a log as edged rotates at, twice."""
-    from modules.runtimes.docker.engine import DockerSettings  # noqa: PLC0415
+    from modules.runtimes.docker.driver import DockerSettings  # noqa: PLC0415
     from modules.runtimes.docker.specs import LogLimits  # noqa: PLC0415
 
     edged = config.modules.edged

@@ -180,7 +180,7 @@ def _start_runtime(config: EdgeCoreConfig, hive: Hive, stack: ExitStack) -> Mapp
     # imported only here: a node with containerd does not load it
     from modules.processes.edgecore.embedded_runtime import start_embedded_runtime  # noqa: PLC0415
 
-    return start_embedded_runtime(config, hive.clock, stack)
+    return start_embedded_runtime(config, hive.clock, stack).local_calls
 
 
 def _add_modules(

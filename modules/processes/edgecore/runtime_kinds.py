@@ -37,7 +37,7 @@ _ENDPOINTS: Final = {
     RuntimeKind.DOCKER: DOCKER_ENDPOINT,
 }
 _SANDBOXES, _CONTAINERS, _LOCK = "sandboxes", "containers", "lock"
-"""Names in the directory of every kind (`modules.runtimes.cri_server.state`)."""
+"""Names in the directory of every kind (`modules.runtimes.engine.state`)."""
 _HIDDEN: Final = "."
 
 

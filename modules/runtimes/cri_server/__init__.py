@@ -1,4 +1,4 @@
-"""A CRI v1 server as every runtime inside edgecore needs it: socket, methods, registry, records on the disk, events.
+"""The CRI v1 server around the engine of a runtime: its socket, the methods of CRI, and calls within this process.
 
-`runtime_server` joins a runtime to the server. Nothing is imported here: each runtime imports what it uses.
+`runtime_server` joins the engine to the server. Nothing is imported here: gRPC's library comes with the first client.
 """

@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from modules.runtimes.cri_server.errors import StateDirectoryError
+from modules.runtimes.engine.errors import StateDirectoryError
 
 _MODE: Final = 0o600
 _ADDRESS_LIMIT: Final = 107

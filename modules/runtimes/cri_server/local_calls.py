@@ -17,8 +17,9 @@ from functools import partial
 from typing import Any, Final
 
 from modules.runtimes.cri_server.call_threads import CallLeftError, CallThreads, OnLeave, TooManyCallsError
-from modules.runtimes.cri_server.errors import RequestRefusedError
-from modules.runtimes.cri_server.methods import CriMethods, Method, OnEnd
+from modules.runtimes.cri_server.methods import CriMethods
+from modules.runtimes.engine.driver import Method, OnEnd
+from modules.runtimes.engine.errors import RequestRefusedError
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import CallError, StatusCode
 
@@ -43,7 +44,7 @@ class LocalCallError(CallError):
     """A local call failed; it has the status and the text of a failure over gRPC."""
 
 
-def local_calls(methods: CriMethods[Any, Any], threads: CallThreads) -> dict[str, LocalCall]:
+def local_calls(methods: CriMethods, threads: CallThreads) -> dict[str, LocalCall]:
     """Return the calls by gRPC's paths. `threads` run the slow ones."""
     service = cri.DESCRIPTOR.services_by_name["RuntimeService"].full_name
     images = cri.DESCRIPTOR.services_by_name["ImageService"].full_name

@@ -1,19 +1,17 @@
-"""The CRI methods that both embedded runtimes answer in the same way, as tables by method name.
+"""The methods of CRI as tables by name, for every kind of runtime.
 
 CRI methods without an entry are answered UNIMPLEMENTED with an explanation, so that a client learns that the limit is
 this runtime's and not its own mistake.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import Any
 
-from beehive.clock import Clock
-from modules.runtimes.cri_server.event_stream import EventHub
-from modules.runtimes.cri_server.inspection import container_info, sandbox_info
-from modules.runtimes.cri_server.records import ContainerId, SandboxId
-from modules.runtimes.cri_server.registry import ContainerT, Registry, SandboxT
-from modules.runtimes.cri_server.views import (
+from modules.runtimes.engine.driver import Method, OnEnd, WatchingMethod
+from modules.runtimes.engine.engine import Engine
+from modules.runtimes.engine.errors import WrongStateError
+from modules.runtimes.engine.inspection import container_info, sandbox_info
+from modules.runtimes.engine.views import (
     container_listing,
     container_matches,
     container_status,
@@ -29,67 +27,28 @@ _CRI_VERSION = "v1"
 _KUBELET_VERSION = "0.1.0"
 """The first field of Version since the first CRI; clients compare it with their own constant."""
 
-Method = Callable[[Any], Any]
 
-OnEnd = Callable[[Callable[[], None]], object]
-"""Registers a callback for the end of a call, however it ends."""
-
-
-class _Sandboxes(Protocol):
-    def run(self, request: cri.RunPodSandboxRequest) -> SandboxId: ...
-
-    def stop(self, sandbox_id: str) -> None: ...
-
-    def remove(self, sandbox_id: str) -> None: ...
-
-
-class _Containers(Protocol):
-    def create(self, request: cri.CreateContainerRequest) -> ContainerId: ...
-
-    def start(self, container_id: str) -> None: ...
-
-    def stop(self, container_id: str, grace_seconds: float) -> None: ...
-
-    def remove(self, container_id: str) -> None: ...
-
-    def reopen_log(self, container_id: str) -> None: ...
-
-
-class _Watcher(Protocol):
-    def settle(self) -> None: ...
-
-
-class EngineParts(NamedTuple, Generic[SandboxT, ContainerT]):
-    """The parts of an engine that these methods need.
-
-    `watcher` observes the ends of containers; its `settle` handles every container that has ended so far.
-    """
-
-    registry: Registry[SandboxT, ContainerT]
-    sandboxes: _Sandboxes
-    containers: _Containers
-    watcher: _Watcher
-    events: EventHub
-    clock: Clock
-
-
-class CriMethods(ABC, Generic[SandboxT, ContainerT]):
+class CriMethods:
     """The methods of runtime.v1.RuntimeService, and by `images` those of runtime.v1.ImageService."""
 
-    runtime_name: ClassVar[str]
-    """Name of the runtime in the answer to Version."""
-
-    why_not: ClassVar[Mapping[str, str]] = {}
-    """Reasons why methods are not offered, by name; "" has the reason for all others."""
-
-    def __init__(self, parts: EngineParts[SandboxT, ContainerT]) -> None:
-        self._parts = parts
-        self._sandboxes = parts.sandboxes
-        self._containers = parts.containers
-        self._registry = parts.registry
+    def __init__(self, engine: Engine[Any]) -> None:
+        self._engine = engine
+        self._driver = engine.driver
+        self._registry = engine.registry
+        self._sandboxes = engine.sandboxes
+        self._containers = engine.containers
+        self.why_not = engine.driver.why_not
+        self.images = engine.driver.images
 
     def table(self) -> dict[str, Method]:
         """Return the unary methods by name."""
+        return self._common() | self._streams() | self._driver.metrics()
+
+    def watching(self) -> dict[str, WatchingMethod]:
+        """Return the unary methods that must notice a client that gives up."""
+        return {"ExecSync": self._exec_sync}
+
+    def _common(self) -> dict[str, Method]:
         return {
             "Version": self._version,
             "Status": self._status,
@@ -116,17 +75,9 @@ class CriMethods(ABC, Generic[SandboxT, ContainerT]):
             "ListPodSandboxStats": self._list_sandbox_stats,
         }
 
-    @abstractmethod
-    def watching(self) -> dict[str, Callable[[Any, OnEnd], Any]]:
-        """Return the unary methods that must notice a client that gives up."""
-
-    @abstractmethod
-    def images(self) -> dict[str, Callable[[Any, OnEnd], Any]]:
-        """Return the methods of the ImageService."""
-
     def events(self, on_cancel: OnEnd) -> Iterator[cri.ContainerEventResponse]:
         """GetContainerEvents: events from now on, until the client cancels."""
-        stream = self._parts.events.subscribe()
+        stream = self._engine.events.subscribe()
         on_cancel(stream.close)
         return iter(stream)
 
@@ -135,17 +86,20 @@ class CriMethods(ABC, Generic[SandboxT, ContainerT]):
     def _version(self, _: cri.VersionRequest) -> cri.VersionResponse:
         return cri.VersionResponse(
             version=_KUBELET_VERSION,
-            runtime_name=self.runtime_name,
+            runtime_name=self._driver.runtime_name,
             runtime_version=RUNTIME_VERSION,
             runtime_api_version=_CRI_VERSION,
         )
 
-    @abstractmethod
     def _status(self, request: cri.StatusRequest) -> cri.StatusResponse:
-        """Status: the conditions of the runtime."""
+        answer = self._driver.status()
+        if request.verbose:
+            answer.info.update(self._driver.info())
+        return answer
 
     def _runtime_config(self, _: cri.RuntimeConfigRequest) -> cri.RuntimeConfigResponse:
-        return cri.RuntimeConfigResponse(linux=cri.LinuxRuntimeConfiguration(cgroup_driver=cri.CGROUPFS))
+        driver = cri.SYSTEMD if self._driver.systemd_cgroups else cri.CGROUPFS
+        return cri.RuntimeConfigResponse(linux=cri.LinuxRuntimeConfiguration(cgroup_driver=driver))
 
     # sandboxes
 
@@ -158,20 +112,17 @@ class CriMethods(ABC, Generic[SandboxT, ContainerT]):
         return cri.RemovePodSandboxResponse()
 
     def _sandbox_status(self, request: cri.PodSandboxStatusRequest) -> cri.PodSandboxStatusResponse:
-        self._parts.watcher.settle()
+        self._engine.settle()
         sandbox = self._registry.sandbox(request.pod_sandbox_id)
         return cri.PodSandboxStatusResponse(
             status=sandbox_status(sandbox),
             containers_statuses=[container_status(each) for each in self._registry.containers(sandbox.id)],
-            timestamp=self._parts.clock.now_ns(),
-            info=sandbox_info(sandbox, self._sandbox_details(sandbox)) if request.verbose else None,
+            timestamp=self._engine.clock.now_ns(),
+            info=sandbox_info(sandbox, self._driver.sandbox_details(sandbox)) if request.verbose else None,
         )
 
-    def _sandbox_details(self, sandbox: SandboxT) -> dict[str, Any]:  # noqa: ARG002 - for other kinds of runtimes
-        """Return what a verbose status says of a sandbox beside its configuration."""
-        return {}
-
     def _list_sandboxes(self, request: cri.ListPodSandboxRequest) -> cri.ListPodSandboxResponse:
+        self._driver.settle()
         found = [each for each in self._registry.sandboxes() if sandbox_matches(each, request.filter)]
         return cri.ListPodSandboxResponse(items=[sandbox_listing(each) for each in found])
 
@@ -182,7 +133,7 @@ class CriMethods(ABC, Generic[SandboxT, ContainerT]):
         return cri.StartContainerResponse()
 
     def _stop_container(self, request: cri.StopContainerRequest) -> cri.StopContainerResponse:
-        self._parts.watcher.settle()
+        self._engine.settle()
         self._containers.stop(request.container_id, request.timeout)
         return cri.StopContainerResponse()
 
@@ -191,40 +142,62 @@ class CriMethods(ABC, Generic[SandboxT, ContainerT]):
         return cri.RemoveContainerResponse()
 
     def _list_containers(self, request: cri.ListContainersRequest) -> cri.ListContainersResponse:
-        self._parts.watcher.settle()
+        self._engine.settle()
         found = [each for each in self._registry.containers() if container_matches(each, request.filter)]
         return cri.ListContainersResponse(containers=[container_listing(each) for each in found])
 
     def _container_status(self, request: cri.ContainerStatusRequest) -> cri.ContainerStatusResponse:
-        self._parts.watcher.settle()
+        self._engine.settle()
         container = self._registry.container(request.container_id)
-        info = container_info(container, self._container_details(container)) if request.verbose else None
+        info = container_info(container, self._driver.container_details(container)) if request.verbose else None
         return cri.ContainerStatusResponse(status=container_status(container), info=info)
 
-    def _container_details(self, container: ContainerT) -> dict[str, Any]:  # noqa: ARG002 - for other kinds of runtimes
-        """Return what a verbose status says of a container beside its configuration and process."""
-        return {"runtimeType": self.runtime_name}
-
-    @abstractmethod
     def _update_resources(self, request: cri.UpdateContainerResourcesRequest) -> cri.UpdateContainerResourcesResponse:
-        """UpdateContainerResources."""
+        self._containers.update(request.container_id, request.linux)
+        return cri.UpdateContainerResourcesResponse()
 
     def _reopen_log(self, request: cri.ReopenContainerLogRequest) -> cri.ReopenContainerLogResponse:
         self._containers.reopen_log(request.container_id)
         return cri.ReopenContainerLogResponse()
 
+    # commands and streams
+
+    def _exec_sync(self, request: cri.ExecSyncRequest, on_end: OnEnd) -> cri.ExecSyncResponse:
+        self._engine.settle()
+        return self._driver.exec_sync(self._registry.container(request.container_id), request, on_end)
+
+    def _streams(self) -> dict[str, Method]:
+        """Return the methods that answer with the address of a stream; none where there are no streams."""
+        streaming = self._driver.streaming
+        if streaming is None:
+            return {}
+
+        def execute(request: cri.ExecRequest) -> cri.ExecResponse:
+            self._check_running(request.container_id)
+            return cri.ExecResponse(url=streaming.exec_url(request))
+
+        def attach(request: cri.AttachRequest) -> cri.AttachResponse:
+            self._check_running(request.container_id)
+            return cri.AttachResponse(url=streaming.attach_url(request))
+
+        def port_forward(request: cri.PortForwardRequest) -> cri.PortForwardResponse:
+            sandbox = self._registry.sandbox(request.pod_sandbox_id)
+            if sandbox.record.stopped:
+                raise WrongStateError(f"forward ports of sandbox {sandbox.id}", "it is not ready")
+            return cri.PortForwardResponse(url=streaming.port_forward_url(request))
+
+        return {"Exec": execute, "Attach": attach, "PortForward": port_forward}
+
+    def _check_running(self, container_id: str) -> None:
+        self._engine.settle()
+        container = self._registry.container(container_id)
+        if container.state != cri.CONTAINER_RUNNING:
+            raise WrongStateError(f"stream from container {container.id}", "it is not running")
+
     # stats
 
-    @abstractmethod
-    def _stats_of(self, containers: Sequence[ContainerT]) -> list[cri.ContainerStats]:
-        """Measure containers."""
-
-    @abstractmethod
-    def _stats_of_pods(self, sandboxes: Sequence[SandboxT]) -> list[cri.PodSandboxStats]:
-        """Measure pods with their containers."""
-
     def _container_stats(self, request: cri.ContainerStatsRequest) -> cri.ContainerStatsResponse:
-        (stats,) = self._stats_of([self._registry.container(request.container_id)])
+        (stats,) = self._driver.stats([self._registry.container(request.container_id)])
         return cri.ContainerStatsResponse(stats=stats)
 
     def _list_container_stats(self, request: cri.ListContainerStatsRequest) -> cri.ListContainerStatsResponse:
@@ -237,10 +210,10 @@ class CriMethods(ABC, Generic[SandboxT, ContainerT]):
             and has_labels(each.config.labels, wanted.label_selector)
             and each.state == cri.CONTAINER_RUNNING
         ]
-        return cri.ListContainerStatsResponse(stats=self._stats_of(found))
+        return cri.ListContainerStatsResponse(stats=self._driver.stats(found))
 
     def _sandbox_stats(self, request: cri.PodSandboxStatsRequest) -> cri.PodSandboxStatsResponse:
-        (stats,) = self._stats_of_pods([self._registry.sandbox(request.pod_sandbox_id)])
+        (stats,) = self._driver.pod_stats([self._registry.sandbox(request.pod_sandbox_id)])
         return cri.PodSandboxStatsResponse(stats=stats)
 
     def _list_sandbox_stats(self, request: cri.ListPodSandboxStatsRequest) -> cri.ListPodSandboxStatsResponse:
@@ -250,4 +223,4 @@ class CriMethods(ABC, Generic[SandboxT, ContainerT]):
             for each in self._registry.sandboxes()
             if wanted.id in ("", each.id) and has_labels(each.config.labels, wanted.label_selector)
         ]
-        return cri.ListPodSandboxStatsResponse(stats=self._stats_of_pods(found))
+        return cri.ListPodSandboxStatsResponse(stats=self._driver.pod_stats(found))

@@ -1,10 +1,9 @@
 """A runtime inside edgecore as edgecore starts it: an engine, and the server around it."""
 
 import logging
-from abc import ABC, abstractmethod
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from beehive.clock import Clock
 from beehive.socket_activation import ActivatedServer
@@ -12,6 +11,8 @@ from modules.runtimes.cri_server.call_threads import CallThreads
 from modules.runtimes.cri_server.cri_socket import listen_for_cri
 from modules.runtimes.cri_server.local_calls import LocalCall, local_calls
 from modules.runtimes.cri_server.methods import CriMethods
+from modules.runtimes.engine.driver import RuntimeSettings
+from modules.runtimes.engine.engine import Engine
 
 if TYPE_CHECKING:
     from modules.runtimes.cri_server.server import Server
@@ -24,24 +25,26 @@ _LOCAL_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 
-class _Closing(Protocol):
-    def close(self) -> None: ...
-
-
-class CriServer(ABC):
+class CriServer:
     """A CRI v1 server on a unix socket, whose gRPC server starts with the first client.
+
+    server = CriServer(Path("/var/lib/edged/embedded"), Path("/run/embedded.sock"), clock, ProcessSettings())
+    server.start()
+    client = CriClient(server.endpoint)
 
     Args:
         root: its state directory, made when missing. The same directory finds the same containers again.
         socket: path of its socket; 107 bytes at most.
         clock: for the times of sandboxes and containers.
+        settings: of the kind of runtime.
     """
 
-    def __init__(self, root: Path, socket: Path, clock: Clock) -> None:
+    def __init__(self, root: Path, socket: Path, clock: Clock, settings: RuntimeSettings[Any]) -> None:
         self._root = root.absolute()
         self._socket = socket.absolute()
         self._clock = clock
-        self._engine: _Closing | None = None
+        self._settings = settings
+        self._engine: Engine[Any] | None = None
         self._server: ActivatedServer | None = None
         self._threads = CallThreads()
         self.local_calls: dict[str, LocalCall] = {}
@@ -52,13 +55,10 @@ class CriServer(ABC):
         """The address for CRI clients."""
         return f"unix://{self._socket}"
 
-    @abstractmethod
-    def _open(self) -> tuple[_Closing, CriMethods[Any, Any]]:
-        """Return a new engine, and its methods."""
-
     def start(self) -> None:
-        """Take over running containers and serve; return when the socket answers. Raises StateDirectoryError."""
-        self._engine, methods = self._open()
+        """Take over running containers and serve; return when the socket answers. Raises EmbeddedRuntimeError."""
+        self._engine = Engine(self._root, self._clock, self._settings)
+        methods = CriMethods(self._engine)
         try:
             self._server = ActivatedServer(listen_for_cri(self._socket), partial(_serve, methods), self._clock)
         except BaseException:
@@ -81,7 +81,7 @@ class CriServer(ABC):
         server.join()
 
 
-def _serve(methods: CriMethods[Any, Any]) -> "Server":
+def _serve(methods: CriMethods) -> "Server":
     from modules.runtimes.cri_server.server import Server  # noqa: PLC0415 - 21 MB, with the first client
 
     return Server(methods)

@@ -14,10 +14,11 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from beehive.socket_activation import PrivateSocket
-from modules.runtimes.cri_server.errors import NotProvidedError, RequestRefusedError
 from modules.runtimes.cri_server.listings import streamed_listings
 from modules.runtimes.cri_server.local_calls import REQUEST_LIMIT, failure_of
-from modules.runtimes.cri_server.methods import CriMethods, Method, OnEnd
+from modules.runtimes.cri_server.methods import CriMethods
+from modules.runtimes.engine.driver import Method, OnEnd
+from modules.runtimes.engine.errors import NotProvidedError, RequestRefusedError
 from protos.cri.v1 import api_pb2 as cri
 
 _THREADS = 1000
@@ -32,7 +33,7 @@ Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 class Server:
     """Serves the methods of a runtime on a socket of this process."""
 
-    def __init__(self, methods: CriMethods[Any, Any]) -> None:
+    def __init__(self, methods: CriMethods) -> None:
         """Begin to answer calls. Raises RuntimeError or OSError when that fails."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="embedded-runtime")
         limit = ("grpc.max_receive_message_length", REQUEST_LIMIT)

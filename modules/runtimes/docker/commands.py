@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from modules.runtimes.cri_server.errors import BadRequestError, RunFailedError, WrongStateError
 from modules.runtimes.docker.answers import Created, InspectedCommand
 from modules.runtimes.docker.client import DockerClient, Exchange
 from modules.runtimes.docker.frames import FrameError, FrameReader
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.user_files import refuse_numbers_as_names
+from modules.runtimes.engine.errors import BadRequestError, RunFailedError, WrongStateError
 from protos.cri.v1 import api_pb2 as cri
 
 _DECISION_SECONDS: Final = 60.0

@@ -3,11 +3,11 @@
 from typing import Final
 
 from beehive.clock import Clock
-from modules.runtimes.cri_server.errors import NoSuchObjectError
 from modules.runtimes.docker.answers import Created
 from modules.runtimes.docker.client import DockerClient
 from modules.runtimes.docker.errors import ConflictError
 from modules.runtimes.docker.specs import Body, Here
+from modules.runtimes.engine.errors import NoSuchObjectError
 
 _SUFFIX_BITS: Final = 32
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from modules.runtimes.cri_server.errors import (
+from modules.runtimes.engine.errors import (
     BadRequestError,
     NoSuchObjectError,
     RequestRefusedError,

@@ -7,13 +7,13 @@ from contextlib import ExitStack, suppress
 from typing import Final
 
 from beehive.clock import Clock
-from modules.runtimes.cri_server.command_output import OUTPUT_LIMIT
-from modules.runtimes.cri_server.errors import DeadlinePassedError, RunFailedError
-from modules.runtimes.cri_server.methods import OnEnd
 from modules.runtimes.docker.client import DockerClient
 from modules.runtimes.docker.commands import DockerCommand, start_command
 from modules.runtimes.docker.frames import FrameError, FrameReader
 from modules.runtimes.docker.model import DockerContainer
+from modules.runtimes.engine.command_output import OUTPUT_LIMIT
+from modules.runtimes.engine.driver import OnEnd
+from modules.runtimes.engine.errors import DeadlinePassedError, RunFailedError
 from protos.cri.v1 import api_pb2 as cri
 
 _READ_BYTES: Final = 64 * 1024

@@ -15,14 +15,14 @@ import msgspec
 from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.http.errors import HttpError
-from modules.runtimes.cri_server.errors import BadRequestError, NoSuchObjectError, RequestRefusedError, RunFailedError
-from modules.runtimes.cri_server.methods import OnEnd
 from modules.runtimes.docker.answers import Image, Info, ListedContainer, Progress
 from modules.runtimes.docker.client import DockerClient, Exchange, Headers, part
 from modules.runtimes.docker.errors import DockerUnreachableError
 from modules.runtimes.docker.labels import OWNER
 from modules.runtimes.docker.pause_image import NAME as PAUSE_IMAGE
 from modules.runtimes.docker.pull_progress import ReportedLayers
+from modules.runtimes.engine.driver import OnEnd
+from modules.runtimes.engine.errors import BadRequestError, NoSuchObjectError, RequestRefusedError, RunFailedError
 from modules.runtimes.oci.images.names import ONE_NAME
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.views import cri_user

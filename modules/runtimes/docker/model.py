@@ -3,13 +3,13 @@
 import threading
 from pathlib import Path
 
-from modules.runtimes.cri_server.records import ContainerId
 from modules.runtimes.docker.log_stream import ContainerLog, LogFollower
-from modules.runtimes.oci.isolated_model import IsolatedContainer, IsolatedRecord
+from modules.runtimes.engine.model import RuntimeContainer
+from modules.runtimes.engine.records import ContainerId, ContainerRecord
 from protos.cri.v1 import api_pb2 as cri
 
 
-class DockerContainer(IsolatedContainer):
+class DockerContainer(RuntimeContainer):
     """A container of Docker's; its id is Docker's."""
 
     def __init__(
@@ -17,7 +17,7 @@ class DockerContainer(IsolatedContainer):
         container_id: ContainerId,
         directory: Path,
         request: cri.CreateContainerRequest,
-        record: IsolatedRecord,
+        record: ContainerRecord,
     ) -> None:
         super().__init__(container_id, directory, request, record)
         self.ending = threading.Lock()
@@ -27,6 +27,11 @@ class DockerContainer(IsolatedContainer):
         self.writable_layer = ""
         """Directory of the container's writable layer; empty if Docker does not report it."""
         self._user: cri.ContainerUser | None = None
+
+    def abandon(self) -> None:
+        """Release all threads that wait for it, and close its log."""
+        super().abandon()
+        self.log.close()
 
     @property
     def user(self) -> cri.ContainerUser | None:

@@ -12,8 +12,8 @@ import struct
 import tarfile
 from typing import Final, NamedTuple
 
-from modules.runtimes.cri_server.errors import NoSuchObjectError, NotProvidedError
 from modules.runtimes.docker.client import DockerClient, part
+from modules.runtimes.engine.errors import NoSuchObjectError, NotProvidedError
 from modules.runtimes.oci.network.pause.elf import executable
 
 NAME: Final = "edgecore/pause:1"

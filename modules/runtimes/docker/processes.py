@@ -6,23 +6,21 @@ container.
 """
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from beehive.clock import Clock
-from modules.runtimes.cri_server.errors import NoSuchObjectError, RequestRefusedError, RunFailedError
-from modules.runtimes.cri_server.process_watcher import ProcessWatcher
-from modules.runtimes.cri_server.records import ContainerId, Exit, Run, lost
-from modules.runtimes.cri_server.state import RECORD, read_container_request, read_record
 from modules.runtimes.docker.answers import InspectedContainer, State, nanoseconds
 from modules.runtimes.docker.client import DockerClient
 from modules.runtimes.docker.creation import remove_container
 from modules.runtimes.docker.errors import DockerUnreachableError
 from modules.runtimes.docker.log_stream import LogFollower, catch_up, open_log_stream
 from modules.runtimes.docker.model import DockerContainer
-from modules.runtimes.oci.isolated_model import IsolatedRecord
+from modules.runtimes.engine.errors import NoSuchObjectError, RequestRefusedError, RunFailedError
+from modules.runtimes.engine.events import Announcer
+from modules.runtimes.engine.process_watcher import ProcessWatcher
+from modules.runtimes.engine.records import Exit, Run, lost
 
 _log = logging.getLogger(__name__)
 
@@ -31,23 +29,18 @@ START_ERROR_EXIT_CODE: Final = 128
 _KILLED: Final = 137
 _WRITABLE_LAYER: Final = "UpperDir"
 
-Told = Callable[[DockerContainer], None]
-
 
 class DockerProcesses:
     """The processes of all containers.
 
-    `on_started` and `on_ended` are called on the thread that notices the event.
+    Starts and ends are announced on the thread that notices them.
     """
 
-    def __init__(
-        self, docker: DockerClient, watcher: ProcessWatcher, clock: Clock, on_started: Told, on_ended: Told
-    ) -> None:
+    def __init__(self, docker: DockerClient, watcher: ProcessWatcher, clock: Clock, announcer: Announcer) -> None:
         self._docker = docker
         self._watcher = watcher
         self._clock = clock
-        self._on_started = on_started
-        self._on_ended = on_ended
+        self._announcer = announcer
 
     def start(self, container: DockerContainer) -> None:
         """Start a created container and return when its command runs.
@@ -64,19 +57,8 @@ class DockerProcesses:
         except RequestRefusedError as error:
             container.log.close()
             container.finished(self._start_error(error.reason))
-            self._on_ended(container)
+            self._announcer.stopped(container)
             raise RunFailedError(attempt, error.reason) from error
-        self.refresh(container)
-
-    def read(self, directory: Path) -> DockerContainer | None:
-        """Return the container of a directory; None when its files cannot be read."""
-        record, request = read_record(directory / RECORD, IsolatedRecord), read_container_request(directory)
-        if record is None or request is None:
-            return None
-        return DockerContainer(ContainerId(directory.name), directory, request, record)
-
-    def find(self, container: DockerContainer, *, rebooted: bool = False) -> None:  # noqa: ARG002 - Docker knows it
-        """Find the state of a container of an earlier edgecore. Raises DockerUnreachableError."""
         self.refresh(container)
 
     def end_unknown(self, directory: Path) -> bool:
@@ -115,7 +97,7 @@ class DockerProcesses:
             if container.run is not None:
                 return
             container.started(run)
-        self._on_started(container)
+        self._announcer.started(container)
 
     def _inspect(self, container: DockerContainer) -> InspectedContainer | None:
         attempt = f"look at container {container.id}"
@@ -164,7 +146,7 @@ class DockerProcesses:
             if container.follower is not None:
                 container.follower.stop()
             container.finished(exit_)
-        self._on_ended(container)
+        self._announcer.stopped(container)
 
     def _start_error(self, reason: str) -> Exit:
         return Exit(START_ERROR_EXIT_CODE, self._clock.now_ns(), "StartError", reason)

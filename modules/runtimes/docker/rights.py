@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from beehive.decoding import decode_json
 from beehive.files.reading import read_file
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec import Machine
 from modules.runtimes.oci.spec.apparmor import container_apparmor
 from modules.runtimes.oci.spec.checks import attempt_of

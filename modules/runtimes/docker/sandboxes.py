@@ -2,56 +2,47 @@
 edgecore writes the files.
 """
 
-import contextlib
 import logging
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
-from modules.runtimes.cri_server.announcer import Announcer
-from modules.runtimes.cri_server.container_operations import ContainerOperations
-from modules.runtimes.cri_server.errors import NoSuchObjectError, RequestRefusedError, RunFailedError, WrongStateError
-from modules.runtimes.cri_server.model import Sandbox
-from modules.runtimes.cri_server.records import SandboxId, SandboxRecord
-from modules.runtimes.cri_server.registry import Registry
-from modules.runtimes.cri_server.sandboxes import SandboxOperations
-from modules.runtimes.cri_server.state import RECORD, StateDirectory, write_record
 from modules.runtimes.docker.answers import InspectedContainer
 from modules.runtimes.docker.creation import ContainerMaker, remove_container
 from modules.runtimes.docker.labels import sandbox_name
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.pause_image import ensure_pause_image
-from modules.runtimes.docker.specs import check_pod, sandbox_body
-from modules.runtimes.oci.network import AttachedSandbox, NetworkStatus, PodAddresses, PodNetwork
+from modules.runtimes.docker.specs import sandbox_body
+from modules.runtimes.engine.errors import NoSuchObjectError, RequestRefusedError, RunFailedError, WrongStateError
+from modules.runtimes.engine.events import Announcer
+from modules.runtimes.engine.model import Sandbox
+from modules.runtimes.engine.records import PodAddresses, SandboxId
+from modules.runtimes.engine.registry import Registry
+from modules.runtimes.oci.network import AttachedSandbox, NetworkStatus, PodNetwork
 from modules.runtimes.oci.sandbox_files import write_sandbox_files
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
 
-class DockerSandboxes(SandboxOperations[DockerContainer]):
-    """Runs, stops and removes pod sandboxes. The id of a sandbox is that of the container that holds it."""
+class DockerSandboxes:
+    """Makes and removes what a sandbox has in Docker and on the network. Its id is that of the container that holds it.
+
+    Args:
+        registry: of all sandboxes.
+        announcer: of events.
+        maker: makes the containers.
+        network: of pods.
+    """
 
     def __init__(
-        self,
-        state: StateDirectory,
-        registry: Registry[Sandbox, DockerContainer],
-        containers: ContainerOperations[DockerContainer],
-        announcer: Announcer,
-        maker: ContainerMaker,
-        network: PodNetwork,
+        self, registry: Registry[DockerContainer], announcer: Announcer, maker: ContainerMaker, network: PodNetwork
     ) -> None:
-        super().__init__(state, registry, containers, announcer, maker.clock)
+        self._registry = registry
+        self._announcer = announcer
         self._maker = maker
         self._docker = maker.docker
         self._network = network
-
-    def run(self, request: cri.RunPodSandboxRequest) -> SandboxId:
-        """Make a sandbox: its namespaces, network and files. Raises RequestRefusedError."""
-        check_pod(request, self._maker.here)
-        return super().run(request)
 
     def network_namespace(self, sandbox: Sandbox) -> Path | None:
         """Return the network namespace of a ready sandbox, None for the machine's. Raises RequestRefusedError."""
@@ -72,9 +63,7 @@ class DockerSandboxes(SandboxOperations[DockerContainer]):
         """Note that the container that holds a sandbox has ended: somebody has stopped it, or Docker."""
         if sandbox.record.stopped:
             return
-        sandbox.record = msgspec.structs.replace(sandbox.record, stopped=True)
-        with contextlib.suppress(OSError):  # a full disk; a start finds the same
-            write_record(sandbox.directory / RECORD, sandbox.record)
+        sandbox.mark_stopped()
         _log.warning("sandbox %s was ended from outside", sandbox.id)
         self._announcer.sandbox(cri.CONTAINER_STOPPED_EVENT, sandbox)
 
@@ -85,7 +74,7 @@ class DockerSandboxes(SandboxOperations[DockerContainer]):
             alive.add(str(sandbox.id))
             if sandbox.record.stopped:
                 try:
-                    self._release(sandbox)
+                    self.remove(sandbox)
                 except (RequestRefusedError, OSError) as error:
                     _log.warning("%s; StopPodSandbox tries again", error)
             else:
@@ -97,7 +86,7 @@ class DockerSandboxes(SandboxOperations[DockerContainer]):
         """Return whether sandboxes can get a network of their own now."""
         return self._network.status()
 
-    def _new_id(self, request: cri.RunPodSandboxRequest) -> SandboxId:
+    def create(self, request: cri.RunPodSandboxRequest) -> SandboxId:
         """Create the container that holds the sandbox. If it gets no record, the next start removes it."""
         metadata = request.config.metadata
         attempt = f'run the sandbox of pod "{metadata.namespace}/{metadata.name}"'
@@ -108,24 +97,18 @@ class DockerSandboxes(SandboxOperations[DockerContainer]):
             ensure_pause_image(self._docker)
             return SandboxId(self._maker.create(name, body, attempt))
 
-    def _first_record(self) -> SandboxRecord:
-        """Return a record that is not ready: a crash before the sandbox is set up leaves a sandbox that is removed
-        later.
-        """
-        return SandboxRecord(self._clock.now_ns(), "", self._boot_id, stopped=True)
+    def start(self, sandbox: Sandbox) -> PodAddresses:
+        """Start the container that holds a sandbox, and attach it to the network.
 
-    def _set_up(self, sandbox: Sandbox) -> None:
+        Raises RequestRefusedError, OSError.
+        """
         attempt = f"start sandbox {sandbox.id}"
         write_sandbox_files(sandbox)
         self._docker.call("POST", f"/containers/{sandbox.id}/start", attempt)
         pid = self._holder_pid(sandbox.id)
         if not pid:
             raise RunFailedError(attempt, "the container that holds it has ended at once", "`docker logs` may say why")
-        addresses = self._attach(sandbox, pid)
-        changes = {"ip": addresses.ip, "additional_ips": addresses.additional, "stopped": False}
-        record = msgspec.structs.replace(sandbox.record, **changes)
-        write_record(sandbox.directory / RECORD, record)
-        sandbox.record = record
+        return self._attach(sandbox, pid)
 
     def _attach(self, sandbox: Sandbox, pid: int) -> PodAddresses:
         """Attach the sandbox to the network; on the machine's own network it gets no addresses."""
@@ -133,7 +116,7 @@ class DockerSandboxes(SandboxOperations[DockerContainer]):
             return PodAddresses("")
         return self._network.attach(sandbox.id, sandbox.directory, _netns(pid), sandbox.config)
 
-    def _release(self, sandbox: Sandbox) -> None:
+    def remove(self, sandbox: Sandbox) -> None:
         """Detach the sandbox from the network while its namespace exists, then remove the container that holds it."""
         pid = self._holder_pid(sandbox.id)
         self._network.detach(sandbox.id, sandbox.directory, _netns(pid) if pid else None)

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from modules.runtimes.cri_server.errors import NotProvidedError
 from modules.runtimes.docker.answers import ImageSettings
 from modules.runtimes.docker.labels import container_labels, sandbox_labels
 from modules.runtimes.docker.pause_image import NAME as PAUSE_IMAGE
 from modules.runtimes.docker.rights import rights
+from modules.runtimes.engine.errors import NotProvidedError
 from modules.runtimes.oci.network.sysctls import interface_sysctls
 from modules.runtimes.oci.spec import Machine, SandboxFiles, check_container, check_sandbox
 from modules.runtimes.oci.spec.checks import attempt_of

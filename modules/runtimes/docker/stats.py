@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.walking import Walk
-from modules.runtimes.cri_server.model import Sandbox
-from modules.runtimes.cri_server.registry import Registry
 from modules.runtimes.docker.model import DockerContainer
+from modules.runtimes.engine.registry import Registry
 from modules.runtimes.oci.images.model import StorageUsage
 
 _SECTOR: Final = 512
@@ -19,7 +18,7 @@ _SECTOR: Final = 512
 class WritableLayers:
     """The writable layers of containers, if Docker's storage driver reports their directories (overlay2)."""
 
-    def __init__(self, registry: Registry[Sandbox, DockerContainer]) -> None:
+    def __init__(self, registry: Registry[DockerContainer]) -> None:
         self._registry = registry
 
     def usage(self, directory: Path) -> StorageUsage:

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from modules.runtimes.cri_server.errors import RequestRefusedError, WrongStateError
-from modules.runtimes.cri_server.model import Sandbox
-from modules.runtimes.cri_server.registry import Registry
 from modules.runtimes.docker.client import DockerClient, Exchange
 from modules.runtimes.docker.commands import DockerCommand, start_command
 from modules.runtimes.docker.frames import FrameError, FrameReader
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.sandboxes import DockerSandboxes
+from modules.runtimes.engine.errors import RequestRefusedError, WrongStateError
+from modules.runtimes.engine.registry import Registry
 from modules.runtimes.oci.streaming import StreamProcess, connect_in_namespace
 from protos.cri.v1 import api_pb2 as cri
 
@@ -25,9 +24,7 @@ _READ_BYTES: Final = 32 * 1024
 class DockerStreams:
     """The streaming server's operations on containers and sandboxes (see `StreamingBackend`)."""
 
-    def __init__(
-        self, docker: DockerClient, registry: Registry[Sandbox, DockerContainer], sandboxes: DockerSandboxes
-    ) -> None:
+    def __init__(self, docker: DockerClient, registry: Registry[DockerContainer], sandboxes: DockerSandboxes) -> None:
         self._docker = docker
         self._registry = registry
         self._sandboxes = sandboxes

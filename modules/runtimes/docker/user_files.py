@@ -10,8 +10,8 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError, NoSuchObjectError
 from modules.runtimes.docker.client import DockerClient
+from modules.runtimes.engine.errors import BadRequestError, NoSuchObjectError
 from modules.runtimes.oci.user_numbers import is_number, number_in
 from protos.cri.v1 import api_pb2 as cri
 

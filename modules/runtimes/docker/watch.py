@@ -16,11 +16,10 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.http.errors import HttpError
-from modules.runtimes.cri_server.errors import RequestRefusedError
-from modules.runtimes.cri_server.process_watcher import ProcessWatcher
 from modules.runtimes.docker.answers import DockerEvent
 from modules.runtimes.docker.client import DockerClient, Exchange, Query
 from modules.runtimes.docker.errors import DockerUnreachableError
+from modules.runtimes.engine.errors import RequestRefusedError
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +39,6 @@ class DockerWatch:
     Args:
         docker: Docker's API.
         events: the query for them.
-        logs: the watcher of logs, which `settle` settles too.
         on_connected: compares all states; may raise RequestRefusedError.
         on_end: called with the id of a container that has ended; may raise RequestRefusedError.
     """
@@ -49,13 +47,11 @@ class DockerWatch:
         self,
         docker: DockerClient,
         events: Query,
-        logs: ProcessWatcher,
         on_connected: Callable[[], None],
         on_end: Callable[[str], None],
     ) -> None:
         self._docker = docker
         self._events = events
-        self._logs = logs
         self._on_connected = on_connected
         self._on_end = on_end
         self._lock = threading.Lock()
@@ -81,8 +77,7 @@ class DockerWatch:
             self._thread.join()
 
     def settle(self) -> None:
-        """Handle all events that have arrived. Raises DockerUnreachableError while containers' states are unknown."""
-        self._logs.settle()
+        """Raise DockerUnreachableError while containers' states are unknown."""
         if (problem := self._problem) is not None:
             raise DockerUnreachableError("tell the states of containers", problem.reason, problem.hint)
 

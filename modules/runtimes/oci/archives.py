@@ -15,7 +15,7 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
-from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.oci.images import ImageStore
 from modules.runtimes.oci.images.names import name_of
 

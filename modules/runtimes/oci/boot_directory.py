@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.removal import remove_tree
-from modules.runtimes.cri_server.records import current_boot_id
-from modules.runtimes.oci.driver.conmon import BUNDLE
+from modules.runtimes.engine.records import current_boot_id
+from modules.runtimes.oci.crun.conmon import BUNDLE
 from modules.runtimes.shim import kernel
 
 _log = logging.getLogger(__name__)

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from beehive.decoding import decode_json
 from beehive.files.durable import replace_soon
 from beehive.files.reading import read_file
-from modules.runtimes.cri_server.errors import NoSuchObjectError, WrongStateError
-from modules.runtimes.cri_server.model import Sandbox
-from modules.runtimes.cri_server.registry import Registry
+from modules.runtimes.engine.containers import changed_resources
+from modules.runtimes.engine.errors import NoSuchObjectError, WrongStateError
+from modules.runtimes.engine.registry import Registry
 from modules.runtimes.oci.boot_directory import BootDirectory
-from modules.runtimes.oci.driver.conmon import BUNDLE
+from modules.runtimes.oci.crun.conmon import BUNDLE
 from modules.runtimes.oci.images import (
     ImageConfig,
     ImageRoot,
@@ -32,7 +32,6 @@ from modules.runtimes.oci.spec import (
     Machine,
     NamespacePaths,
     OciSpec,
-    changed_resources,
     check_container,
     check_resources,
     container_spec,
@@ -62,7 +61,7 @@ class Bundles:
 
     def __init__(
         self,
-        registry: Registry[Sandbox, OciContainer],
+        registry: Registry[OciContainer],
         images: ImageStore,
         places: Places,
         namespaces: PodNamespaces,

@@ -6,19 +6,19 @@ import subprocess
 from typing import Final
 
 from beehive.clock import Clock
-from modules.runtimes.cri_server.command_output import CommandOutput
-from modules.runtimes.cri_server.errors import (
+from modules.runtimes.engine.command_output import CommandOutput
+from modules.runtimes.engine.driver import OnEnd
+from modules.runtimes.engine.errors import (
     BadRequestError,
     DeadlinePassedError,
     RunFailedError,
     TooManyError,
     WrongStateError,
 )
-from modules.runtimes.cri_server.methods import OnEnd
 from modules.runtimes.oci.bundles import read_config
-from modules.runtimes.oci.driver.commands import START_FAILED, Command
-from modules.runtimes.oci.driver.launching import Launcher
-from modules.runtimes.oci.driver.runtime_command import RuntimeCommand, message_in
+from modules.runtimes.oci.crun.commands import START_FAILED, Command
+from modules.runtimes.oci.crun.launching import Launcher
+from modules.runtimes.oci.crun.runtime_command import RuntimeCommand, message_in
 from modules.runtimes.oci.model import OciContainer
 from modules.runtimes.oci.spec import Json, exec_process
 from protos.cri.v1 import api_pb2 as cri

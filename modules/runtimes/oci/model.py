@@ -1,21 +1,13 @@
-"""Containers of the OCI runtime in memory, and those of their records that the other embedded runtime does not have."""
+"""Containers of the OCI runtime in memory, and the record of their start."""
 
-import contextlib
 import os
-import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from modules.runtimes.cri_server.records import ContainerId, Run
-from modules.runtimes.oci.isolated_model import IsolatedContainer, IsolatedRecord
+from modules.runtimes.engine.model import RuntimeContainer
+from modules.runtimes.engine.records import ContainerId, ContainerRecord, Run
+from modules.runtimes.oci.first_process import FirstProcess
 from protos.cri.v1 import api_pb2 as cri
-
-
-class OciContainerRecord(IsolatedRecord, frozen=True):
-    """The facts of a container at its creation; `image_volumes` has names and ids of the images that it mounts."""
-
-    image_volumes: tuple[tuple[str, str], ...] = ()
 
 
 class OciRun(Run, frozen=True):
@@ -26,18 +18,13 @@ class OciRun(Run, frozen=True):
     groups: tuple[int, ...] = ()
 
 
-class OciContainer(IsolatedContainer):
+class OciContainer(RuntimeContainer):
     """A container under crun and conmon."""
 
-    record: OciContainerRecord
     run: OciRun | None
 
     def __init__(
-        self,
-        container_id: ContainerId,
-        directory: Path,
-        request: cri.CreateContainerRequest,
-        record: OciContainerRecord,
+        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
     ) -> None:
         super().__init__(container_id, directory, request, record)
         self.first_process: FirstProcess | None = None
@@ -62,6 +49,12 @@ class OciContainer(IsolatedContainer):
                 found[-1].image.image_ref = ids.get(mount.image.image, "")
         return found
 
+    def abandon(self) -> None:
+        """Release all threads that wait for it, and the descriptor of its first process."""
+        super().abandon()
+        if self.first_process is not None:
+            self.first_process.close()
+
     @property
     def has_own_processes(self) -> bool:
         """Whether it has a process namespace of its own, with which all its processes end."""
@@ -69,30 +62,8 @@ class OciContainer(IsolatedContainer):
         return not security.HasField("namespace_options") or security.namespace_options.pid == cri.CONTAINER
 
 
-class FirstProcess:
-    """The first process of a running container, held by a descriptor so that a signal cannot reach another process."""
-
-    def __init__(self, pidfd: int) -> None:
-        self._pidfd = pidfd
-        self._lock = threading.Lock()
-
-    def send(self, number: int) -> None:
-        """Send a signal; nothing happens when the process has ended."""
-        with self._lock:
-            if self._pidfd >= 0:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self._pidfd, number)
-
-    def close(self) -> None:
-        """Forget the process."""
-        with self._lock:
-            if self._pidfd >= 0:
-                os.close(self._pidfd)
-                self._pidfd = -1
-
-
 class ConmonEnd:
-    """Tells that a conmon has ended, see `modules.runtimes.cri_server.process_watcher.Watched`."""
+    """Tells that a conmon has ended, see `modules.runtimes.engine.process_watcher.Watched`."""
 
     def __init__(self, pidfd: int, on_end: Callable[[], None]) -> None:
         self._pidfd = pidfd

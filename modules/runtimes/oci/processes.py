@@ -6,11 +6,11 @@ or undoes: then it is created as before, and may be started again.
 """
 
 import contextlib
+import errno
 import logging
 import os
 import select
 import signal
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -20,17 +20,18 @@ import msgspec
 from beehive.clock import Clock
 from beehive.files.durable import replace_soon
 from beehive.files.removal import remove_tree
-from modules.runtimes.cri_server.errors import RequestRefusedError, RunFailedError
-from modules.runtimes.cri_server.process_watcher import ProcessWatcher
-from modules.runtimes.cri_server.records import ContainerId, Exit, lost
-from modules.runtimes.cri_server.state import RECORD, read_container_request, read_record, write_record
+from modules.runtimes.engine.errors import RequestRefusedError, RunFailedError, WrongStateError
+from modules.runtimes.engine.events import Announcer
+from modules.runtimes.engine.process_watcher import ProcessWatcher
+from modules.runtimes.engine.records import Exit, lost
+from modules.runtimes.engine.state import read_record, write_record
 from modules.runtimes.oci.bundles import Bundles
-from modules.runtimes.oci.driver import conmon as parents
-from modules.runtimes.oci.driver.commands import kill_commands
-from modules.runtimes.oci.driver.conmon import PERSIST, Conmon, Standard
-from modules.runtimes.oci.driver.runtime_command import CommandFailedError, RuntimeCommand
-from modules.runtimes.oci.model import ConmonEnd, FirstProcess, OciContainer, OciContainerRecord, OciRun
-from modules.runtimes.oci.spec import Json
+from modules.runtimes.oci.crun import conmon as parents
+from modules.runtimes.oci.crun.commands import kill_commands
+from modules.runtimes.oci.crun.conmon import PERSIST, Conmon, Standard
+from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand
+from modules.runtimes.oci.first_process import FirstProcess
+from modules.runtimes.oci.model import ConmonEnd, OciContainer, OciRun
 from modules.runtimes.shim.protocol import EXIT_RECORD, RUN_RECORD
 
 _log = logging.getLogger(__name__)
@@ -44,14 +45,14 @@ _END_MILLISECONDS: Final = 15_000
 _CREATE_SECONDS: Final = 60.0
 """Seconds for the creation of a container that an earlier edgecore began."""
 _LOOK_MILLISECONDS: Final = 10
-
-Told = Callable[[OciContainer], None]
+_REOPEN_SECONDS: Final = 10.0
+_REOPEN_LOOK_SECONDS: Final = 0.002
 
 
 class ContainerProcesses:
     """The processes of all containers.
 
-    `on_started` is called on the thread that starts, `on_ended` on the watcher's or on one that settles it.
+    A start is announced on the thread that starts, an end on the watcher's thread or on one that settles it.
     """
 
     def __init__(
@@ -61,16 +62,14 @@ class ContainerProcesses:
         bundles: Bundles,
         watcher: ProcessWatcher,
         clock: Clock,
-        on_started: Told,
-        on_ended: Told,
+        announcer: Announcer,
     ) -> None:
         self._runtime = runtime
         self._conmon = conmon
         self._bundles = bundles
         self._watcher = watcher
         self._clock = clock
-        self._on_started = on_started
-        self._on_ended = on_ended
+        self._announcer = announcer
 
     def start(self, container: OciContainer) -> None:
         """Start a created container and return when its command runs. Raises RunFailedError: then it has ended."""
@@ -81,7 +80,7 @@ class ContainerProcesses:
             self._runtime.await_others(container.id)  # a conmon that was killed leaves the one that it has begun
             self._undo(container.id, container.directory)
             self._record_exit(container, Exit(START_ERROR_EXIT_CODE, self._clock.now_ns(), "StartError", reason))
-            self._on_ended(container)
+            self._announcer.stopped(container)
             raise RunFailedError(f"start container {container.id}", reason) from error
 
     def _start(self, container: OciContainer) -> None:
@@ -95,24 +94,19 @@ class ContainerProcesses:
             user = spec.user
             run = OciRun(parent.pid, self._clock.now_ns(), user.uid, user.gid, user.groups)
             _write_run(container, run)
-            container.first_process = _first_process(parent.pid, container.id)
+            container.first_process = FirstProcess.of(parent.pid, container.id)
+            if container.first_process is not None:
+                container.first_process.waits_for_start()
             self._runtime.start(container.id, has_hooks="poststart" in spec.config.get("hooks", {}))
         except BaseException:
             os.close(parent.pidfd)
             raise
         container.started(run)
-        self._on_started(container)
+        self._announcer.started(container)
         self._watch(container, parent.pidfd)
         self._bundles.started(container, spec)
 
-    def read(self, directory: Path) -> OciContainer | None:
-        """Return the container of a directory; None when its files cannot be read."""
-        record, request = read_record(directory / RECORD, OciContainerRecord), read_container_request(directory)
-        if record is None or request is None:
-            return None
-        return OciContainer(ContainerId(directory.name), directory, request, record)
-
-    def find(self, container: OciContainer, *, rebooted: bool = False) -> None:
+    def adopt(self, container: OciContainer, *, rebooted: bool) -> None:
         """Find the state of a container of an earlier edgecore.
 
         With `rebooted`, the container is of an earlier boot of the machine: none of its processes can live.
@@ -127,7 +121,7 @@ class ContainerProcesses:
             self._undo(container.id, container.directory, search=True)
             container.run = None
         elif (pidfd := parents.find_conmon(container.directory)) is not None:
-            container.first_process = _first_process(container.run.pid, container.id)
+            container.first_process = FirstProcess.of(container.run.pid, container.id)
             self._watch(container, pidfd)
         else:
             self._record_exit(container, self._end_of(container))
@@ -139,11 +133,28 @@ class ContainerProcesses:
         """Kill the processes of a container without readable records; return whether all have ended."""
         return self._undo(directory.name, directory, search=True)
 
-    def update(self, container: OciContainer, resources: Json) -> None:
-        """Change the limits of a running container. Raises CommandFailedError."""
-        self._runtime.update(container.id, resources)
+    def reopen_log(self, container: OciContainer, attempt: str) -> None:
+        """Let conmon go on in a new log file. Raises OSError, RequestRefusedError."""
+        try:
+            parents.reopen_log(container.directory)
+        except OSError as error:
+            if error.errno in (errno.ENXIO, errno.ENOENT):
+                raise WrongStateError(attempt, "it is just ending") from error
+            if error.errno == errno.EAGAIN:
+                raise RunFailedError(attempt, "conmon does not read its commands") from error
+            raise
+        self._await_log(container, attempt)
 
-    def release(self, container: OciContainer) -> None:
+    def _await_log(self, container: OciContainer, attempt: str) -> None:
+        """Wait until conmon, which does not answer, has made the new file."""
+        deadline = self._clock.monotonic() + _REOPEN_SECONDS
+        while not Path(container.log_path).exists():
+            if container.ended.wait(_REOPEN_LOOK_SECONDS):
+                raise WrongStateError(attempt, "it is just ending")
+            if self._clock.monotonic() > deadline:
+                raise RunFailedError(attempt, "conmon does not make the new file")
+
+    def remove(self, container: OciContainer) -> None:
         """Remove the mounts and states of an ended container outside its directory. Raises RunFailedError."""
         if not self._undo(container.id, container.directory):
             raise RunFailedError(
@@ -157,7 +168,7 @@ class ContainerProcesses:
     def _conmon_gone(self, container: OciContainer) -> None:
         if container.exit is None:
             self._record_exit(container, self._end_of(container))
-            self._on_ended(container)
+            self._announcer.stopped(container)
 
     def _end_of(self, container: OciContainer) -> Exit:
         """Return the exit of a container without a living conmon, after killing its remaining processes."""
@@ -212,22 +223,6 @@ class ContainerProcesses:
 
 def _write_run(container: OciContainer, run: OciRun) -> None:
     replace_soon(container.directory / RUN_RECORD, msgspec.json.encode(run))
-
-
-def _first_process(pid: int, container_id: str) -> FirstProcess | None:
-    """Return the first process of a container; None if it has ended, also when its id belongs to another by now."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return None
-    try:
-        groups = Path(f"/proc/{pid}/cgroup").read_text()
-    except OSError:
-        groups = ""
-    if container_id in groups:
-        return FirstProcess(pidfd)
-    os.close(pidfd)
-    return None
 
 
 def _settled_conmon(directory: Path, *, search: bool) -> int | None:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from modules.runtimes.cri_server.errors import EmbeddedRuntimeError
+from modules.runtimes.engine.errors import EmbeddedRuntimeError
 
 INSTALL: Final = "apt-get install crun conmon containernetworking-plugins iptables"
 """Installs all of them on Debian and Ubuntu."""

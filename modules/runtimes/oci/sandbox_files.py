@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.durable import replace_soon
-from modules.runtimes.cri_server.model import Sandbox
+from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.oci.network.resolv_conf import resolv_conf
 from modules.runtimes.oci.spec import SandboxFiles
 from modules.runtimes.oci.users import give_to_root

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from beehive.printable import printable
-from modules.runtimes.cri_server.errors import RequestRefusedError
-from modules.runtimes.cri_server.model import Sandbox
-from modules.runtimes.cri_server.records import SandboxId
-from modules.runtimes.oci.network import AttachedSandbox, NetworkStatus, PodAddresses, PodNamespaces, PodNetwork
+from modules.runtimes.engine.errors import RequestRefusedError
+from modules.runtimes.engine.model import Sandbox
+from modules.runtimes.engine.records import PodAddresses, SandboxId
+from modules.runtimes.oci.network import AttachedSandbox, NetworkStatus, PodNamespaces, PodNetwork
 from modules.runtimes.oci.sandbox_files import SHM_BYTES, write_sandbox_files
 from modules.runtimes.oci.users import user_mapping
 from protos.cri.v1 import api_pb2 as cri

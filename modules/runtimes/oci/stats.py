@@ -7,8 +7,8 @@ from typing import Final, Protocol
 from beehive.clock import Clock
 from edged.cgroups.hierarchies import read_hierarchies, with_unified_controllers
 from edged.cgroups.usage import GroupUsage, UsageFiles
-from modules.runtimes.cri_server.model import RuntimeContainer, Sandbox
-from modules.runtimes.cri_server.stats_views import container_stats, cpu_usage, sandbox_stats, value_of
+from modules.runtimes.engine.model import RuntimeContainer, Sandbox
+from modules.runtimes.engine.views import container_stats, cpu_usage, sandbox_stats, value_of
 from modules.runtimes.oci.images.model import StorageUsage
 from protos.cri.v1 import api_pb2 as cri
 

@@ -12,13 +12,12 @@ import tty as terminals
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from modules.runtimes.cri_server.errors import RunFailedError, WrongStateError
-from modules.runtimes.cri_server.model import Sandbox
-from modules.runtimes.cri_server.registry import Registry
-from modules.runtimes.oci.driver.commands import Command
-from modules.runtimes.oci.driver.conmon import BUNDLE, resize_terminal
-from modules.runtimes.oci.driver.launching import Launcher
-from modules.runtimes.oci.driver.runtime_command import RuntimeCommand, message_in
+from modules.runtimes.engine.errors import RunFailedError, WrongStateError
+from modules.runtimes.engine.registry import Registry
+from modules.runtimes.oci.crun.commands import Command
+from modules.runtimes.oci.crun.conmon import BUNDLE, resize_terminal
+from modules.runtimes.oci.crun.launching import Launcher
+from modules.runtimes.oci.crun.runtime_command import RuntimeCommand, message_in
 from modules.runtimes.oci.execution import command_of, why_not_started
 from modules.runtimes.oci.model import OciContainer
 from modules.runtimes.oci.network import PodNamespaces
@@ -38,7 +37,7 @@ class ContainerStreams:
         self,
         launcher: Launcher,
         runtime: RuntimeCommand,
-        registry: Registry[Sandbox, OciContainer],
+        registry: Registry[OciContainer],
         namespaces: PodNamespaces,
     ) -> None:
         self._launcher = launcher

@@ -1,14 +1,13 @@
 """Converts a CRI container configuration to the shim's ContainerSpec: makes all decisions before any action."""
 
 import os
-import signal
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from modules.runtimes.cri_server.errors import BadRequestError, MountPlanError, NotProvidedError, WrongStateError
-from modules.runtimes.process.model import EmbeddedContainer
+from modules.runtimes.engine.errors import BadRequestError, MountPlanError, NotProvidedError, WrongStateError
+from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.mount_plan import BindMount, HostView, PathKind, plan_mounts
 from modules.runtimes.process.shim_spawner import MountAbility
 from modules.runtimes.process.users import resolve_user
@@ -28,7 +27,7 @@ def check_request(request: cri.CreateContainerRequest) -> None:
     config = request.config
     attempt = f'create container "{config.metadata.name}"'
     if not config.command:
-        reason = "it has no command, and the embedded runtime has no images that could name one"
+        reason = "it has no command, and this runtime has no images that could name one"
         raise BadRequestError(attempt, reason, "give `command:` in the pod, a program of this machine")
     texts = [*config.command, *config.args, config.working_dir, *(env.key for env in config.envs)]
     if any("\0" in text for text in texts) or any(b"\0" in env.value for env in config.envs):
@@ -54,22 +53,11 @@ def _check_mount(attempt: str, mount: cri.Mount) -> None:
         reason = f'the mount of "{mount.host_path}" at "{mount.container_path}" needs absolute paths without ".."'
         raise BadRequestError(attempt, reason)
     if mount.HasField("image") and mount.image.image:
-        raise NotProvidedError(attempt, "image volumes: the embedded runtime has no images")
+        raise NotProvidedError(attempt, "image volumes: this runtime has no images")
     if mount.propagation == cri.PROPAGATION_BIDIRECTIONAL:
         raise NotProvidedError(attempt, "bidirectional mount propagation: containers have private mounts")
     if mount.recursive_read_only:
         raise NotProvidedError(attempt, "recursive read-only mounts")
-
-
-def stop_signal(config: cri.ContainerConfig) -> int:
-    """Return the number of the signal that asks the container to end: the configured one, SIGTERM otherwise."""
-    if config.stop_signal == cri.SIGNAL_RUNTIME_DEFAULT:
-        return signal.SIGTERM
-    name = cri.Signal.Name(config.stop_signal).removeprefix("SIGNAL_")
-    base, sign, offset = name.replace("MINUS", "-").replace("PLUS", "+").partition("-" if "MINUS" in name else "+")
-    aliases = {"SIGCLD": "SIGCHLD", "SIGIOT": "SIGABRT", "SIGPOLL": "SIGIO"}
-    number = int(signal.Signals[aliases.get(base, base)])
-    return number + int(f"{sign}{offset or 0}")
 
 
 def container_user(config: cri.ContainerConfig, namespacing: Namespacing) -> UserSpec | None:
@@ -110,7 +98,7 @@ def require_mounts(config: cri.ContainerConfig, ability: MountAbility) -> None:
     )
 
 
-def plan_container(container: EmbeddedContainer, ability: MountAbility, host: HostView) -> ContainerSpec:
+def plan_container(container: ProcessContainer, ability: MountAbility, host: HostView) -> ContainerSpec:
     """Return the specification for the shim. Raises MountPlanError when a volume cannot be placed."""
     config = container.config
     namespacing, steps = _private_root(container, ability, host)
@@ -125,9 +113,7 @@ def plan_container(container: EmbeddedContainer, ability: MountAbility, host: Ho
     )
 
 
-def _private_root(
-    container: EmbeddedContainer, ability: MountAbility, host: HostView
-) -> tuple[Namespacing, list[Step]]:
+def _private_root(container: ProcessContainer, ability: MountAbility, host: HostView) -> tuple[Namespacing, list[Step]]:
     """Return the kind of namespace and the steps that build the private root. Both are empty without volumes, unless
     root can mount the optional files: a user namespace has a price, set-user-id programs have no effect in it.
     """
@@ -145,7 +131,7 @@ def _private_root(
     return ability.namespacing, plan_mounts(volumes, directories, host, root)
 
 
-def _plan_process(container: EmbeddedContainer, namespacing: Namespacing) -> ProcessSpec:
+def _plan_process(container: ProcessContainer, namespacing: Namespacing) -> ProcessSpec:
     config = container.config
     return ProcessSpec(
         argv=[*config.command, *config.args],
@@ -156,7 +142,7 @@ def _plan_process(container: EmbeddedContainer, namespacing: Namespacing) -> Pro
     )
 
 
-def _environment(container: EmbeddedContainer) -> dict[str, str]:
+def _environment(container: ProcessContainer) -> dict[str, str]:
     """Return the configured variables, over PATH, HOSTNAME and HOME, which hardly any process can do without."""
     hostname = container.request.sandbox_config.hostname or socket.gethostname()
     given = {env.key: os.fsdecode(env.value) for env in container.config.envs}

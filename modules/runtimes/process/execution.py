@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Self
 
 from beehive.clock import Clock
-from modules.runtimes.cri_server.command_output import CommandOutput
-from modules.runtimes.cri_server.errors import (
+from modules.runtimes.engine.command_output import CommandOutput
+from modules.runtimes.engine.errors import (
     BadRequestError,
     DeadlinePassedError,
     RunFailedError,
@@ -15,14 +15,14 @@ from modules.runtimes.cri_server.errors import (
     TooManyError,
     WrongStateError,
 )
-from modules.runtimes.process.model import EmbeddedContainer
+from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.shim.protocol import to_memory_file
 from protos.cri.v1 import api_pb2 as cri
 
 
 def execute(
-    container: EmbeddedContainer,
+    container: ProcessContainer,
     request: cri.ExecSyncRequest,
     on_cancel: Callable[[Callable[[], None]], object],
     clock: Clock,

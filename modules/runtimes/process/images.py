@@ -16,7 +16,7 @@ from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from protos.cri.v1 import api_pb2 as cri
 
 _ID_PREFIX = "sha256:"
@@ -36,7 +36,7 @@ def _tagged(name: str) -> str:
     return name if ":" in last or "@" in last else f"{name}:latest"
 
 
-class EmbeddedImages:
+class ProcessImages:
     """The ImageService: remembers image names in a file of the state directory."""
 
     def __init__(self, root: Path, clock: Clock) -> None:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import NamedTuple, Protocol
 
-from modules.runtimes.cri_server.errors import MountPlanError
+from modules.runtimes.engine.errors import MountPlanError
 from modules.runtimes.shim.protocol import Step
 
 _LINK_LIMIT = 40

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from modules.runtimes.cri_server.errors import ShimGoneError
+from modules.runtimes.engine.errors import ShimGoneError
 from modules.runtimes.shim.protocol import receive, send
 
 Answer = dict[str, Any]

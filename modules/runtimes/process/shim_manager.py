@@ -5,18 +5,18 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from beehive.clock import Clock
 from beehive.decoding import convert
-from modules.runtimes.cri_server.errors import RunFailedError, ShimGoneError
-from modules.runtimes.cri_server.process_watcher import ProcessWatcher
-from modules.runtimes.cri_server.records import ContainerId, ContainerRecord, Exit, Run, lost
-from modules.runtimes.cri_server.state import RECORD, ControlAddress, read_container_request, read_record, write_record
+from modules.runtimes.engine.errors import RunFailedError, ShimGoneError
+from modules.runtimes.engine.events import Announcer
+from modules.runtimes.engine.process_watcher import ProcessWatcher
+from modules.runtimes.engine.records import Exit, Run, lost
+from modules.runtimes.engine.state import ControlAddress, read_record, write_record
 from modules.runtimes.process.leftovers import kill_leftovers
-from modules.runtimes.process.model import EmbeddedContainer
+from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.shim_client import Answer, ShimClient
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from modules.runtimes.shim.protocol import (
@@ -47,7 +47,7 @@ class ShimManager:
 
     A listening control socket is the proof of a living shim: it is made here and handed over with the request to the
     spawner, and the kernel refuses connections to it exactly when its holder is gone. No process id has to be trusted.
-    `on_started` and `on_ended` are called once for each container, on the watcher's thread.
+    Each start and each end is announced once, on the watcher's thread.
     """
 
     def __init__(
@@ -55,16 +55,14 @@ class ShimManager:
         spawner: ShimSpawner,
         watcher: ProcessWatcher,
         clock: Clock,
-        on_started: Callable[[EmbeddedContainer], None],
-        on_ended: Callable[[EmbeddedContainer], None],
+        announcer: Announcer,
     ) -> None:
         self._spawner = spawner
         self._watcher = watcher
         self._clock = clock
-        self._on_started = on_started
-        self._on_ended = on_ended
+        self._announcer = announcer
 
-    def start(self, container: EmbeddedContainer, spec: ContainerSpec) -> None:
+    def start(self, container: ProcessContainer, spec: ContainerSpec) -> None:
         """Start the container's command and return when it runs. Raises RunFailedError when it does not."""
         attempt = f"start container {container.id}"
         for _ in range(_ATTEMPTS):
@@ -83,14 +81,7 @@ class ShimManager:
             container.decided.clear()
         raise RunFailedError(attempt, "its shim died before it could start it", "try again")
 
-    def read(self, directory: Path) -> EmbeddedContainer | None:
-        """Return the container of a directory; None when its files cannot be read."""
-        record, request = read_record(directory / RECORD, ContainerRecord), read_container_request(directory)
-        if record is None or request is None:
-            return None
-        return EmbeddedContainer(ContainerId(directory.name), directory, request, record)
-
-    def find(self, container: EmbeddedContainer, *, rebooted: bool = False) -> None:
+    def adopt(self, container: ProcessContainer, *, rebooted: bool) -> None:
         """Find the state of a container of an earlier edgecore, from its records and its shim.
 
         With `rebooted`, the container is of an earlier boot of the machine: none of its processes can live, and no shim
@@ -124,7 +115,7 @@ class ShimManager:
         kill_leftovers(directory / "work")
         return True
 
-    def _hand_over(self, container: EmbeddedContainer, spec: ContainerSpec) -> None:
+    def _hand_over(self, container: ProcessContainer, spec: ContainerSpec) -> None:
         with contextlib.ExitStack() as kept_open, contextlib.ExitStack() as handed_on:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             kept_open.enter_context(ours)
@@ -136,7 +127,7 @@ class ShimManager:
             kept_open.pop_all()
         self._watch(container, ours)
 
-    def _connect(self, container: EmbeddedContainer) -> bool:
+    def _connect(self, container: ProcessContainer) -> bool:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if not _reach(sock, container.directory):
             sock.close()
@@ -144,20 +135,20 @@ class ShimManager:
         self._watch(container, sock)
         return True
 
-    def _watch(self, container: EmbeddedContainer, sock: socket.socket) -> None:
+    def _watch(self, container: ProcessContainer, sock: socket.socket) -> None:
         container.link = ShimClient(sock, partial(self._on_event, container), partial(self._link_gone, container))
         self._watcher.add(container.link)
 
-    def _on_event(self, container: EmbeddedContainer, event: Answer) -> None:
+    def _on_event(self, container: ProcessContainer, event: Answer) -> None:
         if event["event"] == "running":
             if container.run is None:
                 container.started(convert(event, Run))
-                self._on_started(container)
+                self._announcer.started(container)
         elif container.exit is None:
             container.finished(convert(event, Exit))
-            self._on_ended(container)
+            self._announcer.stopped(container)
 
-    def _link_gone(self, container: EmbeddedContainer) -> None:
+    def _link_gone(self, container: ProcessContainer) -> None:
         """Handle the end of a shim's connection: the shim has ended, was killed, or closed on an edgecore that did not
         read.
         """
@@ -165,20 +156,20 @@ class ShimManager:
             return
         if (exit_ := read_record(container.directory / EXIT_RECORD, Exit)) is not None:
             container.finished(exit_)
-            self._on_ended(container)
+            self._announcer.stopped(container)
         elif self._connect(container):
             return
         elif container.run is None and read_record(container.directory / RUN_RECORD, Run) is None:
             container.not_started()
         else:
             self._record_lost(container, "its shim was killed")
-            self._on_ended(container)
+            self._announcer.stopped(container)
 
-    def _record_lost(self, container: EmbeddedContainer, why: str) -> None:
+    def _record_lost(self, container: ProcessContainer, why: str) -> None:
         kill_leftovers(container.work)
         self._write_off(container, why)
 
-    def _write_off(self, container: EmbeddedContainer, why: str) -> None:
+    def _write_off(self, container: ProcessContainer, why: str) -> None:
         _log.warning("container ended unseen: %s", why, extra={"container": container.id})
         exit_ = lost(self._clock.now_ns(), f"{why}; its exit code is not known")
         with contextlib.suppress(OSError):  # a full disk; the next edgecore comes to the same conclusion
@@ -186,7 +177,7 @@ class ShimManager:
         container.finished(exit_)
 
 
-def send_signal(container: EmbeddedContainer, number: int) -> None:
+def send_signal(container: ProcessContainer, number: int) -> None:
     """Send a signal to the container's process group; does nothing when the container is just ending."""
     if container.link is None:
         return

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from modules.runtimes.cri_server.model import Sandbox
-from modules.runtimes.cri_server.stats_views import container_stats, cpu_usage, sandbox_stats, value_of
-from modules.runtimes.process.model import EmbeddedContainer
+from modules.runtimes.engine.model import Sandbox
+from modules.runtimes.engine.views import container_stats, cpu_usage, sandbox_stats, value_of
+from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.shim.procfs import ProcessStat, descendants
 from modules.runtimes.shim.protocol import Pid
 from protos.cri.v1 import api_pb2 as cri
@@ -29,7 +29,7 @@ class ProcessesUsage(NamedTuple):
         return ProcessesUsage(*(mine + its for mine, its in zip(self, other, strict=True)))
 
 
-def measure(container: EmbeddedContainer, processes: dict[Pid, ProcessStat]) -> ProcessesUsage:
+def measure(container: ProcessContainer, processes: dict[Pid, ProcessStat]) -> ProcessesUsage:
     """Return the usage of the container; zero when it does not run."""
     main = processes.get(Pid(container.run.pid)) if container.run and not container.exit else None
     if main is None:
@@ -46,13 +46,13 @@ def measure(container: EmbeddedContainer, processes: dict[Pid, ProcessStat]) -> 
     )
 
 
-def container_usage(container: EmbeddedContainer, usage: ProcessesUsage, now_ns: int) -> cri.ContainerStats:
+def container_usage(container: ProcessContainer, usage: ProcessesUsage, now_ns: int) -> cri.ContainerStats:
     """Return one container's usage as a CRI message."""
     return container_stats(container, cpu_usage(now_ns, usage.cpu_ns), _memory(usage, now_ns))
 
 
 def sandbox_usage(
-    sandbox: Sandbox, members: Iterable[tuple[EmbeddedContainer, ProcessesUsage]], now_ns: int
+    sandbox: Sandbox, members: Iterable[tuple[ProcessContainer, ProcessesUsage]], now_ns: int
 ) -> cri.PodSandboxStats:
     """Return a pod's usage: the sum of its containers, and each of them."""
     members = list(members)

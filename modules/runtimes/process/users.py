@@ -3,7 +3,7 @@
 import os
 import pwd
 
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.shim.protocol import Namespacing, UserSpec
 from protos.cri.v1 import api_pb2 as cri
 

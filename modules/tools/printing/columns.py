@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from modules.tools.printing import workloads
 from modules.tools.printing.ages import age_of, ago, human_duration
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 from modules.tools.printing.pods import pod_ready, pod_restarts_and_when, pod_status
@@ -46,6 +47,10 @@ def node_ready(node: JsonObject) -> str:
 
 def _at(path: str, otherwise: str = "") -> Cell:
     return lambda obj, _: text_at(obj, path) or otherwise
+
+
+def _number(path: str) -> Cell:
+    return lambda obj, _: workloads.number_at(obj, path)
 
 
 def _counted(*paths: str) -> Cell:
@@ -171,6 +176,12 @@ def _audiences(driver: JsonObject) -> str:
 _NAME: Final = Column("Name", _at("metadata.name"))
 _AGE: Final = Column("Age", age_of)
 
+_TEMPLATE: Final = (
+    Column("Containers", workloads.containers, wide=True),
+    Column("Images", workloads.images, wide=True),
+)
+_TEMPLATE_AND_SELECTOR: Final = (*_TEMPLATE, Column("Selector", workloads.selector, wide=True))
+
 _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "Pod": (
         _NAME,
@@ -277,6 +288,65 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("PV", _at("spec.source.persistentVolumeName")),
         Column("Node", _at("spec.nodeName")),
         Column("Attached", _at("status.attached", "false")),
+        _AGE,
+    ),
+    "Deployment": (
+        _NAME,
+        Column("Ready", workloads.ready_of_wanted),
+        Column("Up-to-date", _number("status.updatedReplicas")),
+        Column("Available", _number("status.availableReplicas")),
+        _AGE,
+        *_TEMPLATE_AND_SELECTOR,
+    ),
+    "ReplicaSet": (
+        _NAME,
+        Column("Desired", _number("spec.replicas")),
+        Column("Current", _number("status.replicas")),
+        Column("Ready", _number("status.readyReplicas")),
+        _AGE,
+        *_TEMPLATE_AND_SELECTOR,
+    ),
+    "DaemonSet": (
+        _NAME,
+        Column("Desired", _number("status.desiredNumberScheduled")),
+        Column("Current", _number("status.currentNumberScheduled")),
+        Column("Ready", _number("status.numberReady")),
+        Column("Up-to-date", _number("status.updatedNumberScheduled")),
+        Column("Available", _number("status.numberAvailable")),
+        Column("Node Selector", workloads.node_selector),
+        _AGE,
+        *_TEMPLATE_AND_SELECTOR,
+    ),
+    "StatefulSet": (_NAME, Column("Ready", workloads.ready_of_wanted), _AGE, *_TEMPLATE),
+    "ControllerRevision": (
+        _NAME,
+        Column("Controller", workloads.owner),
+        Column("Revision", _number("revision")),
+        _AGE,
+    ),
+    "Job": (
+        _NAME,
+        Column("Status", workloads.job_status),
+        Column("Completions", workloads.job_completions),
+        Column("Duration", workloads.job_duration),
+        _AGE,
+        *_TEMPLATE_AND_SELECTOR,
+    ),
+    "CronJob": (
+        _NAME,
+        Column("Schedule", _at("spec.schedule")),
+        Column("Timezone", workloads.cron_job_zone),
+        Column("Suspend", workloads.cron_job_suspended),
+        Column("Active", lambda cron_job, _: len(list_at(cron_job, "status.active"))),
+        Column("Last Schedule", workloads.last_schedule),
+        _AGE,
+        *_TEMPLATE_AND_SELECTOR,
+    ),
+    "PodDisruptionBudget": (
+        _NAME,
+        Column("Min Available", _at("spec.minAvailable", "N/A")),
+        Column("Max Unavailable", _at("spec.maxUnavailable", "N/A")),
+        Column("Allowed Disruptions", _number("status.disruptionsAllowed")),
         _AGE,
     ),
 }

@@ -16,6 +16,7 @@ from beehive.http.router import HttpService
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.paths import parse_target
+from modules.cloud.apiserver.access.flow_control import FlowControl, TooManyRequestsError, too_many_requests
 from modules.cloud.apiserver.endpoints.requests import call_of_request
 from modules.cloud.apiserver.endpoints.service import ApiCaller
 from modules.cloud.authentication.users import User
@@ -68,6 +69,7 @@ class AccessService:
         administrators: the service for members of `system:masters`.
         of_node: returns the service for a node.
         review: answers the access reviews of nodes; None: they are refused.
+        flow: bounds the requests that are served at a time, fairly by user; None: nothing does.
     """
 
     def __init__(
@@ -76,7 +78,9 @@ class AccessService:
         administrators: HttpService,
         of_node: Callable[[str], HttpService],
         review: Callable[[ApiCall], ApiResult] | None = None,
+        flow: FlowControl | None = None,
     ) -> None:
+        self._flow = flow
         self._authenticator = authenticator
         self._administrators = administrators
         self._of_node = of_node
@@ -86,6 +90,8 @@ class AccessService:
         """Return the reply; refusals become a metav1.Status."""
         try:
             return self._reply(request)
+        except TooManyRequestsError:
+            return too_many_requests()
         except ApiStatusError as error:
             return error.response()
         except ApiError as error:
@@ -99,6 +105,13 @@ class AccessService:
             return self._administrators.serve(request)
         if user is None:
             raise _forbidden(_ANONYMOUS, request)
+        if self._flow is None:
+            return self._served(user, request)
+        with self._flow.seat(user, request):
+            return self._served(user, request)
+
+    def _served(self, user: User, request: Request) -> Reply:
+        """Return the reply to a user."""
         if user.node and self._review is not None and (call := _node_review(user, request)) is not None:
             result = self._review(call)
             answer = result.object if result.refusal is None else result.refusal

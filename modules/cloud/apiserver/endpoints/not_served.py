@@ -4,29 +4,25 @@ from typing import Final
 
 from metamanager.application import Target
 from modules.apimachinery.errors import ApiStatusError, no_such_path
+from modules.apimachinery.resources import SCALE, Resource
 
-_PODS: Final = "make pods: `kubectl run`, or `kubectl apply` of manifests with kind Pod"
-_NO_CONTROLLERS: Final = f"there are no controllers here, only pods; {_PODS}"
+_NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets the number of replicas"
 _NO_ROLES: Final = "there are no roles here: members of system:masters may do everything, and nodes what they need"
 _NO_LIMITS: Final = "nothing is limited here for a namespace; resources.limits of containers are kept by their nodes"
 _GROUPS: Final = {
-    "apps": _NO_CONTROLLERS,
-    "batch": _NO_CONTROLLERS,
-    "autoscaling": _NO_CONTROLLERS,
+    "autoscaling": _NO_AUTOSCALER,
     "rbac.authorization.k8s.io": _NO_ROLES,
     "networking.k8s.io": "services have no network here; hostPort or hostNetwork of a pod opens a port of its node",
-    "policy": "evictions are never held up here: there are no PodDisruptionBudgets",
     "scheduling.k8s.io": "there are no PriorityClasses here: write spec.priority of pods",
     "admissionregistration.k8s.io": "no webhooks are called here",
 }
 _OF_CORE: Final = {
-    "replicationcontrollers": _NO_CONTROLLERS,
+    "replicationcontrollers": "a Deployment is its successor, and is served here",
     "resourcequotas": _NO_LIMITS,
     "limitranges": _NO_LIMITS,
     "componentstatuses": "`kubectl get --raw /readyz?verbose` says what is ready",
-    "podtemplates": _NO_CONTROLLERS,
+    "podtemplates": "no controller of Kubernetes reads them; a Deployment has its template in itself",
 }
-_SCALE: Final = "scale"
 
 
 def not_served(target: Target) -> ApiStatusError:
@@ -35,10 +31,12 @@ def not_served(target: Target) -> ApiStatusError:
     return _with(why)
 
 
-def check_subresource(target: Target) -> None:
-    """Raise ApiStatusError, 404, for the subresource that no resource has here, but kubectl asks for (`scale`)."""
-    if target.subresource == _SCALE:
-        raise _with(_NO_CONTROLLERS)
+def check_subresource(target: Target, resource: Resource) -> None:
+    """Raise ApiStatusError, 404, for a resource that kubectl wants to scale and that has no replicas."""
+    if target.subresource == SCALE and SCALE not in resource.subresources:
+        raise _with(
+            f"{resource.plural} have no replicas; those of Deployments, ReplicaSets and StatefulSets are scaled"
+        )
 
 
 def _with(why: str) -> ApiStatusError:

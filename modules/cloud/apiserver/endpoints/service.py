@@ -130,7 +130,7 @@ class ApiService:
         if target.group == METRICS_GROUP and self._metrics is not None:
             return self._metrics.serve(request, target)
         resource = self._resource(target)
-        check_subresource(target)
+        check_subresource(target, resource)
         if self._nodes is not None and is_stream(target):
             return serve_stream(request, target, self._caller, self._nodes)
         if request.method in _READS:

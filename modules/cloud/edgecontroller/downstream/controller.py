@@ -58,6 +58,7 @@ class DownstreamController:
         send: sends a message to a node.
         may_read: whether a node may read an object; otherwise it receives only the deletion.
         mirrors: whether the lister has all objects of a kind; if not, it will have them soon.
+        is_missing: whether only a part of an object is here, which is sent as soon as it is whole.
     """
 
     def __init__(
@@ -67,14 +68,14 @@ class DownstreamController:
         send: Callable[[DownstreamMessage], None],
         may_read: Callable[[str, ObjectKey], bool],
         mirrors: Callable[[str], bool],
+        is_missing: Callable[[ObjectKey], bool] = _never,
     ) -> None:
         self._lister = lister
         self._may_read = may_read
         self._object_syncs = object_syncs
         self._send = send
         self._mirrors = mirrors
-        self.is_missing: Callable[[ObjectKey], bool] = _never
-        """Whether only a part of an object is here, which is sent as soon as it is whole."""
+        self._is_missing = is_missing
         self._watches = NodeWatches()
         self._locations = LocationCache()
         self._devices = DeviceObjects(lister, object_syncs, self.send)
@@ -370,7 +371,7 @@ class DownstreamController:
             live = self._lister.revision_of(key)
             if live is None or not self._object_syncs.is_needed(node, live.uid, number_of(live.version)):
                 continue
-            is_sent = self._may_have(node, key) and not self.is_missing(key)
+            is_sent = self._may_have(node, key) and not self._is_missing(key)
             obj = self._lister.find(key) if is_sent else None
             if obj is not None:
                 self.send(self._message_for(node, key, obj))

@@ -68,7 +68,6 @@ class KeptBodies:
         self._recent_bytes = 0
         self._dropping: deque[tuple[str, ObjectKey]] = deque()
         """Objects whose bodies are perhaps not needed; pods with their nodes, others with ""."""
-        mirror.keeps = self.keeps
 
     def load(self) -> None:
         """Take over the claims of other cloudcores. For a transaction."""

@@ -40,9 +40,14 @@ class Mirror:
     Each object is kept as the JSON that was sent, without `managedFields`, and decoded when it is used: decoded objects
     need four to six times the memory. Of pods, configmaps and secrets that no node needs here only a part is kept
     (`partial_object`). Only edgecontroller's thread calls this.
+
+    Args:
+        keeps: returns whether the body of a pod, configmap or secret, of so many bytes, is kept when the API server
+            sends it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keeps: Callable[[ObjectKey, JsonObject, int], bool] = _always) -> None:
+        self._keeps = keeps
         self._version = 1
         self._objects: defaultdict[str, dict[ObjectKey, _Mirrored]] = defaultdict(dict)
         """By kind."""
@@ -52,8 +57,6 @@ class Mirror:
         self._since: list[tuple[ObjectEvent, _Mirrored | None]] = []
         """The changes since the savepoint, in order, each with the earlier object."""
         self._saved_version = self._version
-        self.keeps: Callable[[ObjectKey, JsonObject, int], bool] = _always
-        """Whether the body of a pod, configmap or secret, of so many bytes, is kept when the API server tells of it."""
 
     @property
     def version(self) -> int:
@@ -110,7 +113,7 @@ class Mirror:
             return
         obj, body = read
         key = ObjectKey(kind.key_name, observed.namespace, observed.name)
-        is_whole = key.kind not in HAVE_PARTS or self.keeps(key, obj, len(body))
+        is_whole = key.kind not in HAVE_PARTS or self._keeps(key, obj, len(body))
         if not is_whole:
             obj = partial_object(obj)
             body = msgspec.json.encode(obj)

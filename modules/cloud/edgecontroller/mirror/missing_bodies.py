@@ -59,7 +59,6 @@ class MissingBodies:
         """By object that is asked for, what follows."""
         self._waiting: dict[ObjectKey, None] = {}
         """Objects that are asked for later."""
-        downstream.is_missing = self.is_missing
 
     def is_missing(self, key: ObjectKey) -> bool:
         """Return whether only a part of an object is here; then its body is asked for, and the object sent."""

@@ -17,7 +17,7 @@ from modules.cloud.edgecontroller.downstream_messages import SENT_BY_WATCH, is_o
 from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods
 from modules.cloud.edgecontroller.mirror.held_devices import HeldDevices
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
-from modules.cloud.edgecontroller.node_connections import NodeConnections
+from modules.cloud.edgecontroller.state.epochs import Epochs
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.transactions import Transactions
 
@@ -52,7 +52,7 @@ class Reflectors:
         transactions: of edgecontroller.
         end_turn: ends the turn soon: news of the API server come outside the batches of messages.
         downstream: sends nodes their objects; told of deletions and restarts of watches.
-        connections: have the epochs.
+        epochs: of the API server's versions.
         all_listed: called when all objects are there; again when they were listed again after a restore of etcd.
     """
 
@@ -63,7 +63,7 @@ class Reflectors:
         transactions: Transactions,
         end_turn: Callable[[], None],
         downstream: DownstreamController,
-        connections: NodeConnections,
+        epochs: Epochs,
         all_listed: Callable[[], None],
     ) -> None:
         self._mirror = mirror
@@ -71,8 +71,7 @@ class Reflectors:
         self._transactions = transactions
         self._end_turn = end_turn
         self._downstream = downstream
-        self._epochs = connections.epochs
-        connections.missed_restore = self._went_back
+        self._epochs = epochs
         self._all_listed = all_listed
         self._client: KubeClient | None = None
         self._ended_pods = EndedPods()
@@ -147,6 +146,12 @@ class Reflectors:
         except Exception:  # noqa: BLE001 - one object must not stop the module for all
             _log.exception("a change of an object cannot be handled")
 
+    def went_back(self) -> None:
+        """Begin the next epoch: the API server was restored, as its versions or another cloudcore say."""
+        self._transactions.begin()
+        self._epochs.went_back()
+        self._list_again()
+
     def _watch_later(self, kind: Kind) -> None:
         if self._client is not None:
             self._later[kind.key_name] = False
@@ -180,7 +185,7 @@ class Reflectors:
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
                 self._ended_pods.forget()
                 if self.are_complete:
-                    self._went_back()
+                    self.went_back()
             case Deleted():
                 self._ended_pods.told(news.object.uid)
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
@@ -236,11 +241,6 @@ class Reflectors:
             self._list_again()
         else:
             self._have(kind.key_name)
-
-    def _went_back(self) -> None:
-        self._transactions.begin()
-        self._epochs.went_back()
-        self._list_again()
 
     def _list_again(self) -> None:
         """List all kinds again: until then nodes are not served, as the mirror is partly older than the restore."""

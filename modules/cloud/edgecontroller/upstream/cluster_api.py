@@ -1,6 +1,6 @@
 """edgecontroller's client of an API server."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -9,7 +9,7 @@ import msgspec
 
 from beehive.module import Module
 from modules.apimachinery.api_errors import ApiError, MethodNotAllowedError, UnknownKindError
-from modules.apimachinery.kinds import JsonObject, Kind, key_for, key_of, uid_of
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for, key_of, uid_of
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.client.call_requests import CallError, failure, request_of, result_of
@@ -29,8 +29,10 @@ from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.mirror.missing_bodies import MissingBodies
 from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED, Reflectors
 from modules.cloud.edgecontroller.node_connections import NodeConnections
+from modules.cloud.edgecontroller.node_machine import ConfirmDeletion, Disappeared, ForCluster, RestoreMissed
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.state.object_sync_import import Imported, ObjectSyncImport
+from modules.cloud.edgecontroller.state.stored_states import StoredStates
 from modules.cloud.edgecontroller.upstream import as_the_node
 from modules.cloud.edgecontroller.upstream.node_reads import shown
 from modules.cloud.edgecontroller.upstream.node_writes import admitted, is_write, needs_live, same_uid, with_labels
@@ -63,7 +65,8 @@ class ClusterApi:
         mirror: of the cluster's objects; empty.
         end_turn: ends the turn soon: news of the API server come outside the batches of messages.
         downstream: sends nodes their objects; told of deletions and restarts of watches.
-        connections: take over KubeEdge's ObjectSyncs, and end with an epoch.
+        connections: of nodes; they end with an epoch.
+        states: take over KubeEdge's ObjectSyncs.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class ClusterApi:
         end_turn: Callable[[], None],
         downstream: DownstreamController,
         connections: NodeConnections,
+        states: StoredStates,
     ) -> None:
         self._mirror = mirror
         self._kinds = ServedKinds({})
@@ -90,7 +94,9 @@ class ClusterApi:
         self._loaded = loaded
         self._downstream = downstream
         self._connections = connections
-        self._reflectors = Reflectors(mirror, module, transactions, end_turn, downstream, connections, self._all_listed)
+        self._states = states
+        epochs = connections.epochs
+        self._reflectors = Reflectors(mirror, module, transactions, end_turn, downstream, epochs, self._all_listed)
         self._is_sending = False
         resources = ClusterResources(lambda: self._client, module.clock.monotonic)
         self._watches = ClusterWatches(self._send, resources, self._reflectors, downstream, transactions)
@@ -98,7 +104,7 @@ class ClusterApi:
         send = partial(self._send, node="")
         self._bodies = MissingBodies(mirror, downstream, send, self._reflectors.observe, module, end_turn)
         self._state = (
-            ClusterState(send, connections, transactions.begin, cluster.state_namespace, cluster.node_states)
+            ClusterState(send, states, connections, transactions.begin, cluster.state_namespace, cluster.node_states)
             if cluster.keeps_state
             else None
         )
@@ -132,7 +138,6 @@ class ClusterApi:
         self._reflectors.start(client)
         if self._state is not None:
             self._module.every(WRITE_PERIOD, self._write_state)
-            self._connections.released = self._write_soon
 
     def mirrors(self, kind: str) -> bool:
         """Begin to mirror a kind that nodes watch; return whether all objects of a kind are in the storage."""
@@ -202,14 +207,20 @@ class ClusterApi:
         else:
             self._state.claim(node, event.timestamp, lambda: self._bodies.read_for(node, claimed), lost)
 
-    def confirm_deletion(self, node: str, then: Callable[[], None]) -> None:
-        """Call a function in a transaction if the API server says that a Node is not there."""
+    def carry_out(self, node: str, effects: Iterable[ForCluster]) -> None:
+        """Do what follows from the beginning or the end of a node's connection."""
+        for effect in effects:
+            match effect:
+                case ConfirmDeletion():
+                    self._confirm_deletion(node, effect)
+                case RestoreMissed():
+                    self._reflectors.went_back()
+                case Disappeared():
+                    self._write_soon()
 
-        def answered(result: ApiResult) -> None:
-            if (result.refusal or {}).get("code") == HTTPStatus.NOT_FOUND and self.knows_all:
-                self._reflectors.observe(then)
-
-        self._send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered, "")
+    def is_missing(self, key: ObjectKey) -> bool:
+        """Return whether only a part of an object is here; then its body is asked for, and the object sent."""
+        return self._bodies.is_missing(key)
 
     def holders(self, node: str, then: Callable[[Mapping[str, str]], None]) -> bool:
         """Read from the cluster to which cloudcore a node has connected last, "" for all nodes; return whether that is
@@ -236,6 +247,13 @@ class ClusterApi:
     def take_noted(self) -> tuple[ObjectChanged, ...]:
         """Return the changes of Devices and DeviceModels that were committed since the last call."""
         return self._devices.take_noted()
+
+    def _confirm_deletion(self, node: str, asked: ConfirmDeletion) -> None:
+        def answered(result: ApiResult) -> None:
+            if (result.refusal or {}).get("code") == HTTPStatus.NOT_FOUND and self.knows_all:
+                self._reflectors.observe(partial(self._connections.deletion_confirmed, node, asked))
+
+        self._send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered, "")
 
     def _kind_of(self, call: ApiCall) -> Kind | None:
         """Return the kind of a call's resource, None for a resource that edgecontroller does not know."""
@@ -349,7 +367,7 @@ class ClusterApi:
 
     def _write_soon(self) -> None:
         """Write the states when nodes have disconnected, all at once: perhaps cloudcore stops."""
-        if not self._writes_soon:
+        if self._state is not None and not self._writes_soon:
             self._writes_soon = True
             self._module.after(_WRITE_DELAY, self._write_state)
 
@@ -372,14 +390,14 @@ class ClusterApi:
 
     def _import(self) -> None:
         self._transactions.begin()
-        if self._connections.have_state():
+        if self._states.any():
             self._have_state()
             return
 
         def done(found: Imported) -> None:
             self._transactions.begin()
-            if not self._connections.have_state():  # another cloudcore may have been faster
-                self._reflectors.observe(lambda: self._connections.take_over(found))
+            if not self._states.any():  # another cloudcore may have been faster
+                self._reflectors.observe(lambda: self._states.import_syncs(found))
             self._have_state()
             self._end_turn()
 

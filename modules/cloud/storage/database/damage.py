@@ -9,12 +9,16 @@ time that the page is read.
 """
 
 import logging
+import sqlite3
 from typing import Final
 
 from sqlalchemy import Connection
 
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.tables import prepare
+
+ADVICE: Final = "put a backup in its place, or, in front of a cluster, delete it"
+"""What to do with a damaged file."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +43,12 @@ that no node has takes its place.
 """
 
 
+def is_damaged(error: Exception) -> bool:
+    """Return whether an error of SQLite says that its file is damaged, or is no database."""
+    code = getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", None) or 0
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def prepare_and_repair(connection: Connection, where: str) -> bool:
     """Create missing tables, repair damaged rows, and return whether nothing was ever stored.
 
@@ -59,5 +69,5 @@ def _check_pages(connection: Connection, where: str) -> None:
     """Refuse a damaged file. It takes some 3 ms for each megabyte."""
     (found,) = connection.exec_driver_sql("PRAGMA quick_check(1)").one()
     if found != "ok":
-        hint = f"the file is damaged: {found}; put a backup in its place, or, in front of a cluster, delete it"
+        hint = f"the file is damaged: {found}; {ADVICE}"
         raise DatabaseError("open the database", where, hint)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Select, select
@@ -13,17 +14,20 @@ from sqlalchemy.exc import SQLAlchemyError
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.storage.database.beginning import Beginning
 from modules.cloud.storage.database.change_rows import changes_after, stored_history
-from modules.cloud.storage.database.damage import prepare_and_repair
+from modules.cloud.storage.database.damage import ADVICE, is_damaged, prepare_and_repair
 from modules.cloud.storage.database.engine import make_engine, shown, truncate_log, url_of
-from modules.cloud.storage.database.errors import DatabaseError
+from modules.cloud.storage.database.errors import DatabaseError, FullError
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.pending import PendingWrites
+from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.rows import RowWriter, forget_deletions
 from modules.cloud.storage.database.tables import epochs, node_states, object_syncs, objects, sessions
 from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.stored_changes import StoredChange, StoredHistory
+
+_log = logging.getLogger(__name__)
 
 _FORGET_AFTER = 10_000
 """Revisions after which a deletion is compacted; a cloudcore that has read nothing for so long reads everything."""
@@ -33,6 +37,8 @@ _PORTION = 1_000
 _SECRET = "Secret"  # noqa: S105 - the kind
 _ROWS = 16
 """Rows that are in memory at a time while all are read: each may have some megabytes."""
+_FULL: Final = "database or disk is full: free room on its disk"
+_SHORT: Final = "the disk is full: until there is room again, only leases, statuses and deletions are written"
 _TURN_SECONDS = 60.0
 """Timeout for the transaction of another module, which may wait for another cloudcore's."""
 CHANNEL = "cloudcore"
@@ -72,6 +78,7 @@ class Database:
             server, not those of a cluster.
         turn: held during each transaction by all users of the database in this process; SQLite's lock would be polled.
         meter: measures the transactions.
+        room: on the disk, for all users of the database in this process; None: without a reserve.
 
     Raises:
         DatabaseError: the database cannot be opened.
@@ -87,8 +94,10 @@ class Database:
         stores_objects: bool = True,
         turn: Turns | None = None,
         meter: TransactionMeter | None = None,
+        room: Room | None = None,
     ) -> None:
         self.cloudcore = cloudcore
+        self.room = room or Room()
         self.meter = meter or TransactionMeter()
         self._turn = turn or Turns()
         self._has_turn = False
@@ -309,14 +318,14 @@ class Database:
             version: the newest resourceVersion.
 
         Raises:
+            FullError: there is no room for them; nothing has changed.
             DatabaseError: the commit failed; nothing has changed.
         """
         self.set_savepoint()
         try:
             if self._transaction:
                 connection = self._current()
-                self._write(connection, version)
-                self._make_durable(connection)
+                self._write_durably(connection, version)
                 self._log_has_secrets |= any(key.kind == _SECRET for key in self._transaction.objects)
                 if self._log_has_secrets and self._keeps_connection:
                     self._log_has_secrets = not truncate_log(connection)
@@ -327,6 +336,46 @@ class Database:
             raise self._error("commit", error) from error
         finally:
             self._end()
+
+    def _write_durably(self, connection: Connection, version: int) -> None:
+        """Write the transaction and commit it; where the disk is full, once more without SQLite's log, whose pages are
+        in the file then, and at last with the room of the reserve.
+        """
+        remedies: list[Callable[[Connection], bool]] = []
+        if self._keeps_connection:
+            remedies += [self._give_reserve, truncate_log]
+        while True:
+            if self.room.is_short:
+                self._transaction.leave_changes_out(version)
+            try:
+                self._write(connection, version)
+                self._make_durable(connection)
+            except self._beginning.errors as error:
+                if not (self.room.is_full(error) and self._has_room_now(connection, remedies)):
+                    raise
+            else:
+                return
+
+    def _has_room_now(self, connection: Connection, remedies: list[Callable[[Connection], bool]]) -> bool:
+        """Try the remedies against a full disk, the last one first, until one has freed room, and begin the transaction
+        once more. Return whether it can be written: another cloudcore may have written in the meantime.
+        """
+        driver: Any = connection.connection.driver_connection
+        if driver.in_transaction:
+            driver.rollback()
+        while remedies:
+            if remedies.pop()(connection):
+                revision, _ = self._beginning.begin(connection)
+                return revision == self._seen
+        return False
+
+    def _give_reserve(self, connection: Connection) -> bool:
+        """Give up the reserve, first of all to the pages of the log that let the file grow: then the log is reused."""
+        if not self.room.give():
+            return False
+        truncate_log(connection)
+        _log.warning("%s: %s", self.where, _SHORT)
+        return True
 
     def abandon(self) -> None:
         """Rolls back the transaction, if one has begun; the next uses a new connection."""
@@ -443,8 +492,11 @@ class Database:
 
     def _error(self, attempt: str, error: Exception) -> DatabaseError:
         self.meter.failures += 1
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()
-        return DatabaseError(attempt, self.where, reason[0] if reason else type(error).__name__)
+        lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+        reason = lines[0] if lines else type(error).__name__
+        if self.room.is_full(error):
+            return FullError(attempt, self.where, _FULL)
+        return DatabaseError(attempt, self.where, f"{reason}; {ADVICE}" if is_damaged(error) else reason)
 
 
 def whole(_key: ObjectKey, obj: JsonObject, _size: int) -> JsonObject | None:

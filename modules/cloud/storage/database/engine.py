@@ -54,6 +54,20 @@ def url_of(text: str) -> URL:
     return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
 
 
+def file_of(text: str) -> Path | None:
+    """Return the path of an SQLite file; None for a database that is no file.
+
+    Args:
+        text: as for `url_of`.
+
+    Raises:
+        DatabaseError: it is neither a URL nor a path.
+    """
+    url = url_of(text)
+    is_file = url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:"
+    return Path(str(url.database)) if is_file else None
+
+
 def shown(url: URL) -> str:
     """Return the URL without its password, for logs."""
     return url.render_as_string(hide_password=True)

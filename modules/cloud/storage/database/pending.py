@@ -17,6 +17,8 @@ class PendingWrites:
         """The rows of all changes of objects, in order."""
         self.history: dict[str, int] = {}
         """By kind, the version up to which its changes are deleted."""
+        self.gaps: dict[str, int] = {}
+        """By kind, the version after which its changes are complete again; older ones may be kept, and are not."""
         self.object_syncs: dict[str, dict[str, ObjectSync | None]] = {}
         """By node, then by uid; None deletes the row."""
         self.sessions: dict[str, tuple[int, int]] = {}
@@ -30,7 +32,7 @@ class PendingWrites:
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.object_syncs or self.sessions or self.forgotten or self.node_states
-                    or self.released or self.epoch or self.history)  # fmt: skip
+                    or self.released or self.epoch or self.history or self.gaps)  # fmt: skip
 
     def put(self, event: ObjectEvent) -> None:
         """Adds the rows of a changed object."""
@@ -38,6 +40,11 @@ class PendingWrites:
         change = stored_change(event)
         row = {"revision": change.version, **change.key._asdict(), "type": change.type.value}
         self.changes.append({**row, "body": change.body, "old": change.old})
+
+    def leave_changes_out(self, version: int) -> None:
+        """Writes no changes, which let the database grow; those of their kinds are known after a version only."""
+        self.gaps |= {row["kind"]: version for row in self.changes}
+        self.changes.clear()
 
     def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
         """Adds an ObjectSync of a node; None deletes it."""
@@ -107,6 +114,7 @@ class PendingWrites:
             self.objects,
             self.changes,
             self.history,
+            self.gaps,
             self.object_syncs,
             self.sessions,
             self.forgotten,

@@ -131,16 +131,17 @@ class RowWriter:
             self._forget.execute(
                 connection, [{"of_kind": kind, "until": until} for kind, until in pending.history.items()]
             )
-            began = ({"kind": kind, "began": until} for kind, until in pending.history.items())
-            self._history.replace(connection, ((kind,) for kind in pending.history), began)
+        began = pending.history | pending.gaps
+        rows = ({"kind": kind, "began": version} for kind, version in began.items())
+        self._history.replace(connection, ((kind,) for kind in began), rows)
         forgotten = [(node,) for node in sorted(pending.forgotten)]
         self._syncs_of_node.replace(connection, forgotten)
         self._node_states.replace(connection, forgotten)
         self._sessions.replace(connection, ((node,) for node in sorted(pending.released)))
         syncs = {(node, uid): sync for node, each in pending.object_syncs.items() for uid, sync in each.items()}
-        rows = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
+        synced = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
                 for (node, uid), sync in syncs.items() if sync is not None)  # fmt: skip
-        self._syncs.replace(connection, syncs, rows)
+        self._syncs.replace(connection, syncs, synced)
         states = ({"node": node, "node_uid": each.uid, "epoch": each.epoch}
                   for node, each in pending.node_states.items())  # fmt: skip
         self._node_states.replace(connection, ((node,) for node in pending.node_states), states)

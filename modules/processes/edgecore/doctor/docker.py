@@ -4,9 +4,9 @@ from pathlib import Path
 
 from beehive.clock import Clock
 from modules.processes.edgecore.doctor.facts import DockerNeeds
-from modules.runtimes.cri_server.errors import RequestRefusedError
 from modules.runtimes.docker.answers import Info
 from modules.runtimes.docker.client import DockerClient
+from modules.runtimes.engine.errors import RequestRefusedError
 
 
 def needs(socket: Path, clock: Clock) -> DockerNeeds:

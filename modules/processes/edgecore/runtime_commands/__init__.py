@@ -1,4 +1,4 @@
-"""Arguments of `edgecore containers`, `inspect`, `images` and `reset`, for a person on the node.
+"""Arguments of `edgecore containers`, `inspect`, `images`, `reset` and `runtime`, for a person on the node.
 
 The command line is parsed before anything else is loaded; each command is given as the name of its function.
 """
@@ -17,6 +17,7 @@ _CONTAINERS: Final = f"{__name__}.containers"
 _INSPECT: Final = f"{__name__}.inspect"
 _IMAGES: Final = f"{__name__}.images"
 _RESET: Final = f"{__name__}.reset"
+_SERVE: Final = f"{__name__}.serve"
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -25,6 +26,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     _add_inspect(commands.add_parser("inspect", help="what the container runtime says of a container, pod or image"))
     images = commands.add_parser("images", help="the container runtime's images: list, pull, import, export, remove")
     _add_images(images.add_subparsers(title="commands", metavar="COMMAND", required=True))
+    _add_serve(commands.add_parser("runtime", help="serve CRI alone, for crictl, critest or a kubelet, without a node"))
     reset = commands.add_parser("reset", help="remove everything that the runtime inside edgecore has made")
     reset.add_argument("--runtime", action="store_true", help="its containers, sandboxes and images")
     reset.add_argument(
@@ -36,6 +38,17 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     reset.add_argument("-y", "--yes", action="store_true", help="do not ask")
     add_location(reset)
     reset.set_defaults(command=f"{_RESET}:reset")
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--socket", type=Path, metavar="PATH", help="unix socket for clients (default: the one that a node has)"
+    )
+    parser.add_argument(
+        "--kind", choices=("oci", "processes", "docker"), default="", help="of this kind (default: the configured one)"
+    )
+    add_location(parser)
+    parser.set_defaults(command=f"{_SERVE}:serve")
 
 
 def _add_containers(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,6 @@
 """Errors of the image service: each is the gRPC status of one refused request."""
 
-from modules.runtimes.cri_server.errors import (
+from modules.runtimes.engine.errors import (
     BadRequestError,
     DeadlinePassedError,
     NoSuchObjectError,

@@ -7,7 +7,7 @@ from typing import Final
 
 from beehive.clock import Clock
 from edged.cgroups.hierarchies import read_hierarchies, with_unified_controllers
-from modules.runtimes.cri_server.model import Sandbox
+from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.oci.images import RootFilesystems
 from modules.runtimes.oci.metrics.control_groups import GroupMetrics, device_name
 from modules.runtimes.oci.metrics.descriptors import Sample, metrics

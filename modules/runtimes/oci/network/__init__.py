@@ -16,7 +16,6 @@ from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
 from modules.runtimes.oci.network.namespaces import PinnedNamespaces, PodNamespaces
 from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, NetworkStatus, PodNetwork
 from modules.runtimes.oci.network.resolv_conf import resolv_conf
-from modules.runtimes.oci.network.results import PodAddresses
 from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from modules.runtimes.oci.network.user_namespaces import IdRange, UserMapping
 
@@ -29,7 +28,6 @@ __all__ = [
     "NetworkConfigurationError",
     "NetworkStatus",
     "PinnedNamespaces",
-    "PodAddresses",
     "PodNamespaceError",
     "PodNamespaces",
     "PodNetwork",

@@ -9,7 +9,7 @@ RequestRefusedError
 
 from typing import ClassVar
 
-from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.engine.errors import RequestRefusedError
 from protos.status import StatusCode
 
 

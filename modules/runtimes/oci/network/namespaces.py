@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from beehive.files.removal import remove_tree
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.network import pod_init
 from modules.runtimes.oci.network.errors import PodNamespaceError
 from modules.runtimes.oci.network.kernel import (

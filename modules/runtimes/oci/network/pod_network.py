@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from beehive import Clock
 from beehive.printable import printable
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
+from modules.runtimes.engine.records import PodAddresses
 from modules.runtimes.oci.network.attachment import (
     Attachment,
     has_attachment,
@@ -33,7 +34,7 @@ from modules.runtimes.oci.network.leases import leases_of
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
 from modules.runtimes.oci.network.plugin import PluginRunner
 from modules.runtimes.oci.network.plugin_chain import PluginChain
-from modules.runtimes.oci.network.results import PodAddresses, addresses_of
+from modules.runtimes.oci.network.results import addresses_of
 from modules.runtimes.oci.network.rule_watch import AttachedSandbox, RuleWatch
 from modules.runtimes.oci.network.sysctls import interface_sysctls, write_interface_sysctls
 from modules.runtimes.oci.network.turns import Turns

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.reading import read_file
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from protos.cri.v1 import api_pb2 as cri
 
 MACHINE: Final = Path("/etc/resolv.conf")

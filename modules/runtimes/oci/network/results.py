@@ -1,20 +1,14 @@
 """The addresses in the result of a CNI plug-in, of any version."""
 
 import ipaddress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from beehive.decoding import convert
+from modules.runtimes.engine.records import PodAddresses
 
 _MOST_ADDRESSES: Final = 64
-
-
-class PodAddresses(NamedTuple):
-    """Addresses of a pod: the one for clients that know only one, and the others."""
-
-    ip: str
-    additional: tuple[str, ...] = ()
 
 
 class _Interface(msgspec.Struct):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from beehive import Clock
 from beehive.clock import Timer
 from beehive.printable import printable
-from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.oci.network.attachment import Attachment
 from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.firewall import CHECK_SECONDS, SavedRules, read_rules

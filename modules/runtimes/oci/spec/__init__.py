@@ -18,7 +18,7 @@ from modules.runtimes.oci.spec.model import (
     SandboxFiles,
 )
 from modules.runtimes.oci.spec.process import exec_process
-from modules.runtimes.oci.spec.resources import changed_resources, check_resources, updated_resources
+from modules.runtimes.oci.spec.resources import check_resources, updated_resources
 from modules.runtimes.oci.spec.selinux import selinux_labels
 from modules.runtimes.oci.spec.stop_signals import stop_signal
 from modules.runtimes.oci.spec.sysctls import sysctl_parts
@@ -33,7 +33,6 @@ __all__ = [
     "NamespacePaths",
     "OciSpec",
     "SandboxFiles",
-    "changed_resources",
     "check_container",
     "check_resources",
     "check_sandbox",

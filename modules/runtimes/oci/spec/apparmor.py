@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.machine import Machine
 from protos.cri.v1 import api_pb2 as cri
 

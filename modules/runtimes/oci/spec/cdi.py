@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from beehive.decoding import convert, decode_json
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 
 _LARGEST: Final = 256 << 10
 """Bytes of a file; that of a machine with eight GPUs has about 40,000."""

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Final
 
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.cdi import CdiDeviceNode, CdiEdits, CdiHook, CdiMount, cdi_edits
 from modules.runtimes.oci.spec.devices import device_at
 from modules.runtimes.oci.spec.machine import Machine

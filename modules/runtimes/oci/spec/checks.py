@@ -4,7 +4,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.apparmor import container_apparmor
 from modules.runtimes.oci.spec.capabilities import check_capabilities
 from modules.runtimes.oci.spec.cdi_changes import check_cdi

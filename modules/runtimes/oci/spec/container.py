@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.apparmor import container_apparmor
 from modules.runtimes.oci.spec.capabilities import container_capabilities
 from modules.runtimes.oci.spec.cdi_changes import with_cdi_devices

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.model import ImageDefaults
 from modules.runtimes.oci.spec.paths import checked_path, is_below_any
 from protos.cri.v1 import api_pb2 as cri

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.machine import Machine
 from modules.runtimes.oci.spec.model import Json
 from modules.runtimes.oci.spec.paths import checked_path

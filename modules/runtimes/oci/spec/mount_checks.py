@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError, NotProvidedError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, WrongStateError
 from modules.runtimes.oci.spec.machine import Machine
 from modules.runtimes.oci.spec.mount_table import MountTable, Propagation
 from modules.runtimes.oci.spec.paths import checked_path

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.model import ImageVolume, Json, SandboxFiles
 from modules.runtimes.oci.spec.mount_points import mount_point
 from modules.runtimes.oci.spec.paths import checked_path, is_below_any

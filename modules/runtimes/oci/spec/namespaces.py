@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.machine import CgroupLayout, Machine
 from modules.runtimes.oci.spec.model import Json, NamespacePaths
 from protos.cri.v1 import api_pb2 as cri

@@ -3,7 +3,7 @@
 from collections.abc import Set
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 
 _LONGEST: Final = 4095
 """Bytes (PATH_MAX)."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.machine import CgroupLayout, Machine
 from modules.runtimes.oci.spec.model import Json
 from modules.runtimes.oci.spec.paths import checked_path
@@ -103,23 +103,6 @@ def _cpu(resources: cri.LinuxContainerResources) -> Json:
     if resources.cpuset_mems:
         cpu["mems"] = resources.cpuset_mems
     return cpu
-
-
-def changed_resources(
-    before: cri.LinuxContainerResources, change: cri.LinuxContainerResources
-) -> cri.LinuxContainerResources:
-    """Return CRI's limits after a change. Limits that the change leaves out stay, but a new limit of memory is one of
-    swap too, unless the change has another.
-    """
-    after = cri.LinuxContainerResources()
-    after.MergeFrom(before)
-    after.MergeFrom(change)
-    if change.memory_limit_in_bytes:
-        after.memory_swap_limit_in_bytes = change.memory_swap_limit_in_bytes
-    sizes = {each.page_size: each for each in after.hugepage_limits}
-    del after.hugepage_limits[:]
-    after.hugepage_limits.extend(sizes.values())
-    return after
 
 
 def updated_resources(spec_config: Json, resources: cri.LinuxContainerResources, machine: Machine) -> Json:

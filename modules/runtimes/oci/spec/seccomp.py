@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.capabilities import container_capabilities
 from modules.runtimes.oci.spec.machine import Machine
 from modules.runtimes.oci.spec.model import Json

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from beehive.decoding import decode_json
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.machine import kernel_version
 from modules.runtimes.oci.spec.model import Json
 from modules.runtimes.oci.spec.seccomp_calls import ARCHITECTURES

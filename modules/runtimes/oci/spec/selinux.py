@@ -3,7 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.machine import Machine
 from protos.cri.v1 import api_pb2 as cri
 

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from protos.cri.v1 import api_pb2 as cri
 
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,64}([./][A-Za-z0-9_@:-]{1,64}){1,12}")

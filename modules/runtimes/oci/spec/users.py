@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.model import LinuxUser
 from modules.runtimes.oci.spec.rooted_files import read_inside
 from modules.runtimes.oci.user_numbers import LARGEST_ID, is_number, number_in

@@ -14,7 +14,7 @@ from typing import Final
 
 from beehive import Clock
 from beehive.printable import clipped
-from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.oci.streaming.backend import StreamingBackend, StreamProcess
 from modules.runtimes.oci.streaming.channels import (
     ChannelData,

@@ -8,7 +8,7 @@ from typing import Final
 
 from beehive import Clock
 from beehive.printable import clipped
-from modules.runtimes.cri_server.errors import RequestRefusedError
+from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.oci.streaming.backend import StreamingBackend
 from modules.runtimes.oci.streaming.command_session import IDLE_SECONDS
 from modules.runtimes.oci.streaming.ending import MOST_ANSWERS, linger

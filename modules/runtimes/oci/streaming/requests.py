@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from beehive import Clock
-from modules.runtimes.cri_server.errors import BadRequestError, TooManyError
+from modules.runtimes.engine.errors import BadRequestError, TooManyError
 from protos.cri.v1 import api_pb2 as cri
 
 VALID_SECONDS: Final = 60.0

@@ -98,7 +98,6 @@ def nested(levels: int) -> JsonObject:
         ({"verb": "walk", "name": "c"}, 405),
         ({"verb": "get", "name": "c", "subresource": "scale"}, 404),
         ({"verb": "delete", "name": "c", "options": {"dryRun": ["Some"]}}, 422),
-        ({"verb": "delete", "name": "c", "options": {"gracePeriodSeconds": -1}}, 400),
         ({"verb": "delete", "name": "c", "options": {"preconditions": [1]}}, 400),
         ({"verb": "update", "name": "c", "body": {"metadata": {"name": "c"}, "x": nested(495)}}, 400),
         ({"verb": "list", "options": {"fieldSelector": "spec.nodeName=n1"}}, 400),
@@ -179,19 +178,6 @@ def test_kubectl_debug_adds_ephemeral_containers(api: Api) -> None:
     removed = {**patched, "spec": {**patched["spec"], "ephemeralContainers": []}}
     assert api("update", "p", removed, **asked)["code"] == 422
     assert api("patch", "p", patch, patch_type=STRATEGIC, node="n1", **asked)["code"] == 404
-
-
-def test_a_deleted_namespace_takes_its_objects_along(api: Api) -> None:
-    """Pods end in their grace periods; what is elsewhere stays."""
-    made = api("create", body={"metadata": {"name": "ns"}}, plural="namespaces", namespace="")
-    assert (made["metadata"]["labels"], made["status"]) == ({"kubernetes.io/metadata.name": "ns"}, {"phase": "Active"})
-    assert made["spec"] == {"finalizers": ["kubernetes"]}
-    api("create", body=POD, plural="pods")
-    api("create", body={"metadata": {"name": "c"}}, namespace="other")
-    api("delete", "ns", plural="namespaces", namespace="")
-    assert api("get", "c")["code"] == 404
-    assert api("get", "p", plural="pods")["metadata"]["deletionTimestamp"]
-    assert api("get", "c", namespace="other")["kind"] == "ConfigMap"
 
 
 def test_who_deletes_a_node_is_told_what_locks_it_out() -> None:

@@ -105,7 +105,7 @@ def test_a_secret_is_stored_encoded_and_its_clear_text_nowhere(cluster: Cluster)
     [
         pytest.param("text", BadRequestError, id="not an object"),
         pytest.param({"kind": "Pod"}, BadRequestError, id="no metadata"),
-        pytest.param({"kind": "Deployment", "metadata": {"name": "x"}}, UnknownKindError, id="a kind nobody keeps"),
+        pytest.param({"kind": "Widget", "metadata": {"name": "x"}}, UnknownKindError, id="a kind nobody keeps"),
         pytest.param(pod("../../etc"), InvalidError, id="a name that is a path"),
         pytest.param(pod("A"), InvalidError, id="a name in capitals"),
         pytest.param({**pod(), "apiVersion": "v2"}, InvalidError, id="another API version"),

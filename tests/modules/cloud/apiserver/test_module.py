@@ -81,7 +81,9 @@ class Watching(Module):
 class Server:
     """The API server, `control` and a client in its process."""
 
-    def __init__(self, bee: Harness, database: Database | None = None, manifests: Path | None = None) -> None:
+    def __init__(
+        self, bee: Harness, database: Database | None = None, manifests: Path | None = None, *, collects: bool = True
+    ) -> None:
         self.bee = bee
         self.cluster = Cluster(bee.clock)
         self.database = database or in_memory()
@@ -90,7 +92,7 @@ class Server:
         self.told: list[ObjectChanges] = []
         directory = ManifestDirectory(manifests, self.cluster) if manifests else None
         parts = self.cluster, self.database, directory, definitions(), self.refusals, self.access.subscriptions
-        bee.add(ApiServer, *parts)
+        bee.add(ApiServer, *parts, collects=collects)
         bee.add(Watching, self.told)
         started: list[Client] = []
         bee.add(Client, self.access, started)
@@ -448,3 +450,38 @@ def test_a_silent_node_is_not_ready_and_a_deleted_pod_without_a_node_goes(bee: H
     events = server.call("list", "events").object
     assert events is not None
     assert [event["reason"] for event in events["items"]] == ["NodeNotReady"]
+
+
+def owned(owner: Json | None) -> Json:
+    """A configmap with an owner."""
+    assert owner is not None
+    named = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    return {**configmap("child"), "metadata": {"name": "child", "ownerReferences": [named]}}
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_dependents_go_in_the_transaction_of_their_owners_deletion(bee: Harness, *, collects: bool) -> None:
+    """Unless that is left to Kubernetes' own controllers; then nobody else does it, and a namespace waits for them."""
+    server = Server(bee, collects=collects)
+    told = server.watch("configmaps")
+    server.call("create", "configmaps", body=owned(server.call("create", "configmaps", body=configmap("owner")).object))
+    server.call("delete", "configmaps", "owner")
+    gone = [("Deleted", "owner"), ("Deleted", "child")] if collects else [("Deleted", "owner")]
+    assert shown(told)[2:] == gone
+    server.call("create", "namespaces", namespace="", body={**configmap("blue"), "kind": "Namespace", "data": None})
+    server.call("delete", "namespaces", "blue", namespace="")
+    assert ("blue" in namespaces(server)) is not collects
+
+
+def test_what_follows_from_a_deletion_is_done_after_a_restart(bee: Harness, tmp_path: Path) -> None:
+    """The process may have ended before, or the owner may have been deleted by an earlier version."""
+    before, cluster = Database(str(tmp_path / "cloud.db"), "a"), Cluster(bee.clock)
+    transactions = Transactions(cluster.storage, before, print, print, print)
+    transactions.begin()
+    owner = cluster.create(configmap("owner"))
+    cluster.create(owned(owner))
+    cluster.delete(ObjectKey("ConfigMap", "default", "owner"))
+    transactions.commit()
+    before.close()
+    server = Server(bee, Database(str(tmp_path / "cloud.db"), "b"))
+    assert server.call("get", "configmaps", "child").refusal

@@ -223,7 +223,7 @@ class Kept:
     """A mirror with what decides on its bodies."""
 
     def __init__(self) -> None:
-        self.mirror = Mirror()
+        self.mirror = Mirror(self._keeps)
         syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
         self.downstream = DownstreamController(
             self.mirror, syncs, lambda _down: None, lambda _node, _key: True, lambda _kind: True
@@ -233,6 +233,9 @@ class Kept:
         self.later: list[Callable[[], None]] = []
         self.bodies = KeptBodies(self.mirror, self.downstream, self.database, lambda: self.alive, self.later.append)
         self._version = 1
+
+    def _keeps(self, key: ObjectKey, obj: JsonObject, size: int) -> bool:
+        return self.bodies.keeps(key, obj, size)
 
     def observe(self, kind: Kind, obj: JsonObject) -> None:
         """The API server tells of an object."""

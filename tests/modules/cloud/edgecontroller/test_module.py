@@ -286,9 +286,9 @@ def test_an_administrator_is_answered(controller: Controller) -> None:
         "metadata": {}, "status": "Failure", "message": 'pods "nothing" not found', "reason": "NotFound",
         "details": {"name": "nothing", "kind": "pods"}, "code": 404,
     }  # fmt: skip
-    refused = controller.remove("pod", "web", -1).refusal
+    refused = controller.call("delete", "pods", "web", options={"gracePeriodSeconds": "soon"}).refusal
     assert refused is not None
-    assert "0 or more" in refused["message"]
+    assert "number of seconds" in refused["message"]
 
 
 def test_a_waiting_pod_is_placed_when_there_is_room(controller: Controller) -> None:

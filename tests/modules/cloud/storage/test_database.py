@@ -1,6 +1,7 @@
 """The cluster's database: what is committed is there afterwards, and those who share it agree. On each kind of it."""
 
 import itertools
+import os
 import sqlite3
 import stat
 from base64 import b64encode
@@ -485,9 +486,19 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.write_text("these are somebody's notes\n" * 100)
-    with pytest.raises(DatabaseError, match="file is not a database"):
+    with pytest.raises(DatabaseError, match="file is not a database; put a backup in its place"):
         Database(str(path), "a")
     assert path.read_text().startswith("these are")
+
+
+@pytest.mark.parametrize("kept", [100, 6000])
+def test_a_file_that_was_cut_off_is_refused_with_what_to_do(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "cloud.db"
+    with Cloud(str(path)) as cloud:
+        cloud.apply(*(configmap(f"c{number}", a="x" * 1000) for number in range(50)))
+    os.truncate(path, kept)
+    with pytest.raises(DatabaseError, match="put a backup in its place"):
+        Database(str(path), "a")
 
 
 def test_another_process_that_holds_the_file_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

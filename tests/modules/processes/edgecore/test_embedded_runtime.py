@@ -6,8 +6,8 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.processes.edgecore.config import ConfigError, loads
-from modules.processes.edgecore.embedded_runtime import docker_settings, embedded_runtime
-from modules.runtimes.docker.runtime import DockerRuntime
+from modules.processes.edgecore.embedded_runtime import docker_settings, embedded_runtime, runtime_settings
+from modules.runtimes.docker.driver import DockerSettings
 
 _CONFIG = """\
 apiVersion: edgecore.config.kubeedge.io/v1alpha2
@@ -44,10 +44,10 @@ def test_docker_is_chosen_by_its_endpoint(tmp_path: Path) -> None:
     config, clock = loads(_CONFIG.format(root=tmp_path)).config, RealClock()
     try:
         runtime = embedded_runtime(config, clock)
-        settings = docker_settings(config, clock)
+        settings = runtime_settings(config, clock)
     finally:
         clock.close()
-    assert isinstance(runtime, DockerRuntime)
     assert runtime.endpoint == config.runtime_endpoint == f"unix://{tmp_path}/docker.sock"
     assert config.embedded_runtime_root == tmp_path / "docker"
+    assert isinstance(settings, DockerSettings)
     assert (settings.socket, settings.logs.size) == (Path("/run/other.sock"), 3 << 20)

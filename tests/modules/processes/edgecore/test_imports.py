@@ -33,9 +33,9 @@ STARTED: Final = ("devicetwin", "eventbus", "taskmanager")
 """Packages of `modules/edge` of which every node loads something; the check of a configuration needs eventbus's."""
 OF_THE_OTHERS: Final = {
     "": ("modules.runtimes",),
-    "modules.runtimes.process.runtime": ("modules.runtimes.oci",),
-    "modules.runtimes.oci.runtime": (
-        "modules.runtimes.process.containers", "modules.runtimes.process.engine",
+    "modules.runtimes.process.driver": ("modules.runtimes.oci",),
+    "modules.runtimes.oci.driver": (
+        "modules.runtimes.process.driver",
         "modules.runtimes.process.shim_manager",
         "modules.runtimes.oci.images.worker.unpacker", "modules.runtimes.oci.streaming.connection",
     ),

@@ -151,7 +151,7 @@ def test_reset_goes_on_after_a_kind_that_resists(
     root, purged = _node(tmp_path), list[str]()
 
     def purge(config: EdgeCoreConfig, _: RealClock) -> None:
-        from modules.runtimes.cri_server.errors import EmbeddedRuntimeError  # noqa: PLC0415 - as the command does
+        from modules.runtimes.engine.errors import EmbeddedRuntimeError  # noqa: PLC0415 - as the command does
 
         if config.uses_oci_runtime:
             raise EmbeddedRuntimeError("find crun", "it is not installed")

@@ -10,7 +10,7 @@ import pytest
 from edged.cri import CriClient, CriError
 from edged.cri.errors import AlreadyExistsError, ConnectionClosedError, ExhaustedError, NotFoundError
 from modules.runtimes.cri_server.local_calls import REQUEST_LIMIT, local_calls
-from modules.runtimes.process.service import ProcessMethods
+from modules.runtimes.cri_server.methods import CriMethods
 from protos.cri.v1 import api_pb2 as cri
 from tests.end_to_end.processes import wait_until
 from tests.modules.runtimes.process.node import DEADLINE_SECONDS, LocalNode
@@ -131,7 +131,7 @@ def test_failures_are_those_of_the_socket(node: LocalNode, near: CriClient, monk
 def test_unexpected_errors_have_a_status(node: LocalNode, raised: Exception, code: str) -> None:
     """An error that no method expects is logged and has gRPC's status, so that edged's workers survive it."""
 
-    class Broken(ProcessMethods):
+    class Broken(CriMethods):
         def _list_containers(self, request: cri.ListContainersRequest) -> cri.ListContainersResponse:
             raise raised
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.docker.answers import ListedContainer
-from modules.runtimes.docker.engine import purge
-from modules.runtimes.docker.runtime import DockerRuntime
+from modules.runtimes.engine.engine import purge
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.docker.served import SOCKET, settings_of
 from tests.modules.runtimes.process.node import LocalNode, Node
@@ -49,11 +49,9 @@ class DockerNode(_DockerNode, LocalNode):
         self.dockerd = dockerd
         super().__init__(directory)
 
-    def new_runtime(self) -> DockerRuntime:
+    def new_runtime(self) -> CriServer:
         """Return a runtime on the node's directory, not started."""
-        return DockerRuntime(
-            self.state, self.socket, self.clock, settings_of(self.state, self.clock, self.dockerd.socket)
-        )
+        return CriServer(self.state, self.socket, self.clock, settings_of(self.state, self.clock, self.dockerd.socket))
 
 
 class RemoteDockerNode(_DockerNode, RemoteNode):

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from beehive.clock import Clock
-from modules.runtimes.docker.engine import DockerSettings
-from modules.runtimes.docker.runtime import DockerRuntime
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.docker.driver import DockerSettings
 from modules.runtimes.oci.network import BINARY_DIRECTORIES, PodNetwork
 from tests.modules.runtimes.process.served import serve
 
@@ -19,8 +19,8 @@ def settings_of(state: Path, clock: Clock, docker: Path) -> DockerSettings:
     return DockerSettings(PodNetwork(state.parent / "net.d", BINARY_DIRECTORIES, clock), docker)
 
 
-def _new_runtime(state: Path, socket: Path, clock: Clock) -> DockerRuntime:
-    return DockerRuntime(state, socket, clock, settings_of(state, clock, Path(os.environ[SOCKET])))
+def _new_runtime(state: Path, socket: Path, clock: Clock) -> CriServer:
+    return CriServer(state, socket, clock, settings_of(state, clock, Path(os.environ[SOCKET])))
 
 
 if __name__ == "__main__":

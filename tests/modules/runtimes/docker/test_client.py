@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.cri_server.errors import BadRequestError, NoSuchObjectError, NotProvidedError, RunFailedError
 from modules.runtimes.docker import client as client_module
 from modules.runtimes.docker.answers import Created, ListedContainer
 from modules.runtimes.docker.client import DockerClient
 from modules.runtimes.docker.errors import ConflictError, DockerUnreachableError
 from modules.runtimes.docker.pause_image import PROCESSORS, pause_archive, pause_program
+from modules.runtimes.engine.errors import BadRequestError, NoSuchObjectError, NotProvidedError, RunFailedError
 from protos.status import StatusCode
 from tests.modules.runtimes.process.node import eventually
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from modules.runtimes.cri_server.errors import NotProvidedError, StateDirectoryError, WrongStateError
 from modules.runtimes.docker.answers import ImageSettings, nanoseconds
-from modules.runtimes.docker.engine import check_apart
+from modules.runtimes.docker.driver import check_apart
 from modules.runtimes.docker.labels import KIND, OWNER, SANDBOX_ID, container_name
 from modules.runtimes.docker.specs import (
     Body,
@@ -20,6 +19,7 @@ from modules.runtimes.docker.specs import (
     limits,
     sandbox_body,
 )
+from modules.runtimes.engine.errors import NotProvidedError, StateDirectoryError, WrongStateError
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.spec.samples import FILES, UNIFIED, linux, request
 

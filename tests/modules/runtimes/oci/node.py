@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.cri_server.errors import EmbeddedRuntimeError
-from modules.runtimes.oci.engine import purge
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.engine.errors import EmbeddedRuntimeError
 from modules.runtimes.oci.programs import find_programs
-from modules.runtimes.oci.runtime import OciRuntime
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.served import settings_of
 from tests.modules.runtimes.process.node import LocalNode, Node, processes_of
@@ -33,7 +33,9 @@ def reason_missing() -> str:
     return ""
 
 
-class _OciNode(Node):
+class OciPods(Node):
+    """Pods and containers as this kind of runtime needs them."""
+
     shares_processes = False
     """Whether containers made from now on share their processes with their pod."""
 
@@ -53,15 +55,15 @@ class _OciNode(Node):
         purge(self.state, self.clock, settings_of(self.state, self.clock))
 
 
-class OciNode(_OciNode, LocalNode):
+class OciNode(OciPods, LocalNode):
     """A node whose runtime is in this process."""
 
-    def new_runtime(self) -> OciRuntime:
+    def new_runtime(self) -> CriServer:
         """Return a runtime on the node's directory, not started."""
-        return OciRuntime(self.state, self.socket, self.clock, settings_of(self.state, self.clock))
+        return CriServer(self.state, self.socket, self.clock, settings_of(self.state, self.clock))
 
 
-class RemoteOciNode(_OciNode, RemoteNode):
+class RemoteOciNode(OciPods, RemoteNode):
     """A node whose runtime is another process."""
 
     module = "tests.modules.runtimes.oci.served"

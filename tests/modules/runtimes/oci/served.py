@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from beehive.clock import Clock
-from modules.runtimes.oci.engine import OciSettings
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.oci.driver import OciSettings
 from modules.runtimes.oci.network import BINARY_DIRECTORIES, PodNetwork
 from modules.runtimes.oci.programs import find_programs
-from modules.runtimes.oci.runtime import OciRuntime
 from tests.modules.runtimes.process.served import serve
 
 
@@ -17,8 +17,8 @@ def settings_of(state: Path, clock: Clock) -> OciSettings:
     return OciSettings(find_programs(), network, above / "certs.d", above / "archives")
 
 
-def _new_runtime(state: Path, socket: Path, clock: Clock) -> OciRuntime:
-    return OciRuntime(state, socket, clock, settings_of(state, clock))
+def _new_runtime(state: Path, socket: Path, clock: Clock) -> CriServer:
+    return CriServer(state, socket, clock, settings_of(state, clock))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from modules.runtimes.oci.boot_directory import BootDirectory
-from modules.runtimes.oci.driver.conmon import BUNDLE
+from modules.runtimes.oci.crun.conmon import BUNDLE
 from tests.support.leftovers import unmount_under
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")

@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from modules.runtimes.oci.driver.conmon import BUNDLE, conmon_pid
+from modules.runtimes.oci.crun.conmon import BUNDLE, conmon_pid
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.node import OciNode, control_groups
 from tests.modules.runtimes.oci.test_streams import streaming_session

@@ -11,7 +11,7 @@ from modules.runtimes.oci.streams import _pipes
 from tests.support.descriptors import open_descriptors
 
 if TYPE_CHECKING:
-    from modules.runtimes.oci.driver.commands import Command
+    from modules.runtimes.oci.crun.commands import Command
 
 
 class _Refused:

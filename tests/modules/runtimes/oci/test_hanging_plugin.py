@@ -14,10 +14,11 @@ import pytest
 from edged.cri import CriClient, CriError
 from edged.cri.errors import ConnectionClosedError
 from modules.runtimes.cri_server.local_calls import LocalCallError
-from modules.runtimes.oci.engine import OciSettings, purge
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.oci.driver import OciSettings
 from modules.runtimes.oci.network import PodNetwork
 from modules.runtimes.oci.network.plugin import PluginRunner
-from modules.runtimes.oci.runtime import OciRuntime
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import script
 from tests.modules.runtimes.oci.node import OciNode
@@ -37,8 +38,8 @@ _WORKS = f"""[ "$CNI_COMMAND" = ADD ] && echo '{_RESULT}'; true"""
 class _Node(OciNode):
     """A node whose pods are attached by a script; `hangs` reads from a pipe that nobody writes."""
 
-    def new_runtime(self) -> OciRuntime:
-        return OciRuntime(self.state, self.socket, self.clock, self._settings())
+    def new_runtime(self) -> CriServer:
+        return CriServer(self.state, self.socket, self.clock, self._settings())
 
     def _settings(self) -> OciSettings:
         runner = PluginRunner(self.clock, _LONGER_THAN_ANY_TEST)

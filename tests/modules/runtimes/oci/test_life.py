@@ -111,6 +111,13 @@ def test_the_stop_signal_then_kill(node: OciNode) -> None:
     assert node.status(stubborn).exit_code == 128 + signal.SIGKILL
 
 
+def test_a_stop_right_after_the_start_is_noticed(node: OciNode) -> None:
+    """The kernel drops a signal for which a first process has no handler yet: the signal is sent once it has one."""
+    slow = node.shell("sleep 1; trap 'exit 5' TERM; while :; do sleep 0.01; done")
+    node.stop(slow, 3600)
+    assert node.status(slow).exit_code == 5
+
+
 def test_processes_of_the_machine_namespace_end_with_it(node: OciNode) -> None:
     """With the machine's process namespace nothing but the control group holds a container's processes together."""
     container = node.shell("setsid sleep 1000 & exec sleep 1001", _config("shared"))

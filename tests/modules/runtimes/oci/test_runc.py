@@ -8,8 +8,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from modules.runtimes.oci.engine import OciSettings, purge
-from modules.runtimes.oci.runtime import OciRuntime
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.oci.driver import OciSettings
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import refused
 from tests.modules.runtimes.oci import test_streams
@@ -25,8 +26,8 @@ class _RuncNode(OciNode):
         assert runc is not None
         return settings._replace(programs=settings.programs._replace(runtime=Path(runc)))
 
-    def new_runtime(self) -> OciRuntime:
-        return OciRuntime(self.state, self.socket, self.clock, self._settings())
+    def new_runtime(self) -> CriServer:
+        return CriServer(self.state, self.socket, self.clock, self._settings())
 
     def purge(self) -> None:
         purge(self.state, self.clock, self._settings())

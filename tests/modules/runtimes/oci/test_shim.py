@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.oci.driver.conmon import conmon_pid
-from modules.runtimes.oci.engine import OciSettings, purge
-from modules.runtimes.oci.runtime import OciRuntime
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.oci.crun.conmon import conmon_pid
+from modules.runtimes.oci.driver import OciSettings
 from modules.runtimes.oci.shim.arguments import Arguments, parse
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci import test_life, test_streams
@@ -25,9 +26,9 @@ class ShimNode(OciNode):
         settings = settings_of(self.state, self.clock)
         return settings._replace(programs=settings.programs._replace(conmon=None))
 
-    def new_runtime(self) -> OciRuntime:
+    def new_runtime(self) -> CriServer:
         """Return a runtime on the node's directory, not started."""
-        return OciRuntime(self.state, self.socket, self.clock, self._settings())
+        return CriServer(self.state, self.socket, self.clock, self._settings())
 
     def purge(self) -> None:
         """Remove everything that the runtime has made."""

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from beehive.decoding import decode_json
-from modules.runtimes.cri_server.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
-from modules.runtimes.oci.driver.conmon import conmon_pid
+from modules.runtimes.engine.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
+from modules.runtimes.oci.crun.conmon import conmon_pid
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.node import OciNode, RemoteOciNode
 from tests.modules.runtimes.process.node import DEADLINE_SECONDS, alive, eventually, wait_for_death
@@ -71,15 +71,15 @@ def test_commands_of_a_dead_edgecore_end(remote: RemoteOciNode) -> None:
 _STEPS_OF_A_START = [
     "before modules.runtimes.oci.images:RootFilesystems.mount",
     "after modules.runtimes.oci.images:RootFilesystems.mount",
-    "before modules.runtimes.oci.driver.conmon:Conmon.create",
-    "before modules.runtimes.oci.driver.conmon:_read_line",
-    "after modules.runtimes.oci.driver.conmon:_read_line",
-    "after modules.runtimes.oci.driver.conmon:Conmon.create",
+    "before modules.runtimes.oci.crun.conmon:Conmon.create",
+    "before modules.runtimes.oci.crun.conmon:_read_line",
+    "after modules.runtimes.oci.crun.conmon:_read_line",
+    "after modules.runtimes.oci.crun.conmon:Conmon.create",
     "after modules.runtimes.oci.processes:_write_run",
-    "before modules.runtimes.oci.driver.runtime_command:RuntimeCommand.start",
-    "before modules.runtimes.oci.driver.start_fifo:_release",
-    "after modules.runtimes.oci.driver.start_fifo:_release",
-    "after modules.runtimes.oci.driver.runtime_command:RuntimeCommand.start",
+    "before modules.runtimes.oci.crun.runtime_command:RuntimeCommand.start",
+    "before modules.runtimes.oci.crun.start_fifo:_release",
+    "after modules.runtimes.oci.crun.start_fifo:_release",
+    "after modules.runtimes.oci.crun.runtime_command:RuntimeCommand.start",
     "before modules.runtimes.oci.model:OciContainer.started",
     "after modules.runtimes.oci.model:OciContainer.started",
 ]
@@ -106,15 +106,15 @@ def test_killed_while_it_starts_a_container(doomed: RemoteOciNode, step: str) ->
 
 
 _STEPS_OF_A_REMOVAL = [
-    "before modules.runtimes.oci.driver.runtime_command:RuntimeCommand.delete",
-    "after modules.runtimes.oci.driver.runtime_command:RuntimeCommand.delete",
+    "before modules.runtimes.oci.crun.runtime_command:RuntimeCommand.delete",
+    "after modules.runtimes.oci.crun.runtime_command:RuntimeCommand.delete",
     "after modules.runtimes.oci.images:RootFilesystems.unmount",
-    "before modules.runtimes.cri_server.container_operations:discard",
-    "after modules.runtimes.cri_server.container_operations:discard",
+    "before modules.runtimes.engine.containers:discard",
+    "after modules.runtimes.engine.containers:discard",
     "before modules.runtimes.oci.network:PodNamespaces.unpin",
     "after modules.runtimes.oci.network:PodNamespaces.unpin",
-    "before modules.runtimes.cri_server.sandboxes:discard",
-    "after modules.runtimes.cri_server.sandboxes:discard",
+    "before modules.runtimes.engine.sandboxes:discard",
+    "after modules.runtimes.engine.sandboxes:discard",
 ]
 
 
@@ -134,12 +134,12 @@ def test_killed_while_it_removes_a_pod(doomed: RemoteOciNode, step: str) -> None
 
 
 _STEPS_OF_A_SANDBOX = [
-    "before modules.runtimes.cri_server.sandboxes:publish",
-    "after modules.runtimes.cri_server.sandboxes:publish",
+    "before modules.runtimes.engine.sandboxes:publish",
+    "after modules.runtimes.engine.sandboxes:publish",
     "before modules.runtimes.oci.network:PodNamespaces.pin",
     "after modules.runtimes.oci.network:PodNamespaces.pin",
     "after modules.runtimes.oci.sandbox_resources:SandboxResources.make",
-    "after modules.runtimes.oci.sandboxes:write_record",
+    "after modules.runtimes.engine.sandboxes:write_record",
 ]
 
 

@@ -18,10 +18,11 @@ from typing import Any, Final, cast
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.cri_server.errors import RequestRefusedError, RunFailedError, ShimGoneError, TooManyError
-from modules.runtimes.cri_server.process_watcher import ProcessWatcher
+from modules.runtimes.engine.errors import RequestRefusedError, RunFailedError, ShimGoneError, TooManyError
+from modules.runtimes.engine.events import Announcer
+from modules.runtimes.engine.process_watcher import ProcessWatcher
 from modules.runtimes.process.execution import execute
-from modules.runtimes.process.model import EmbeddedContainer
+from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.shim_manager import ShimManager
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from modules.runtimes.shim.commands import Commands
@@ -58,9 +59,9 @@ def _descriptors_left(count: int) -> Iterator[None]:
     assert _open() == before
 
 
-def _container(link: object) -> EmbeddedContainer:
+def _container(link: object) -> ProcessContainer:
     made = SimpleNamespace(id="c", link=link, state=cri.CONTAINER_RUNNING, directory=Path("/nowhere"))
-    return cast("EmbeddedContainer", made)
+    return cast("ProcessContainer", made)
 
 
 def attempt() -> None:
@@ -87,7 +88,7 @@ def start() -> None:
     spawner = SimpleNamespace(request=lambda *_, **__: None)
     watcher = SimpleNamespace(add=lambda link: link.close())
     shims = ShimManager(
-        cast("ShimSpawner", spawner), cast("ProcessWatcher", watcher), RealClock(), lambda _: None, lambda _: None
+        cast("ShimSpawner", spawner), cast("ProcessWatcher", watcher), RealClock(), cast("Announcer", None)
     )
     for left in range(7):
         with TemporaryDirectory() as directory:

@@ -14,8 +14,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from beehive.clock import RealClock
 from modules.runtimes.cri_server.runtime_server import CriServer
-from modules.runtimes.process.engine import purge
-from modules.runtimes.process.runtime import EmbeddedRuntime
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.process.driver import ProcessSettings
 from protos.cri.v1 import api_pb2 as cri
 from tests.support.directories import short_directory
 
@@ -69,7 +69,7 @@ class Node:
 
     def purge(self) -> None:
         """Remove everything that the runtime has made."""
-        purge(self.state, self.clock)
+        purge(self.state, self.clock, ProcessSettings())
 
     def pod(self, name: str = "") -> str:
         """A sandbox that runs."""
@@ -173,7 +173,7 @@ class LocalNode(Node):
 
     def new_runtime(self) -> CriServer:
         """Return a runtime on the node's directory, not started."""
-        return EmbeddedRuntime(self.state, self.socket, self.clock)
+        return CriServer(self.state, self.socket, self.clock, ProcessSettings())
 
     def restart(self) -> None:
         """Stop the runtime and start another on the same directory; containers go on."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from beehive.clock import Clock, RealClock
 from modules.runtimes.cri_server.runtime_server import CriServer
-from modules.runtimes.process.engine import purge
-from modules.runtimes.process.runtime import EmbeddedRuntime
+from modules.runtimes.engine.engine import purge
+from modules.runtimes.process.driver import ProcessSettings
 
 READY: Final = "ready"
 DIES_AT: Final = "EDGECORE_TEST_DIES"
@@ -31,6 +31,10 @@ def serve(new_runtime: Callable[[Path, Path, Clock], CriServer]) -> None:
     sys.stdout.flush()
     sys.stdin.read()
     runtime.stop()
+
+
+def _new_runtime(state: Path, socket: Path, clock: Clock) -> CriServer:
+    return CriServer(state, socket, clock, ProcessSettings())
 
 
 def _die_at(step: str) -> None:
@@ -53,6 +57,6 @@ def _die_at(step: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        serve(EmbeddedRuntime)
+        serve(_new_runtime)
     else:
-        purge(Path(sys.argv[2]), RealClock())
+        purge(Path(sys.argv[2]), RealClock(), ProcessSettings())

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from modules.runtimes.cri_server.errors import BadRequestError, NotProvidedError, WrongStateError
-from modules.runtimes.process.container_plan import check_request, require_mounts, stop_signal
+from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, WrongStateError
+from modules.runtimes.process.container_plan import check_request, require_mounts
+from modules.runtimes.process.model import stop_signal
 from modules.runtimes.process.shim_spawner import MountAbility
 from modules.runtimes.process.users import resolve_user
 from protos.cri.v1 import api_pb2 as cri

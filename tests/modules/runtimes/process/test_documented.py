@@ -10,7 +10,8 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.processes.edgecore.ownership import LOCK_FILE
-from modules.runtimes.process.runtime import EmbeddedRuntime
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.process.driver import ProcessSettings
 from modules.runtimes.shim.procfs import read_stat
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.process.node import LocalNode, Node, wait_for_death
@@ -41,7 +42,7 @@ def test_commands(directory: Path) -> None:
     node = Node(directory)
     node.state = directory / ".local/state/edgecore/edged/embedded"
     clock = RealClock()
-    runtime = EmbeddedRuntime(node.state, node.socket, clock)
+    runtime = CriServer(node.state, node.socket, clock, ProcessSettings())
     runtime.start()
     node.connect()
     container, pod = node.shell("exec sleep 1000"), node.pod()

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.cri_server.command_output import OUTPUT_LIMIT, CommandOutput
+from modules.runtimes.engine.command_output import OUTPUT_LIMIT, CommandOutput
 from modules.runtimes.shim.commands import Commands
 from modules.runtimes.shim.connections import Connection
 from modules.runtimes.shim.protocol import Pid, ProcessSpec

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.runtimes.cri_server.errors import MountPlanError
+from modules.runtimes.engine.errors import MountPlanError
 from modules.runtimes.process.host_files import HostFiles
 from modules.runtimes.process.mount_plan import BindMount, PathKind, plan_mounts
 from modules.runtimes.shim.protocol import Step

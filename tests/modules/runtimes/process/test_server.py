@@ -10,9 +10,10 @@ import grpc
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.cri_server.errors import StateDirectoryError
-from modules.runtimes.cri_server.event_stream import STREAM_LIMIT
-from modules.runtimes.process.runtime import EmbeddedRuntime
+from modules.runtimes.cri_server.runtime_server import CriServer
+from modules.runtimes.engine.errors import StateDirectoryError
+from modules.runtimes.engine.events import STREAM_LIMIT
+from modules.runtimes.process.driver import ProcessSettings
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.process.node import DEADLINE_SECONDS, LocalNode, eventually
 
@@ -191,7 +192,7 @@ def test_stop_does_not_wait_for_slow_calls(node: LocalNode) -> None:
 
 def test_a_second_runtime_is_refused(node: LocalNode) -> None:
     """Two runtimes never share a state directory; the refused one leaves the first untouched."""
-    second = EmbeddedRuntime(node.state, node.directory / "second.sock", node.clock)
+    second = CriServer(node.state, node.directory / "second.sock", node.clock, ProcessSettings())
     with pytest.raises(StateDirectoryError, match="another edgecore process uses it"):
         second.start()
     second.stop()
@@ -201,7 +202,7 @@ def test_a_second_runtime_is_refused(node: LocalNode) -> None:
 def test_a_socket_path_that_is_too_long(directory: Path) -> None:
     """A socket's path that the kernel would cut is refused with the limit."""
     clock = RealClock()
-    runtime = EmbeddedRuntime(directory / "state", directory / ("x" * 120), clock)
+    runtime = CriServer(directory / "state", directory / ("x" * 120), clock, ProcessSettings())
     with pytest.raises(StateDirectoryError, match="107 bytes"):
         runtime.start()
     clock.close()

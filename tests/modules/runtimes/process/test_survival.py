@@ -12,8 +12,8 @@ import pytest
 
 from beehive.decoding import decode_json
 from beehive.files.removal import remove_tree
-from modules.runtimes.cri_server.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
-from modules.runtimes.cri_server.state import ControlAddress
+from modules.runtimes.engine.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
+from modules.runtimes.engine.state import ControlAddress
 from modules.runtimes.shim.procfs import read_stat
 from modules.runtimes.shim.protocol import receive, send
 from protos.cri.v1 import api_pb2 as cri

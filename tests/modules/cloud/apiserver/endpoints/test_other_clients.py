@@ -103,10 +103,10 @@ def test_a_text_is_the_same_in_yaml() -> None:
 
 @pytest.mark.parametrize(
     ("path", "what"),
-    [("/apis/apps/v1/namespaces/default/deployments", "make pods"), ("/api/v1/replicationcontrollers", "make pods"),
-     ("/apis/rbac.authorization.k8s.io/v1/roles", "no roles"), (f"{PODS}/a/scale", "no controllers"),
+    [("/apis/autoscaling/v2/horizontalpodautoscalers", "scale"), ("/api/v1/replicationcontrollers", "Deployment"),
+     ("/apis/rbac.authorization.k8s.io/v1/roles", "no roles"), (f"{PODS}/a/scale", "no replicas"),
      ("/apis/nobody.example.org/v1/x", "resource")],
-    ids=["deployments", "controllers", "roles", "scale", "other"],
+    ids=["autoscaler", "controllers", "roles", "scale", "other"],
 )  # fmt: skip
 def test_what_is_not_served_says_what_to_do(api: Serving, path: str, what: str) -> None:
     """Still as 404 with kube-apiserver's words at the beginning, which clients know."""

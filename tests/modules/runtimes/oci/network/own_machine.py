@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from beehive.clock import Clock
-from modules.runtimes.oci.network import DefaultNetwork, PodAddresses, PodNamespaces, PodNetwork, in_network_namespace
+from modules.runtimes.engine.records import PodAddresses
+from modules.runtimes.oci.network import DefaultNetwork, PodNamespaces, PodNetwork, in_network_namespace
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import PLUGINS
 

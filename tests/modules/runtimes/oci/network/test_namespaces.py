@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.network import PinnedNamespaces, PodNamespaceError, PodNamespaces, in_network_namespace
 from modules.runtimes.oci.network.kernel import bind_file
 from tests.modules.runtimes.oci.network.machine import needs_root

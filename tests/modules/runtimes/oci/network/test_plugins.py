@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
+from modules.runtimes.engine.records import PodAddresses
 from modules.runtimes.oci.network import (
     NetworkConfigurationError,
-    PodAddresses,
     PodNetwork,
     PodNetworkError,
     TryAgainLaterError,

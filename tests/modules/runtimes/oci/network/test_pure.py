@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from modules.runtimes.cri_server.errors import BadRequestError
-from modules.runtimes.oci.network import PodAddresses, resolv_conf
+from modules.runtimes.engine.errors import BadRequestError
+from modules.runtimes.engine.records import PodAddresses
+from modules.runtimes.oci.network import resolv_conf
 from modules.runtimes.oci.network.capabilities import (
     EGRESS,
     INGRESS,

@@ -16,9 +16,9 @@ from typing import Final
 import pytest
 
 from beehive.clock import RealClock
+from modules.runtimes.engine.records import PodAddresses
 from modules.runtimes.oci.network import (
     DefaultNetwork,
-    PodAddresses,
     PodNamespaces,
     PodNetwork,
     PodNetworkError,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec import Machine
 from modules.runtimes.oci.spec.capabilities import DEFAULT, NAMES, check_capabilities, container_capabilities
 from protos.cri.v1 import api_pb2 as cri

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from modules.runtimes.cri_server.errors import BadRequestError, RequestRefusedError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, RequestRefusedError, WrongStateError
 from modules.runtimes.oci.spec import Json, Machine, check_container
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.spec.oci_runtime import Bench, shell

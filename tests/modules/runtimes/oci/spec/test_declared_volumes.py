@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec import check_container, container_spec, declared_volumes
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.spec.samples import FILES, ID, IMAGE, PATHS, UNIFIED, linux, mount_at, request

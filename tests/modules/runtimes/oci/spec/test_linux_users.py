@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.images.views import cri_user
 from modules.runtimes.oci.spec import LinuxUser
 from modules.runtimes.oci.spec.rooted_files import open_by_steps, read_inside, real_path_inside

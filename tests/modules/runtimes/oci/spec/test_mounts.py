@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from modules.runtimes.cri_server.errors import BadRequestError, NotProvidedError, RequestRefusedError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, RequestRefusedError, WrongStateError
 from modules.runtimes.oci.spec import Json, check_container
 from modules.runtimes.oci.spec.mount_points import mount_point
 from modules.runtimes.oci.spec.mount_table import MountTable, Propagation

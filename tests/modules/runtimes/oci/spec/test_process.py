@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.runtimes.cri_server.errors import BadRequestError
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec import check_container, exec_process, stop_signal
 from modules.runtimes.oci.spec.process import DEFAULT_PATH
 from protos.cri.v1 import api_pb2 as cri

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec import ImageVolume, NamespacePaths, exec_process
 from protos.cri.v1 import api_pb2 as cri
 from tests.end_to_end.processes import wait_until

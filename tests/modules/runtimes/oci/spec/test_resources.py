@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from modules.runtimes.cri_server.errors import BadRequestError, RequestRefusedError, WrongStateError
+from modules.runtimes.engine.containers import changed_resources
+from modules.runtimes.engine.errors import BadRequestError, RequestRefusedError, WrongStateError
 from modules.runtimes.oci.spec import (
     CgroupLayout,
     Machine,
     NamespacePaths,
-    changed_resources,
     check_container,
     container_spec,
     updated_resources,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.runtimes.cri_server.errors import BadRequestError, RequestRefusedError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, RequestRefusedError, WrongStateError
 from modules.runtimes.oci.spec import check_sandbox, sysctl_parts
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.spec.samples import UNIFIED

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from modules.runtimes.cri_server.errors import BadRequestError, WrongStateError
+from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec import Machine
 from modules.runtimes.oci.spec.capabilities import DEFAULT, NAMES
 from modules.runtimes.oci.spec.seccomp import container_seccomp, runtime_default

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from modules.runtimes.cri_server.errors import BadRequestError, RequestRefusedError
+from modules.runtimes.engine.errors import BadRequestError, RequestRefusedError
 from modules.runtimes.oci.spec import check_container
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.spec.samples import IMAGE, UNIFIED, linux, request, translated

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from modules.runtimes.cri_server.errors import NoSuchObjectError, RunFailedError
+from modules.runtimes.engine.errors import NoSuchObjectError, RunFailedError
 from modules.runtimes.oci.streaming import connect_in_namespace
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beehive.simulation.scheduler import Scheduler
-from modules.runtimes.cri_server.errors import BadRequestError, TooManyError
+from modules.runtimes.engine.errors import BadRequestError, TooManyError
 from modules.runtimes.oci.streaming import StreamingServer
 from modules.runtimes.oci.streaming.requests import MOST_WAITING, VALID_SECONDS, StreamRequest, WaitingRequests
 from protos.cri.v1 import api_pb2 as cri

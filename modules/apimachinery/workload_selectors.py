@@ -1,0 +1,44 @@
+"""Label selectors in the form of workloads (metav1.LabelSelector): `matchLabels` and `matchExpressions`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from modules.apimachinery.kinds import JsonObject
+
+Labels = Mapping[str, str]
+
+
+def matcher_of(selector: Any) -> Callable[[Labels], bool]:
+    """Return the function that says whether labels match a selector. An empty one, or one with an operator that
+    Kubernetes does not have, matches nothing: a workload would take all pods of its namespace.
+    """
+    if not isinstance(selector, dict):
+        return _nothing
+    exact = selector.get("matchLabels") or {}
+    expressions = [_expression(each) for each in selector.get("matchExpressions") or ()]
+    if not exact and not expressions:
+        return _nothing
+
+    def matches(labels: Labels) -> bool:
+        is_exact = all(labels.get(key) == value for key, value in exact.items())
+        return is_exact and all(holds(labels) for holds in expressions)
+
+    return matches
+
+
+def _nothing(_labels: Labels) -> bool:
+    return False
+
+
+def _expression(expression: JsonObject) -> Callable[[Labels], bool]:
+    key, values = expression.get("key", ""), frozenset(expression.get("values") or ())
+    match expression.get("operator"):
+        case "In":
+            return lambda labels: labels.get(key) in values
+        case "NotIn":
+            return lambda labels: labels.get(key) not in values
+        case "Exists":
+            return lambda labels: key in labels
+        case "DoesNotExist":
+            return lambda labels: key not in labels
+    return _nothing

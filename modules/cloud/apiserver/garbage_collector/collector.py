@@ -1,0 +1,230 @@
+"""GarbageCollector: carries out what follows from deletions, a bounded part at a time."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.graceful_deletion import FINALIZER_OF, FOREGROUND, finalizers_of
+from modules.apimachinery.kinds import (
+    KINDS,
+    JsonObject,
+    Kind,
+    ObjectKey,
+    is_being_deleted,
+    key_for,
+    key_of,
+    kind_named,
+    metadata_of,
+    uid_of,
+)
+from modules.apimachinery.times import format_rfc3339
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.garbage_collector.namespace_contents import plan_of_namespace
+from modules.cloud.apiserver.garbage_collector.owners import OwnerIndex, OwnerReference, references_of
+from modules.cloud.apiserver.garbage_collector.plan import MOST, Action, Deletion, NewState, OwnerWarning, plan
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
+
+_log = logging.getLogger(__name__)
+
+_NAMESPACE: Final = kind_named("Namespace")
+_NAMESPACED: Final = tuple(kind for kind in KINDS if kind.namespaced)
+_BUILT_IN: Final = {(kind.api_group, kind.name): kind for kind in KINDS}
+_COMPONENT: Final = "garbage-collector-controller"
+
+
+class GarbageCollector:
+    """Deletes the dependents of deleted owners, frees orphans, and empties namespaces that are being deleted.
+
+    It plans again what a change may concern. Several cloudcores plan the same; the first one's changes leave the others
+    nothing to do, as each transaction begins with the changes of the others.
+
+    Args:
+        cluster: the objects.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._owners = OwnerIndex()
+        self._waiting: dict[ObjectKey, None] = {}
+        """The objects to plan, in order."""
+        self._gone: set[str] = set()
+        """Deleted owners whose dependents are among these objects: their kind may be gone, too."""
+        self._terminating: set[str] = set()
+        """Namespaces that are being deleted."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to plan."""
+        return bool(self._waiting)
+
+    def add(self, key: ObjectKey, obj: JsonObject) -> None:
+        """Take over a loaded object."""
+        self._owners.change(key, None, obj)
+        self._note(key, None, obj)
+
+    def note(self, event: ObjectEvent) -> None:
+        """Take note of a change of an object."""
+        if event.type is EventType.DELETED:
+            self._owners.change(event.key, event.old, None)
+            self._note_deletion(event)
+        else:
+            if _has_changed(event.old, event.new):
+                self._owners.change(event.key, event.old, event.new)
+            self._note(event.key, event.old, event.new)
+
+    def undo(self, event: ObjectEvent) -> None:
+        """Undo a change that was rolled back; the newest comes first."""
+        if event.type is EventType.DELETED:
+            self._gone.discard(uid_of(event.new))
+            self._owners.change(event.key, None, event.old)
+        else:
+            self._owners.change(event.key, event.new, event.old)
+        if event.key.kind == _NAMESPACE.name:
+            self._note_namespace(event.key, event.old)
+
+    def collect(self) -> None:
+        """Carry out the plans of some objects, at most a few hundred; `has_work` says whether more are left."""
+        for key in [*self._waiting][:MOST]:
+            del self._waiting[key]
+            actions = self._plan(key)
+            if len(actions) >= MOST or (key.kind == _NAMESPACE.name and actions):
+                self._waiting[key] = None
+            for action in actions:
+                self._act(key, action)
+            if len(actions) >= MOST:
+                break
+        if not self._waiting:
+            self._gone.clear()
+
+    def look_at_namespaces(self) -> None:
+        """Plan the namespaces that are being deleted again, for their conditions."""
+        self._waiting |= {key_for(_NAMESPACE, "", name): None for name in sorted(self._terminating)}
+
+    def _note(self, key: ObjectKey, old: JsonObject | None, new: JsonObject) -> None:
+        if key.kind == _NAMESPACE.name:
+            self._note_namespace(key, new)
+        if _has_changed(old, new):
+            self._waiting[key] = None
+            before, now = references_of(old), references_of(new)
+            blocking = {one.uid for one in now if one.blocks}
+            self._wait_for_owners(key, [one for one in before if one.blocks and one.uid not in blocking])
+        if is_being_deleted(new) and not (old and is_being_deleted(old) and finalizers_of(old) == finalizers_of(new)):
+            self._waiting[key] = None
+            if FINALIZER_OF[FOREGROUND] in finalizers_of(new):
+                self._waiting |= self._owners.dependents_of(uid_of(new))
+
+    def _note_namespace(self, key: ObjectKey, namespace: JsonObject | None) -> None:
+        if namespace is not None and is_being_deleted(namespace):
+            self._terminating.add(key.name)
+        else:
+            self._terminating.discard(key.name)
+
+    def _note_deletion(self, event: ObjectEvent) -> None:
+        uid, dependents = uid_of(event.new), self._owners.dependents_of(uid_of(event.new))
+        if dependents:
+            self._gone.add(uid)
+            self._waiting |= dependents
+        self._wait_for_owners(event.key, references_of(event.old))
+        if event.key.kind == _NAMESPACE.name:
+            self._terminating.discard(event.key.name)
+        elif event.key.namespace in self._terminating and next(self.contents_of(event.key.namespace), None) is None:
+            self._waiting[key_for(_NAMESPACE, "", event.key.namespace)] = None
+
+    def _wait_for_owners(self, key: ObjectKey, references: Iterable[OwnerReference]) -> None:
+        """Plan the owners that may wait for a dependent."""
+        for one in references:
+            kind = self.kind_of(one.api_version, one.kind)
+            owner = self.find(key_for(kind, key.namespace, one.name)) if kind is not None else None
+            if owner is not None and is_being_deleted(owner):
+                self._waiting[key_of(owner)] = None
+
+    def _plan(self, key: ObjectKey) -> list[Action]:
+        obj = self.find(key)
+        actions = plan(self, key)
+        if key.kind == _NAMESPACE.name and obj is not None and is_being_deleted(obj) and not actions:
+            return plan_of_namespace(self, obj, self._now())
+        return actions
+
+    def _act(self, key: ObjectKey, action: Action) -> None:
+        try:
+            match action:
+                case Deletion(key=deleted, uid=uid, policy=policy):
+                    self._cluster.delete(deleted, uid=uid, policy=policy)
+                case NewState(obj=obj):
+                    self._cluster.replace(obj)
+                case OwnerWarning():
+                    self._cluster.record_event(_event(action, self._now()))
+        except ApiError as error:  # an object beyond the limits of its size, for instance
+            _log.warning("what follows from a deletion cannot be done for %s: %s", key, error)
+            self._waiting.pop(key, None)
+
+    def _now(self) -> str:
+        return format_rfc3339(self._cluster.clock.now())
+
+    def find(self, key: ObjectKey) -> JsonObject | None:
+        """Return an object, or None."""
+        return self._cluster.find(key)
+
+    def kind_of(self, api_version: str, kind: str) -> Kind | None:
+        """Return the kind that a reference names; None if it is not served."""
+        group = api_version.rpartition("/")[0]
+        if (built_in := _BUILT_IN.get((group, kind))) is not None:
+            return built_in
+        custom = (one.kind for one in self._cluster.storage.kinds.custom().values())
+        return next((one for one in custom if (one.api_group, one.name) == (group, kind)), None)
+
+    def dependents_of(self, uid: str) -> Mapping[ObjectKey, None]:
+        """Return the objects that have a reference to an owner."""
+        return self._owners.dependents_of(uid)
+
+    def is_blocked(self, uid: str) -> bool:
+        """Return whether an owner has a dependent that keeps it."""
+        return self._owners.is_blocked(uid)
+
+    def is_gone(self, uid: str) -> bool:
+        """Return whether an object is known to have been deleted, whatever its kind was."""
+        return uid in self._gone
+
+    def has_elsewhere(self, kind: Kind, reference: OwnerReference) -> bool:
+        """Return whether the owner that a reference names is in some namespace that has an object."""
+        names = (namespace["metadata"]["name"] for namespace in self._cluster.list(_NAMESPACE))
+        found = (self.find(key_for(kind, name, reference.name)) for name in names)
+        return any(one is not None and uid_of(one) == reference.uid for one in found)
+
+    def contents_of(self, namespace: str) -> Iterator[tuple[Kind, ObjectKey]]:
+        """Yield the objects in a namespace, with their kinds."""
+        storage = self._cluster.storage
+        custom = {one.kind.key_name: one.kind for one in storage.kinds.custom().values() if one.kind.namespaced}
+        for kind in (*_NAMESPACED, *custom.values()):
+            for key in storage.keys_in(kind, namespace):
+                yield kind, key
+
+
+def _has_changed(old: JsonObject | None, new: JsonObject) -> bool:
+    """Return whether an object's owner references have changed."""
+    before = None if old is None else old["metadata"].get("ownerReferences")
+    return bool(before != new["metadata"].get("ownerReferences"))
+
+
+def _event(warning: OwnerWarning, now: str) -> JsonObject:
+    obj, metadata = warning.obj, metadata_of(warning.obj)
+    about = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "name": metadata["name"], "uid": uid_of(obj)}
+    place = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}
+    return {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": f"{metadata['name'][:200]}.{uid_of(obj)[:8]}{metadata.get('resourceVersion', '')}",
+            "namespace": metadata.get("namespace") or "default",
+        },
+        "involvedObject": {**about, **place},
+        "reason": warning.reason,
+        "message": warning.message,
+        "type": "Warning",
+        "source": {"component": _COMPONENT},
+        "reportingComponent": _COMPONENT,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

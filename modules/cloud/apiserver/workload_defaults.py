@@ -1,0 +1,147 @@
+"""The defaults that an API server sets in workloads: kinds of the API groups apps and batch, and their templates.
+
+From Kubernetes' defaulting of apps/v1 and batch/v1 (SetDefaults_Deployment and its likes) and, for the selector of a
+Job, from its strategy of creation. Defaults are stored with the object, so that a newer cloudcore with other ones rolls
+nothing out.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from modules.apimachinery.conversion import copied
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.pod_defaults import complete_pod_spec
+
+_MOST_FAILURES: Final = 2**31 - 1
+_CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+_JOB_NAME: Final = "batch.kubernetes.io/job-name"
+
+
+def with_workload_defaults(obj: JsonObject) -> JsonObject:
+    """Return a copy of a workload with its defaults."""
+    obj = copied(obj)
+    _COMPLETE[obj["kind"]](obj)
+    return obj
+
+
+def with_job_selector(job: JsonObject, uid: str) -> JsonObject:
+    """Return a new Job with the selector and the labels by which it finds its pods, unless it has its own selector.
+
+    Args:
+        job: the Job, with defaults.
+        uid: the one that it will have.
+    """
+    spec = job["spec"]
+    if spec.get("manualSelector"):
+        return job
+    template = spec.get("template") or {}
+    metadata = template.get("metadata") or {}
+    name = job["metadata"]["name"]
+    own = {_CONTROLLER_UID: uid, "controller-uid": uid, _JOB_NAME: name, "job-name": name}
+    labels = {**(metadata.get("labels") or {}), **own}
+    selector = {"matchLabels": {**((spec.get("selector") or {}).get("matchLabels") or {}), _CONTROLLER_UID: uid}}
+    return {
+        **job,
+        "spec": {
+            **spec,
+            "selector": {**(spec.get("selector") or {}), **selector},
+            "template": {**template, "metadata": {**metadata, "labels": labels}},
+        },
+    }
+
+
+def _deployment(obj: JsonObject) -> None:
+    spec = _spec_of(obj)
+    spec.setdefault("replicas", 1)
+    strategy = spec.setdefault("strategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    _template(spec)
+
+
+def _replica_set(obj: JsonObject) -> None:
+    spec = _spec_of(obj)
+    spec.setdefault("replicas", 1)
+    _template(spec)
+
+
+def _daemon_set(obj: JsonObject) -> None:
+    spec = _spec_of(obj)
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxSurge", 0)
+        rolling.setdefault("maxUnavailable", 1)
+    spec.setdefault("revisionHistoryLimit", 10)
+    _template(spec)
+
+
+def _stateful_set(obj: JsonObject) -> None:
+    spec = _spec_of(obj)
+    spec.setdefault("replicas", 1)
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+    kept = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    for moment in ("whenDeleted", "whenScaled"):
+        kept.setdefault(moment, "Retain")
+    for claim in spec.get("volumeClaimTemplates") or ():
+        claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+        claim.setdefault("status", {}).setdefault("phase", "Pending")
+    _template(spec)
+
+
+def _job(obj: JsonObject) -> None:
+    spec = _spec_of(obj)
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", _MOST_FAILURES if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
+    _template(spec)
+
+
+def _cron_job(obj: JsonObject) -> None:
+    spec = _spec_of(obj)
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    _template((spec.get("jobTemplate") or {}).get("spec") or {})
+
+
+_COMPLETE: Final[Mapping[str, Callable[[JsonObject], None]]] = {
+    "Deployment": _deployment,
+    "ReplicaSet": _replica_set,
+    "DaemonSet": _daemon_set,
+    "StatefulSet": _stateful_set,
+    "Job": _job,
+    "CronJob": _cron_job,
+}
+
+WORKLOADS: Final = frozenset(_COMPLETE)
+"""The kinds that make pods, by way of others or themselves."""
+
+
+def _spec_of(obj: JsonObject) -> JsonObject:
+    spec: JsonObject = obj.setdefault("spec", {})
+    return spec
+
+
+def _template(spec: JsonObject) -> None:
+    """Complete the pods' template of a workload's spec."""
+    template = spec.get("template")
+    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
+        complete_pod_spec(template["spec"])

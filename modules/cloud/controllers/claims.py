@@ -1,0 +1,62 @@
+"""Adoption and release: which objects a controller has, by its selector and their owner references.
+
+After Kubernetes' controller reference manager: what matches and has no controller is adopted, what a controller has and
+no longer matches is released. A controller that is being deleted adopts nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of, version_of
+from modules.apimachinery.workload_selectors import matcher_of
+from modules.cloud.controllers.plan import PlannedWrite, patch
+from modules.cloud.controllers.pods import has_ended, owner_reference
+from modules.cloud.controllers.view import View
+
+
+class ClaimedObjects(NamedTuple):
+    """The objects of a controller."""
+
+    owned: list[JsonObject]
+    """By name; without those that are released."""
+    writes: tuple[PlannedWrite, ...]
+    """Adoptions and releases that are due first."""
+
+
+def claimed(view: View, owner: JsonObject, kind: str) -> ClaimedObjects:
+    """Return the objects of a kind that a controller has, and the writes by which it gets others or lets some go."""
+    matches = matcher_of((owner.get("spec") or {}).get("selector"))
+    owned, writes = [], []
+    for obj in view.owned_by(uid_of(owner), kind):
+        if matches(_labels(obj)):
+            owned.append(obj)
+        elif not is_being_deleted(obj) and not is_being_deleted(owner):
+            writes.append(_released(obj, owner))
+    if not is_being_deleted(owner):
+        loose = view.without_controller(kind, owner["metadata"]["namespace"])
+        writes += [_adopted(obj, owner) for obj in loose if matches(_labels(obj)) and _may_be_adopted(obj)]
+    return ClaimedObjects(owned, tuple(writes))
+
+
+def _may_be_adopted(obj: JsonObject) -> bool:
+    return not is_being_deleted(obj) and not (obj["kind"] == "Pod" and has_ended(obj))
+
+
+def _labels(obj: JsonObject) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def _adopted(obj: JsonObject, owner: JsonObject) -> PlannedWrite:
+    references = [*(obj["metadata"].get("ownerReferences") or ()), owner_reference(owner)]
+    return patch(obj, _references(obj, references))
+
+
+def _released(obj: JsonObject, owner: JsonObject) -> PlannedWrite:
+    references = obj["metadata"].get("ownerReferences") or ()
+    return patch(obj, _references(obj, [one for one in references if one.get("uid") != uid_of(owner)]))
+
+
+def _references(obj: JsonObject, references: list[JsonObject]) -> JsonObject:
+    """Return the patch; the whole list is written, so that it must be the one that was read."""
+    return {"metadata": {"ownerReferences": references or None, "resourceVersion": version_of(obj)}}

@@ -1,0 +1,77 @@
+"""Which objects a change concerns: the keys that controllers look at after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from modules.apimachinery.api_errors import UnknownKindError
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
+from modules.apimachinery.workload_selectors import matcher_of
+from modules.cloud.controllers.view import View, controller_of
+
+ADOPTERS: Final = {"Pod": ("ReplicaSet", "DaemonSet", "StatefulSet", "Job"), "ReplicaSet": ("Deployment",)}
+"""The kinds that adopt objects of a kind."""
+_NODE: Final = "Node"
+
+
+def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: frozenset[str]) -> Iterator[ObjectKey]:
+    """Yield the keys that a change concerns, some of them perhaps twice.
+
+    Args:
+        view: has the change already.
+        new: the changed object; its last state when it was deleted.
+        old: its former state, or None.
+        kinds: those with controllers.
+    """
+    key = key_of(new)
+    if key.kind in kinds:
+        yield key
+    if key.kind == _NODE:
+        if old is None or _of_node(old) != _of_node(new):
+            yield from view.keys("DaemonSet")
+        return
+    if key.kind not in ADOPTERS:
+        owners = (new,) if old is None else (new, old)
+        yield from (one for obj in owners if (one := _owner_key(obj)) is not None and one.kind in kinds)
+        return
+    for obj in (new,) if old is None else (new, old):
+        yield from _owners(view, obj, kinds)
+
+
+def _owners(view: View, obj: JsonObject, kinds: frozenset[str]) -> Iterator[ObjectKey]:
+    owner = _owner_key(obj)
+    if owner is not None:
+        if owner.kind in kinds:
+            yield owner
+            found = view.find(owner)
+            above = _owner_key(found) if found is not None and owner.kind == "ReplicaSet" else None
+            if above is not None and above.kind in kinds:  # a Deployment that waits for the end of its old pods
+                yield above
+        return
+    labels = obj["metadata"].get("labels") or {}
+    if labels:
+        for kind in ADOPTERS[obj["kind"]]:
+            for each in view.in_namespace(kind, obj["metadata"]["namespace"]):
+                if kind in kinds and matcher_of((each.get("spec") or {}).get("selector"))(labels):
+                    yield key_of(each)
+
+
+def _owner_key(obj: JsonObject) -> ObjectKey | None:
+    reference = controller_of(obj)
+    if reference is None:
+        return None
+    kind, group = str(reference.get("kind")), str(reference.get("apiVersion")).partition("/")[0]
+    try:
+        is_own = kind_named(kind).api_group == group
+    except UnknownKindError:
+        return None
+    return ObjectKey(kind, obj["metadata"].get("namespace", ""), str(reference.get("name"))) if is_own else None
+
+
+def _of_node(node: JsonObject) -> tuple[object, ...]:
+    """Return the parts of a Node on which DaemonSets depend."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = next((one.get("status") for one in conditions if one.get("type") == "Ready"), None)
+    spec = node.get("spec") or {}
+    return node["metadata"].get("labels"), spec.get("taints"), spec.get("unschedulable"), ready

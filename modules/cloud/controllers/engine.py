@@ -1,0 +1,245 @@
+"""The engine that runs controllers: it looks at the objects that changes concern, and carries out the plans."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.controllers.concerned import concerned_by
+from modules.cloud.controllers.event_recorder import EventRecorder
+from modules.cloud.controllers.plan import EventNote, PlannedWrite, ReconcilePlan
+from modules.cloud.controllers.view import RefusedWrite, View
+from modules.cloud.controllers.work_queue import WorkQueue
+from modules.cloud.storage.object_storage import EventType
+from modules.cloud.storage.watch_history import ObjectChanged
+
+_log = logging.getLogger(__name__)
+
+Reconcile = Callable[[View, ObjectKey, float], ReconcilePlan]
+"""Returns what an object needs at a time (seconds since the epoch). It is pure: without clock, chance and effects."""
+Perform = Callable[[ApiCall, Callable[[ApiResult], None]], None]
+"""Makes an API call; the function is called once with the result, later."""
+
+_MOST_AT_ONCE: Final = 64
+"""Objects that are looked at before others have their turn on the thread."""
+_STEADY: Final = 100
+"""Looks at an object, each with something to do, after which there is a second between them."""
+_OTHERS: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
+"""Refusals that say that the view was older than the API server's objects."""
+
+
+class _Execution:
+    """The writes of a plan that are under way."""
+
+    def __init__(self, key: ObjectKey, about: JsonObject | None, plan: ReconcilePlan) -> None:
+        self.key = key
+        self.about = about
+        self.plan = plan
+        self.position = 0
+        self.batch = 1
+        self.open = 0
+        self.has_status = False
+        """Whether the status was written, or is being written."""
+        self.refused: tuple[PlannedWrite, JsonObject] | None = None
+        self.versions: dict[str, int] = {}
+        """The newest version of each kind that the writes have made."""
+
+
+class Engine:
+    """Runs controllers for one thread.
+
+    An object is not looked at again before the view has all that was written for it: so nothing is made twice, without
+    counting expected creations as kube-controller-manager does.
+
+    Args:
+        controllers: by the kind whose objects they look at.
+        perform: makes the calls.
+        now: returns seconds since the epoch.
+        new_id: returns a unique text.
+        lost: called when this cloudcore must not write any more, or does not know what it has written.
+    """
+
+    def __init__(
+        self,
+        controllers: Mapping[str, Reconcile],
+        perform: Perform,
+        now: Callable[[], float],
+        new_id: Callable[[], str],
+        lost: Callable[[], None],
+    ) -> None:
+        self._controllers = controllers
+        self._kinds = frozenset(controllers)
+        self._perform = perform
+        self._now = now
+        self._lost = lost
+        self._events = EventRecorder(new_id)
+        self.view = View()
+        self.queue = WorkQueue()
+        self._running: dict[ObjectKey, _Execution] = {}
+        self._awaited: dict[ObjectKey, dict[str, int]] = {}
+        """The versions that the view must have before an object is looked at again."""
+        self._streaks: dict[ObjectKey, int] = {}
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Make no further writes."""
+        self._is_stopped = True
+
+    def take(self, changed: ObjectChanged) -> None:
+        """Take a change of an object, and note whom it concerns."""
+        if changed.change == EventType.DELETED:
+            is_news, old = self.view.remove(changed.object), None
+        else:
+            is_news, old = self.view.put(changed.object)
+        if is_news:
+            for key in concerned_by(self.view, changed.object, old, self._kinds):
+                self.queue.add(key)
+
+    def look_at_all(self) -> None:
+        """Look at all objects with controllers."""
+        for kind in self._controllers:
+            for key in sorted(self.view.keys(kind)):
+                self.queue.add(key)
+
+    def run(self) -> float | None:
+        """Look at objects that are due; return the time of the next one, which may be now, or None."""
+        if self._is_stopped:
+            return None
+        self._release_awaited()
+        for _ in range(_MOST_AT_ONCE):
+            key = self.queue.take(self._now())
+            if key is None:
+                return self.queue.next_time()
+            self._look(key)
+        return self._now()
+
+    def _look(self, key: ObjectKey) -> None:
+        if key in self._running or key in self._awaited:
+            return  # it is looked at after that
+        about = self.view.find(key)
+        if about is None:
+            self.queue.forget(key)
+            self._streaks.pop(key, None)
+            return
+        plan = self._controllers[key.kind](self.view, key, self._now())
+        for note in plan.events:
+            self._record(about, note)
+        if plan.again_at is not None:
+            self.queue.add_at(key, plan.again_at)
+        if not plan.writes and plan.status is None:
+            self._settle(key)
+            return
+        self._running[key] = execution = _Execution(key, about, plan)
+        self._go_on(execution)
+
+    def _settle(self, key: ObjectKey) -> None:
+        """Take that nothing is left to do for an object."""
+        self._streaks.pop(key, None)
+        self.queue.succeeded(key)
+        if self.view.refusals.pop(key, None) is not None:
+            self.queue.add(key)  # its status still says that a write was refused
+
+    def _go_on(self, execution: _Execution) -> None:
+        """Make the next writes: one, then two, four and so on, as long as none is refused."""
+        plan = execution.plan
+        if self._is_stopped:
+            return
+        if execution.refused is not None:
+            self._end_refused(execution, *execution.refused)
+            return
+        made = plan.writes[execution.position : execution.position + execution.batch]
+        execution.position += len(made)
+        execution.batch *= 2
+        if not made:
+            if execution.has_status or plan.status is None:
+                self._end(execution)
+                return
+            made, execution.has_status = (plan.status,), True
+        execution.open = len(made)
+        for write in made:
+            self._perform(write.call, lambda result, write=write: self._answered(execution, write, result))  # type: ignore[misc]
+
+    def _answered(self, execution: _Execution, write: PlannedWrite, result: ApiResult) -> None:
+        execution.open -= 1
+        about = execution.about
+        if result.refusal is not None:
+            if write.call.verb != "delete" or result.refusal.get("code") != HTTPStatus.NOT_FOUND:
+                execution.refused = execution.refused or (write, result.refusal)
+        elif result.object is not None and about is not None:
+            kind, version = str(result.object.get("kind")), int(version_of(result.object) or 0)
+            execution.versions[kind] = max(execution.versions.get(kind, 0), version)
+            if write.done is not None:
+                name = str(result.object["metadata"].get("name") or write.call.name)
+                self._record(about, _filled(write.done, "{name}", name))
+        if execution.open == 0 and self._running.get(execution.key) is execution:
+            self._go_on(execution)
+
+    def _end(self, execution: _Execution) -> None:
+        """Let an object wait until the view has what was written."""
+        key = execution.key
+        del self._running[key]
+        self.queue.succeeded(key)
+        self.view.refusals.pop(key, None)
+        self._streaks[key] = streak = self._streaks.get(key, 0) + 1
+        if streak > _STEADY:
+            self.queue.failed(key, self._now() + 1.0)
+        self._await(execution)
+
+    def _await(self, execution: _Execution) -> None:
+        self._awaited[execution.key] = execution.versions
+        self._release_awaited()
+
+    def _release_awaited(self) -> None:
+        seen = self.view.versions
+        for key, versions in list(self._awaited.items()):
+            if key not in self._running and all(seen.get(kind, 0) >= version for kind, version in versions.items()):
+                del self._awaited[key]
+                self.queue.add(key)
+
+    def _end_refused(self, execution: _Execution, write: PlannedWrite, refusal: JsonObject) -> None:
+        key, code, now = execution.key, int(refusal.get("code") or 0), self._now()
+        del self._running[key]
+        if (refusal.get("details") or {}).get("kind") == "leases" or code == HTTPStatus.GATEWAY_TIMEOUT:
+            _log.warning("the controllers begin anew: %s", refusal.get("message"))
+            self._lost()
+            return
+        self.queue.failed(key, now)
+        why = str(refusal.get("message") or "")
+        is_outdated = code in _OTHERS and refusal.get("reason") != "AlreadyExists" and write.call.verb != "create"
+        if not is_outdated and execution.about is not None:
+            _log.warning("%s: %s", key, why[:300])
+            if write.refused is not None:
+                self._record(execution.about, _filled(write.refused, "{why}", why))
+            if write.counts_as:
+                self._note_refusal(execution, RefusedWrite(write.counts_as, why))
+                return
+        self._await(execution)
+
+    def _note_refusal(self, execution: _Execution, refusal: RefusedWrite) -> None:
+        """Write the status that a write was refused."""
+        key = execution.key
+        if self.view.refusals.get(key) != refusal and self.view.find(key) is not None:
+            self.view.refusals[key] = refusal
+            status = self._controllers[key.kind](self.view, key, self._now()).status
+            if status is not None:
+                self._running[key] = again = _Execution(key, execution.about, ReconcilePlan(status=status))
+                again.versions = execution.versions
+                self._perform(status.call, lambda _: self._noted(again))
+                return
+        self._await(execution)
+
+    def _noted(self, execution: _Execution) -> None:
+        if self._running.get(execution.key) is execution:
+            del self._running[execution.key]
+            self._await(execution)
+
+    def _record(self, about: JsonObject, note: EventNote) -> None:
+        self._perform(self._events.call(about, note, self._now()), lambda _: None)
+
+
+def _filled(note: EventNote, place: str, text: str) -> EventNote:
+    return EventNote(note.type, note.reason, note.message.replace(place, text))

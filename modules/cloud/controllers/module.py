@@ -1,0 +1,260 @@
+"""The module controllers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import ClassVar, Final
+
+import msgspec
+
+from beehive.clock import Timer
+from beehive.errors import BeehiveError
+from beehive.message import Message
+from beehive.module import Module
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
+from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
+from modules.cloud.apiserver.fencing import NAME, NAMESPACE
+from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
+from modules.cloud.controllers.engine import Engine
+from modules.cloud.controllers.registry import CONTROLLERS, MADE
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.storage.watch_history import WatchQuery, WatchStart
+
+_log = logging.getLogger(__name__)
+
+_SECONDS: Final = 30.0
+"""For an answer of the API server."""
+_AGAIN: Final = 1.0
+_LOOK: Final = 2.0
+"""Seconds between two looks at which cloudcores are alive, where several share the database."""
+_DUTY: Final = "controllers"
+
+
+class Controllers(Module):
+    """Runs the controllers of Deployments, Jobs and their likes in the embedded cloud.
+
+    It reads the API server's objects in its process by subscriptions, and writes by calls, like any client. Without an
+    object that has a controller it reads no pods. Of several cloudcores with one database, one runs the controllers,
+    and its writes are fenced (`modules.cloud.apiserver.fencing`).
+
+    Args:
+        subscriptions: to the changes of objects.
+        known: the live cloudcores.
+        may_be_several: whether others may share the database.
+    """
+
+    name: ClassVar[str] = "controllers"
+    group: ClassVar[str] = "controllers"
+
+    def __init__(self, subscriptions: Subscriptions, known: KnownCloudcores, *, may_be_several: bool) -> None:
+        super().__init__()
+        self._subscriptions = subscriptions
+        self._known = known
+        self._may_be_several = may_be_several
+        self._fence = ""
+        self._engine: Engine | None = None
+        self._open: list[Subscription] = []
+        self._is_loading_all = False
+        """Whether the objects that controllers read beside their own are listed, or were."""
+        self._is_complete = False
+        """Whether all objects are known that controllers read."""
+        self._is_woken = False
+        self._timer: Timer | None = None
+        self._is_claiming = False
+
+    def on_start(self) -> None:
+        """ClaimedObjects the controllers, if they are this cloudcore's."""
+        if self._may_be_several:
+            self.every(_LOOK, self._seek)
+        self._seek()
+
+    def on_stop(self) -> None:
+        """Ends the subscriptions."""
+        self._end()
+
+    def _seek(self) -> None:
+        """Run the controllers if they are this cloudcore's, and do not if they are not."""
+        is_own = self._known.owns(_DUTY) if self._known.alive else not self._may_be_several
+        if not is_own:
+            if self._engine is not None:
+                _log.info("another cloudcore runs the controllers")
+            self._end()
+        elif self._engine is None and not self._is_claiming:
+            self._is_claiming = True
+            self._call(_lease_call("get", name=NAME), self._claim)
+
+    def _claim(self, result: ApiResult) -> None:
+        """Write the Lease, by which former owners are locked out."""
+        live = result.object
+        if live is None and (result.refusal or {}).get("code") != HTTPStatus.NOT_FOUND:
+            self._claim_again(result)
+            return
+        now = self.clock.now()
+        body = _lease(self._known.own, live, now)
+        verb = "create" if live is None else "update"
+        self._call(_lease_call(verb, name=NAME if live else "", body=body), self._claimed)
+
+    def _claimed(self, result: ApiResult) -> None:
+        if result.object is None:
+            self._claim_again(result)
+            return
+        self._is_claiming = False
+        spec = result.object["spec"]
+        self._fence = f"{spec['holderIdentity']}/{spec['leaseTransitions']}"
+        self._begin()
+
+    def _claim_again(self, result: ApiResult) -> None:
+        _log.warning("the controllers are not run yet: %s", (result.refusal or {}).get("message"))
+        self.after(_AGAIN, self._unclaimed)
+
+    def _unclaimed(self) -> None:
+        self._is_claiming = False
+        self._seek()
+
+    def _begin(self) -> None:
+        """List the objects with controllers, and follow their changes from before that on."""
+        self._end()
+        self._engine = Engine(CONTROLLERS, self._perform, self.clock.now, self.clock.new_id, self._begin_again)
+        self._follow(tuple(CONTROLLERS), self._looked)
+
+    def _looked(self) -> None:
+        """Read the pods and nodes as well, once there is an object with a controller."""
+        engine = self._engine
+        if engine is not None and not self._is_loading_all and any(map(engine.view.keys, CONTROLLERS)):
+            self._is_loading_all = True
+            self._follow(MADE, self._all_known)
+
+    def _all_known(self) -> None:
+        if self._engine is not None:
+            self._is_complete = True
+            self._engine.look_at_all()
+            self._run()
+
+    def _begin_again(self) -> None:
+        """List all objects again: what was written is not known, or was refused because another one took over."""
+        self._end()
+        self.after(_AGAIN, self._seek)
+
+    def _end(self) -> None:
+        if self._engine is not None:
+            self._engine.stop()
+        for subscription in self._open:
+            subscription.woken = _nothing
+            self._subscriptions.unsubscribe(subscription)
+        self._engine, self._open, self._is_loading_all, self._is_complete = None, [], False, False
+        self._set_timer(None)
+
+    def _follow(self, kinds: Sequence[str], done: Callable[[], None]) -> None:
+        """Subscribe to the changes of kinds, and take their present objects, one kind after the other."""
+        engine = self._engine
+        for kind in kinds:
+            subscription = self._subscriptions.subscribe(kind)
+            subscription.woken = self._wake
+            self._open.append(subscription)
+
+        def ask(rest: Sequence[str]) -> None:
+            if not rest:
+                done()
+                return
+            query = WatchQuery(rest[0])
+            request = self.message(api_messages.RESOURCE, Verb.WATCH, query, source=api_messages.SOURCE)
+            self.request(api_messages.MODULE, request, _SECONDS, lambda answer: listed(rest, answer))
+
+        def listed(rest: Sequence[str], answer: Message | BeehiveError) -> None:
+            start = answer.content_as(WatchStart) if isinstance(answer, Message) else None
+            if engine is None or self._engine is not engine:
+                return
+            if start is None or start.refusal is not None:
+                self._begin_again()
+                return
+            for changed in start.changes:
+                engine.take(changed)
+            ask(rest[1:])
+
+        ask(kinds)
+
+    def _wake(self) -> None:
+        """Take changes soon; called on the API server's thread."""
+        if not self._is_woken:
+            self._is_woken = True
+            self.call_soon(self._take)
+
+    def _take(self) -> None:
+        """Take the changes that wait, and look at what they concern."""
+        self._is_woken = False
+        engine = self._engine
+        if engine is None:
+            return
+        for subscription in self._open:
+            changes, has_ended = subscription.take()
+            if has_ended:  # too many waited, or the API server has begun anew
+                self._begin_again()
+                return
+            for changed in changes:
+                engine.take(changed)
+        self._looked()
+        self._run()
+
+    def _run(self) -> None:
+        """Look at what is due, and again at the time of the next one."""
+        if self._engine is None or not self._is_complete:
+            return
+        at = self._engine.run()
+        self._set_timer(None if at is None else max(0.0, at - self.clock.now()))
+
+    def _set_timer(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.after(seconds, self._run)
+
+    def _perform(self, call: ApiCall, then: Callable[[ApiResult], None]) -> None:
+        """Make a fenced call; the engine goes on when it is answered."""
+
+        def answered(result: ApiResult) -> None:
+            then(result)
+            self._run()
+
+        self._call(msgspec.structs.replace(call, fence=self._fence), answered)
+
+    def _call(self, call: ApiCall, then: Callable[[ApiResult], None]) -> None:
+        def answered(answer: Message | BeehiveError) -> None:
+            if isinstance(answer, BeehiveError):
+                then(ApiResult(refusal=ApiStatusError(504, str(answer)).status()))
+            else:
+                then(answer.content_as(ApiResult))
+
+        request = self.message(api_messages.RESOURCE, Verb.CALL, call, source=api_messages.SOURCE)
+        self.request(api_messages.MODULE, request, _SECONDS, answered)
+
+
+def _lease_call(verb: str, name: str, body: JsonObject | None = None) -> ApiCall:
+    return ApiCall(
+        verb=verb, api_version="coordination.k8s.io/v1", plural="leases", namespace=NAMESPACE, name=name, body=body
+    )
+
+
+def _lease(holder: str, live: JsonObject | None, now: float) -> JsonObject:
+    """Return the Lease of a cloudcore that takes over; it is not renewed, as nobody waits for its end."""
+    before = (live or {}).get("spec") or {}
+    moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    transitions = before.get("leaseTransitions")
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": live["metadata"] if live else {"name": NAME, "namespace": NAMESPACE},
+        "spec": {
+            "holderIdentity": holder,
+            "acquireTime": moment,
+            "renewTime": moment,
+            "leaseTransitions": (transitions if isinstance(transitions, int) else 0) + 1,
+        },
+    }
+
+
+def _nothing() -> None:
+    """Take no notice of a change."""

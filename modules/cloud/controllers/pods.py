@@ -1,0 +1,104 @@
+"""Pods in the eyes of controllers: whether they count, and how they are made from a template."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
+from modules.apimachinery.times import parse_rfc3339
+
+ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""The letters of generated names (apimachinery's `rand`): no vowels, so no words."""
+_ENDED: Final = ("Succeeded", "Failed")
+_FNV_OFFSET: Final = 2166136261
+_FNV_PRIME: Final = 16777619
+_32_BITS: Final = 0xFFFFFFFF
+
+
+def phase_of(pod: JsonObject) -> str:
+    """Return the phase of a pod; a pod that no node has reported is Pending."""
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def has_ended(pod: JsonObject) -> bool:
+    """Return whether all containers of a pod have ended for good."""
+    return phase_of(pod) in _ENDED
+
+
+def is_active(pod: JsonObject) -> bool:
+    """Return whether a pod counts as a replica."""
+    return not has_ended(pod) and not is_being_deleted(pod)
+
+
+def condition_of(obj: JsonObject, kind: str) -> JsonObject:
+    """Return a condition of an object; an empty one if it has none of that type."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if isinstance(one, dict) and one.get("type") == kind), {})
+
+
+def is_ready(obj: JsonObject) -> bool:
+    """Return whether the condition Ready of a pod or node is True."""
+    return condition_of(obj, "Ready").get("status") == "True"
+
+
+def available_from(pod: JsonObject, min_ready_seconds: int, now: float) -> float:
+    """Return the time in seconds since the epoch at which a pod is, or was, available; infinity if it is not ready."""
+    ready = condition_of(pod, "Ready")
+    if ready.get("status") != "True":
+        return math.inf
+    if min_ready_seconds <= 0:
+        return 0.0
+    since = parse_rfc3339(str(ready.get("lastTransitionTime") or ""))
+    return (now if since is None else since) + min_ready_seconds
+
+
+def created_at(obj: JsonObject) -> float:
+    """Return the time of an object's creation in seconds since the epoch."""
+    return parse_rfc3339(str(metadata_of(obj).get("creationTimestamp") or "")) or 0.0
+
+
+def owner_reference(owner: JsonObject) -> JsonObject:
+    """Return the reference of a controller to put into what it makes or adopts."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def pod_of(template: JsonObject, owner: JsonObject, prefix: str = "") -> JsonObject:
+    """Return a new pod of a workload's template.
+
+    Args:
+        template: the template.
+        owner: the workload.
+        prefix: the beginning of the pod's name; "" is the owner's name.
+    """
+    given = template.get("metadata") or {}
+    metadata = {name: given[name] for name in ("labels", "annotations", "finalizers") if given.get(name)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **metadata,
+            "generateName": prefix or f"{owner['metadata']['name']}-",
+            "namespace": owner["metadata"]["namespace"],
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "spec": template.get("spec") or {},
+    }
+
+
+def template_hash(template: object, collisions: int = 0) -> str:
+    """Return the hash that names a template in labels: FNV-1a of its canonical JSON, in the letters of names."""
+    found = _FNV_OFFSET
+    suffix = str(collisions).encode() if collisions else b""
+    for byte in msgspec.json.encode(template, order="deterministic") + suffix:
+        found = ((found ^ byte) * _FNV_PRIME) & _32_BITS
+    return "".join(ALPHABET[ord(digit) % len(ALPHABET)] for digit in str(found))

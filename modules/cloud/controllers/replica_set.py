@@ -1,0 +1,215 @@
+"""The controller of ReplicaSets: as many pods as are wanted (KCM 1.32, `pkg/controller/replicaset`)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
+from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.cloud.controllers import conditions
+from modules.cloud.controllers.claims import claimed
+from modules.cloud.controllers.plan import (
+    NORMAL,
+    NOTHING,
+    WARNING,
+    EventNote,
+    PlannedWrite,
+    ReconcilePlan,
+    create,
+    delete,
+    update_status,
+)
+from modules.cloud.controllers.pods import (
+    available_from,
+    condition_of,
+    created_at,
+    is_active,
+    is_ready,
+    phase_of,
+    pod_of,
+)
+from modules.cloud.controllers.view import View, controller_of, node_of
+
+FAILED_CREATE: Final = "FailedCreate"
+FAILED_DELETE: Final = "FailedDelete"
+MOST_WRITES: Final = 500
+"""Pods that one look makes or deletes (KCM's burst)."""
+_KEPT_REJECTED: Final = 5
+"""Pods kept that their nodes have refused; they say why."""
+_LONGEST_PAUSE: Final = 300.0
+_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+_NANOSECONDS: Final = 1e9
+
+
+def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
+    """Return what a ReplicaSet needs."""
+    replica_set = view.find(key)
+    if replica_set is None:
+        return NOTHING
+    claims = claimed(view, replica_set, "Pod")
+    if claims.writes:
+        return ReconcilePlan(claims.writes)
+    active = [pod for pod in claims.owned if is_active(pod)]
+    rejected = [pod for pod in claims.owned if is_rejected(pod)]
+    writes: tuple[PlannedWrite, ...] = ()
+    again_at: float | None = None
+    if not is_being_deleted(replica_set):
+        waits_until = rejection_pause_ends(rejected)
+        wanted = int(replica_set["spec"].get("replicas", 1))
+        if len(active) < wanted and now < waits_until:
+            again_at = waits_until
+        else:
+            writes = _difference(view, replica_set, active, wanted, now)
+        writes = (*writes, *surplus_rejected(rejected))
+    status = _status(view, replica_set, active, now)
+    min_ready = int(replica_set["spec"].get("minReadySeconds") or 0)
+    moments = [moment for pod in active if now < (moment := available_from(pod, min_ready, now)) < math.inf]
+    again_at = min([*moments, *([again_at] if again_at else [])], default=None)
+    return ReconcilePlan(writes, update_status(replica_set, status), again_at=again_at)
+
+
+def creation(pod: JsonObject) -> PlannedWrite:
+    """Return the creation of a pod, with KCM's Events."""
+    return create(
+        pod,
+        done=EventNote(NORMAL, "SuccessfulCreate", "Created pod: {name}"),
+        refused=EventNote(WARNING, FAILED_CREATE, "Error creating: {why}"),
+        counts_as=FAILED_CREATE,
+    )
+
+
+def deletion(pod: JsonObject) -> PlannedWrite:
+    """Return the deletion of a pod, with KCM's Events."""
+    return delete(
+        pod,
+        done=EventNote(NORMAL, "SuccessfulDelete", "Deleted pod: {name}"),
+        refused=EventNote(WARNING, FAILED_DELETE, "Error deleting: {why}"),
+        counts_as=FAILED_DELETE,
+    )
+
+
+def is_rejected(pod: JsonObject) -> bool:
+    """Return whether a node has refused a pod: it has failed without a container that ever ran."""
+    status = pod.get("status") or {}
+    return phase_of(pod) == "Failed" and bool(status.get("reason")) and not status.get("containerStatuses")
+
+
+def rejection_pause_ends(rejected: Sequence[JsonObject]) -> float:
+    """Return the time before which no pod is made in place of those that nodes have refused: twice as long after each,
+    1 s to 5 min; longer ago than that, it begins anew. KCM makes others at once, thirty a second.
+    """
+    times = sorted(map(created_at, rejected))
+    if not times:
+        return 0.0
+    between = times[-1] - times[-2] if len(times) > 1 else 0.0
+    pause = min(_LONGEST_PAUSE, max(1.0, 2.0 * between)) if between <= 2 * _LONGEST_PAUSE else 1.0
+    return times[-1] + pause
+
+
+def surplus_rejected(rejected: Sequence[JsonObject]) -> tuple[PlannedWrite, ...]:
+    """Return the deletions of the oldest pods that nodes have refused, beyond those that are kept."""
+    gone = sorted((pod for pod in rejected if not is_being_deleted(pod)), key=created_at)[:-_KEPT_REJECTED]
+    return tuple(delete(pod) for pod in gone)
+
+
+def _difference(
+    view: View, replica_set: JsonObject, active: Sequence[JsonObject], wanted: int, now: float
+) -> tuple[PlannedWrite, ...]:
+    missing = wanted - len(active)
+    if missing > 0:
+        pod = pod_of(replica_set["spec"].get("template") or {}, replica_set)
+        return (creation(pod),) * min(missing, MOST_WRITES)
+    if missing == 0:
+        return ()
+    return tuple(map(deletion, to_delete(view, replica_set, active, now)[: min(-missing, MOST_WRITES)]))
+
+
+def to_delete(view: View, replica_set: JsonObject, active: Sequence[JsonObject], now: float) -> list[JsonObject]:
+    """Return the active pods in the order in which they are deleted (ActivePodsWithRanks).
+
+    A pod of a node that does not answer counts as not ready here, even while its condition still says Ready.
+    """
+    family = Counter(node_of(pod) for pod in _family(view, replica_set) if is_active(pod))
+
+    def rank(pod: JsonObject) -> tuple[object, ...]:
+        ready = is_ready(pod) and not is_unreachable(view, node_of(pod))
+        since = parse_rfc3339(str(condition_of(pod, "Ready").get("lastTransitionTime") or "")) if ready else None
+        return (
+            bool(node_of(pod)),
+            _PHASES.get(phase_of(pod), 0),
+            ready,
+            _deletion_cost(pod),
+            -family[node_of(pod)],
+            _magnitude(now - since) if since is not None else 0,
+            -_restarts(pod),
+            _magnitude(now - created_at(pod)),
+            uid_of(pod),
+        )
+
+    return sorted(active, key=rank)
+
+
+def is_unreachable(view: View, node: str) -> bool:
+    """Return whether a node has fallen silent."""
+    found = view.find(ObjectKey("Node", "", node))
+    return found is not None and condition_of(found, "Ready").get("status") == "Unknown"
+
+
+def _family(view: View, replica_set: JsonObject) -> list[JsonObject]:
+    """Return the pods of all ReplicaSets that have the owner of this one."""
+    owner = controller_of(replica_set)
+    siblings = view.owned_by(str(owner["uid"]), "ReplicaSet") if owner else [replica_set]
+    return [pod for each in siblings for pod in view.owned_by(uid_of(each), "Pod")]
+
+
+def _magnitude(seconds: float) -> int:
+    """Return the logarithm of a duration: pods of about one age are chosen by their uid, that is, by chance."""
+    return int(math.log2(seconds * _NANOSECONDS)) if seconds > 0 else -1
+
+
+def _deletion_cost(pod: JsonObject) -> int:
+    try:
+        return int((pod["metadata"].get("annotations") or {}).get(_COST, 0))
+    except ValueError:
+        return 0
+
+
+def _restarts(pod: JsonObject) -> int:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return max((int(one.get("restartCount") or 0) for one in statuses), default=0)
+
+
+def _status(view: View, replica_set: JsonObject, active: Sequence[JsonObject], now: float) -> JsonObject:
+    spec, old = replica_set["spec"], replica_set.get("status") or {}
+    min_ready = int(spec.get("minReadySeconds") or 0)
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    counts = {
+        "fullyLabeledReplicas": sum(labels.items() <= (pod["metadata"].get("labels") or {}).items() for pod in active),
+        "readyReplicas": sum(map(is_ready, active)),
+        "availableReplicas": sum(available_from(pod, min_ready, now) <= now for pod in active),
+    }
+    known = conditions.without(old.get("conditions") or (), "ReplicaFailure")
+    refusal = view.refusals.get(ObjectKey("ReplicaSet", replica_set["metadata"]["namespace"], _name(replica_set)))
+    if refusal is not None:
+        new = {
+            "type": "ReplicaFailure",
+            "status": "True",
+            "lastTransitionTime": format_rfc3339(now),
+            "reason": refusal.reason,
+            "message": refusal.message,
+        }
+        known = conditions.with_condition(old.get("conditions") or (), new)
+    return {
+        "replicas": len(active),
+        **{name: count for name, count in counts.items() if count},
+        "observedGeneration": replica_set["metadata"].get("generation", 0),
+        **({"conditions": known} if known else {}),
+    }
+
+
+def _name(obj: JsonObject) -> str:
+    return str(obj["metadata"]["name"])

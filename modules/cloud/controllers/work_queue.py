@@ -1,0 +1,76 @@
+"""The keys of objects that controllers have to look at."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final
+
+from modules.apimachinery.kinds import ObjectKey
+
+_FIRST_PAUSE: Final = 0.005
+_LONGEST_PAUSE: Final = 60.0
+"""Seconds of the pause after a failure: twice as long each time."""
+
+
+class WorkQueue:
+    """Keys in the order in which they came, each once; and keys whose time will come.
+
+    All times are seconds since the epoch.
+    """
+
+    def __init__(self) -> None:
+        self._due: dict[ObjectKey, None] = {}
+        self._later: dict[ObjectKey, float] = {}
+        """The earliest time of each key that waits."""
+        self._heap: list[tuple[float, ObjectKey]] = []
+        self._failures: dict[ObjectKey, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, key: ObjectKey) -> None:
+        """Add a key that is due; one that waits after a failure goes on waiting."""
+        if key not in self._failures or key not in self._later:
+            self._due[key] = None
+
+    def add_at(self, key: ObjectKey, moment: float) -> None:
+        """Add a key that is due at a time, or earlier if it waits for an earlier one."""
+        if moment < self._later.get(key, float("inf")):
+            self._later[key] = moment
+            heapq.heappush(self._heap, (moment, key))
+
+    def failed(self, key: ObjectKey, now: float) -> float:
+        """Let a key wait after a failure, longer each time; return until when."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        until = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures - 1, 20))
+        self._due.pop(key, None)
+        self._later.pop(key, None)
+        self.add_at(key, until)
+        return until
+
+    def succeeded(self, key: ObjectKey) -> None:
+        """Forget the failures of a key."""
+        self._failures.pop(key, None)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a key whose object is gone."""
+        for known in (self._due, self._later, self._failures):
+            known.pop(key, None)
+
+    def take(self, now: float) -> ObjectKey | None:
+        """Return the next key that is due, or None."""
+        while self._heap and self._heap[0][0] <= now:
+            moment, key = heapq.heappop(self._heap)
+            if self._later.get(key) == moment:
+                del self._later[key]
+                self._due[key] = None
+        for first in self._due:
+            del self._due[first]
+            return first
+        return None
+
+    def next_time(self) -> float | None:
+        """Return the earliest time at which a key that waits is due; None if none waits."""
+        while self._heap and self._later.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None

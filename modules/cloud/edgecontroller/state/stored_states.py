@@ -1,0 +1,118 @@
+"""The stored states of nodes, connected or not."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from modules.apimachinery.kinds import ObjectKey, kind_named
+from modules.apimachinery.lister import Lister
+from modules.cloud.edgecontroller.state.epochs import Epochs
+from modules.cloud.edgecontroller.state.object_sync_import import Imported
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.object_sync import NodeState, ObjectSync
+
+_NODE = kind_named("Node").key_name
+
+
+class StoredStates:
+    """The ObjectSyncs of nodes, the Node objects and the epochs to which they belong. All methods need a transaction.
+
+    Args:
+        database: stores them.
+        storage: has the Nodes.
+        object_syncs: the ObjectSyncs of connected nodes.
+        epochs: the epochs of the API server's versions.
+        owns: returns whether a duty is this cloudcore's, of those that share the database.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        storage: Lister,
+        object_syncs: ObjectSyncs,
+        epochs: Epochs,
+        owns: Callable[[str], bool],
+    ) -> None:
+        self._database = database
+        self._storage = storage
+        self._object_syncs = object_syncs
+        self._epochs = epochs
+        self._owns = owns
+        self._suspects: set[str] | None = None
+        """Nodes that had state and no Node object at the last collection; None before the objects are known."""
+
+    @property
+    def cloudcore(self) -> str:
+        """The name of this cloudcore among others."""
+        return self._database.cloudcore
+
+    def any(self) -> bool:
+        """Return whether anything is known of any node."""
+        return bool(self._database.node_states())
+
+    def of(self, node: str) -> tuple[NodeState, dict[str, ObjectSync]]:
+        """Return the state of a node, and its ObjectSyncs by uid."""
+        found = self._database.node_state_of(node)
+        uid = found.uid or uid_of_node(self._storage, node)
+        return msgspec.structs.replace(found, uid=uid), self._database.object_syncs_of(node)
+
+    def put(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
+        """Replace the state of a node."""
+        self._database.forget_node(node)
+        self._database.put_node_state(node, state)
+        for uid, sync in syncs.items():
+            self._database.put_object_sync(node, uid, sync)
+
+    def take_over(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> None:
+        """Replace the state of a node, unless it is connected."""
+        if node not in self._database.connected:
+            self.put(node, state, syncs)
+
+    def import_syncs(self, found: Imported) -> None:
+        """Take over the versions that nodes have acknowledged to KubeEdge's cloudcore."""
+        for node, syncs in found.items():
+            for uid, sync in syncs.items():
+                self._database.put_object_sync(node, uid, sync)
+            state = NodeState(uid_of_node(self._storage, node), self._epochs.number)
+            self._database.put_node_state(node, state)
+
+    def take_changed(self) -> set[str]:
+        """Return the nodes whose state has changed since the last call."""
+        changed = set(self._database.changed)
+        self._database.changed.clear()
+        return changed
+
+    def begin_collecting(self) -> None:
+        """Look for nodes without a Node object for the first time: the objects are known."""
+        if self._suspects is None:
+            self._suspects = set()
+            self.collect()
+
+    def collect(self) -> None:
+        """Delete the state of nodes whose Node object is gone, such as one that was deleted while no cloudcore ran.
+
+        It deletes a state only if the Node was missing the last time already, because this cloudcore's mirror may be
+        behind that of another one. Of several cloudcores, one does it for a node.
+        """
+        if self._suspects is None:
+            return
+        suspects = set()
+        for node, found in self._database.node_states().items():
+            uid = uid_of_node(self._storage, node)
+            if self._object_syncs.is_connected(node) or (uid and uid == found.uid):
+                continue
+            if uid and not found.uid:
+                self._database.put_node_state(node, NodeState(uid, found.epoch))
+            elif node in self._suspects and self._owns(f"node/{node}"):
+                self._database.forget_node(node)
+                self._database.release(node)
+            else:
+                suspects.add(node)
+        self._suspects = suspects
+
+
+def uid_of_node(storage: Lister, node: str) -> str:
+    """Return the uid of a Node object, "" if there is none."""
+    live = storage.revision_of(ObjectKey(_NODE, "", node))
+    return "" if live is None else live.uid

@@ -1,0 +1,146 @@
+"""Sandboxes and containers in memory, as every runtime inside edgecore has them."""
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit, Run, SandboxId, SandboxRecord
+from modules.runtimes.engine.state import RECORD, write_record
+from protos.cri.v1 import api_pb2 as cri
+
+
+class Sandbox:
+    """A pod sandbox: a name that containers belong to, without a process of its own."""
+
+    def __init__(
+        self, sandbox_id: SandboxId, directory: Path, request: cri.RunPodSandboxRequest, record: SandboxRecord
+    ) -> None:
+        self.id = sandbox_id
+        self.directory = directory
+        self.request = request
+        self.record = record
+
+    @property
+    def config(self) -> cri.PodSandboxConfig:
+        """The configuration in the client's request."""
+        return self.request.config
+
+    @property
+    def state(self) -> cri.PodSandboxState.ValueType:
+        """Ready until it is stopped."""
+        return cri.SANDBOX_NOTREADY if self.record.stopped else cri.SANDBOX_READY
+
+    def mark_stopped(self) -> None:
+        """Record that none of its containers may start from now on."""
+        self.record = msgspec.structs.replace(self.record, stopped=True)
+        with suppress(OSError):  # a full disk; nothing starts in it as long as this edgecore knows that
+            write_record(self.directory / RECORD, self.record)
+
+    @property
+    def reservation(self) -> tuple[str, ...]:
+        """Name, namespace, uid and attempt: unique among sandboxes."""
+        metadata = self.config.metadata
+        return metadata.name, metadata.namespace, metadata.uid, str(metadata.attempt)
+
+
+class RuntimeContainer:
+    """A container and the state of its process.
+
+    `run` and `exit` change only once, from None, under the watcher's lock; so a reader needs no lock. `lifecycle` keeps
+    start and removal apart. `decided` is set when a start has succeeded or failed, `ended` together with `exit`.
+    """
+
+    def __init__(
+        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
+    ) -> None:
+        self.id = container_id
+        self.directory = directory
+        self.request = request
+        self.record = record
+        self.adopted = False
+        """Whether an earlier edgecore has created it: then `request` is without what only a start needs."""
+        self.run: Run | None = None
+        self.exit: Exit | None = None
+        self.lifecycle = threading.Lock()
+        self.decided = threading.Event()
+        self.ended = threading.Event()
+
+    @property
+    def sandbox_id(self) -> SandboxId:
+        """The sandbox of the container."""
+        return SandboxId(self.request.pod_sandbox_id)
+
+    @property
+    def config(self) -> cri.ContainerConfig:
+        """The configuration in the client's request."""
+        return self.request.config
+
+    @property
+    def state(self) -> cri.ContainerState.ValueType:
+        """CREATED, RUNNING or EXITED, from `run` and `exit`."""
+        if self.exit is not None:
+            return cri.CONTAINER_EXITED
+        return cri.CONTAINER_CREATED if self.run is None else cri.CONTAINER_RUNNING
+
+    @property
+    def reservation(self) -> tuple[str, ...]:
+        """Sandbox, name and attempt: unique among containers."""
+        return self.sandbox_id, self.config.metadata.name, str(self.config.metadata.attempt)
+
+    @property
+    def image_id(self) -> str:
+        """The id of its image, the digest of the image's configuration."""
+        return self.record.image_id
+
+    @property
+    def image_ref(self) -> str:
+        """The reference by which clients find its image: a name with a digest, if the image has one."""
+        return self.record.image_ref
+
+    @property
+    def stop_signal(self) -> int:
+        """The number of the signal that asks it to end."""
+        return self.record.stop_signal
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a start was requested whose outcome is not known yet, by this edgecore or an earlier one."""
+        return False
+
+    @property
+    def user(self) -> cri.ContainerUser | None:
+        """The user that its main process starts as; None when the runtime does not choose one."""
+        raise NotImplementedError
+
+    @property
+    def mounts(self) -> Sequence[cri.Mount]:
+        """Its mounts as its status reports them."""
+        return self.config.mounts
+
+    @cached_property
+    def log_path(self) -> str:
+        """The absolute path of its log; empty when the client requests none."""
+        config = self.request.sandbox_config
+        if not (config.log_directory and self.config.log_path):
+            return ""
+        return str(Path(config.log_directory, self.config.log_path))
+
+    def started(self, run: Run) -> None:
+        """Record that its command runs."""
+        self.run = run
+        self.decided.set()
+
+    def abandon(self) -> None:
+        """Release all threads that wait for it, and what this process holds open: the container goes on."""
+        self.decided.set()
+        self.ended.set()
+
+    def finished(self, exit_: Exit) -> None:
+        """Record that it ended, or could not be started."""
+        self.exit = exit_
+        self.decided.set()
+        self.ended.set()

@@ -1,0 +1,100 @@
+"""The one thread that waits for the parents of all containers."""
+
+import logging
+import os
+import select
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+_log = logging.getLogger(__name__)
+
+
+class Watched(Protocol):
+    """A descriptor that reports the end of a container: the connection to its shim, or the pidfd of its conmon."""
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait on."""
+
+    def read(self) -> bool:
+        """Handle the messages that have arrived; return False when no more will come."""
+
+    def gone(self) -> None:
+        """Close, and handle the end."""
+
+    def close(self) -> None:
+        """Close; the container goes on."""
+
+
+class ProcessWatcher:
+    """Reads each connection to a shim as soon as it has packets, and notices the end of each conmon, without polling.
+
+    It stands outside the actor model on purpose: the runtime is a gRPC server like any other, which
+    edged reaches through its socket; no module shares an object with it, and it could as well be another process. It
+    waits for sockets of real processes, which no virtual clock can advance.
+    """
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._links: dict[int, Watched] = {}
+        self._reading = threading.RLock()
+        self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._epoll.register(self._stop, select.EPOLLIN)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="embedded-runtime-watcher", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and close all connections; the containers go on."""
+        self._stopping = True
+        os.eventfd_write(self._stop, 1)
+        if self._thread.is_alive():
+            self._thread.join()
+        with self._reading:
+            for link in self._links.values():
+                link.close()
+            self._links.clear()
+            self._epoll.close()
+        os.close(self._stop)
+
+    def add(self, link: Watched) -> None:
+        """Read this connection from now on."""
+        with self._reading:
+            self._links[link.fileno()] = link
+            self._epoll.register(link.fileno(), select.EPOLLIN)
+
+    def settle(self) -> None:
+        """Handle the messages that have arrived so far, in the caller's thread.
+
+        Listings call it, so that a container with an exit record is never listed as running.
+        """
+        with self._reading:
+            for descriptor, _ in self._epoll.poll(0):
+                if link := self._links.get(descriptor):
+                    self._read(descriptor, link)
+
+    def _read(self, descriptor: int, link: Watched) -> None:
+        with self._outlived():
+            if link.read():
+                return
+        self._epoll.unregister(descriptor)
+        del self._links[descriptor]
+        with self._outlived():
+            link.gone()
+
+    @contextmanager
+    def _outlived(self) -> Iterator[None]:
+        """Log any error about one container, so that the thread survives it."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001 (see above)
+            _log.exception("what came from the parent of a container cannot be dealt with; it is not watched any more")
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._epoll.poll()
+            self.settle()

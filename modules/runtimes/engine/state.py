@@ -1,0 +1,231 @@
+"""The state directory: all files from which a restarted edgecore finds its sandboxes and containers.
+
+    ROOT/lock                         held by the edgecore that uses the directory
+    ROOT/images.json                  image names seen
+    ROOT/damaged/                     the newest entries that could not be read at a start
+    ROOT/sandboxes/ID/                request.pb, record.json
+    ROOT/containers/ID/               request.pb, record.json, run.json, exit.json,
+                                      control (socket), work/, root/
+
+A directory appears under its id by a rename when its files are complete and on the disk, and disappears by a rename
+before it is emptied; so it is never half made or half removed. Other users (`runAsUser`) can reach the directories that
+containers work in; only edgecore's user can read the files beside them.
+
+A container's variables, command and arguments may contain secrets (`secretKeyRef`, `$(NAME)`), and only its start needs
+them. They stay in memory: request.pb does not have them.
+"""
+
+import fcntl
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+from google.protobuf.message import DecodeError, Message
+
+from beehive.decoding import decode_json
+from beehive.files.damaged import set_aside, set_aside_unless_directory, set_aside_unless_file
+from beehive.files.durable import make_directories, put_in_place, replace_file, sync_directory, write_files
+from beehive.files.reading import read_file
+from beehive.files.removal import remove_tree
+from modules.runtimes.engine.errors import StateDirectoryError
+from modules.runtimes.shim.protocol import CONTROL_SOCKET
+from protos.cri.v1 import api_pb2 as cri
+
+_log = logging.getLogger(__name__)
+
+RECORD = "record.json"
+REQUEST = "request.pb"
+
+SUBDIRECTORIES = ("work", "root")
+"""Subdirectories of a container's directory."""
+
+_LONGEST = 64 * 1024 * 1024
+"""Bytes read of a file; requests arrive in smaller messages."""
+
+_TRAVERSABLE = 0o711
+OWNER_ONLY: Final = 0o700
+"""Mode of a state directory with set-user-id programs of images, or with variables of containers."""
+_SECRET: Final = ("envs", "command", "args")
+"""Fields of a container's configuration that may contain secrets."""
+_HIDDEN = "."
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+
+class StateDirectory:
+    """The directories of all sandboxes and containers, locked for this process."""
+
+    def __init__(self, root: Path, bulky: tuple[str, ...] = SUBDIRECTORIES, mode: int = _TRAVERSABLE) -> None:
+        """Lock the directory, made when missing. Raises StateDirectoryError when another process uses it.
+
+        Args:
+            root: the state directory.
+            bulky: subdirectories of a container's directory that are removed when it is set aside.
+            mode: of the directory.
+        """
+        self.root = root
+        self._bulky = bulky
+        self.sandboxes = root / "sandboxes"
+        self.containers = root / "containers"
+        self.probe = root / "probe"
+        make_directories(root)
+        root.chmod(mode)
+        self._lock = _lock(root)
+        for directory in (self.sandboxes, self.containers, self.probe):
+            self._make(directory)
+        for directory in (self.sandboxes, self.containers):
+            _clean(directory)
+
+    def release(self) -> None:
+        """Unlock the directory for other processes."""
+        os.close(self._lock)
+
+    def set_aside(self, path: Path, why: str) -> None:
+        """Move an unusable entry to `damaged`. Only a container's records are kept, not its other files."""
+        for name in () if path.is_symlink() else self._bulky:
+            _empty(path / name)
+        set_aside(path, self.root, why)
+
+    def _make(self, directory: Path) -> None:
+        """Make the directory; a file in its place is moved out of the way."""
+        set_aside_unless_directory(directory, self.root)
+        directory.mkdir(exist_ok=True)
+        directory.chmod(_TRAVERSABLE)
+
+
+def publish(directory: Path, request: Message, record: msgspec.Struct, subdirectories: tuple[str, ...] = ()) -> None:
+    """Make `directory` with its request and record, complete at once.
+
+    Args:
+        directory: of the sandbox or container.
+        request: as it is stored, see `without_secrets`.
+        record: goes with it.
+        subdirectories: are made in the directory.
+    """
+    hidden = directory.with_name(f"{_HIDDEN}{directory.name}")
+    hidden.mkdir()
+    hidden.chmod(_TRAVERSABLE)
+    for name in subdirectories:
+        (hidden / name).mkdir(mode=0o700)
+    write_files({hidden / REQUEST: request.SerializeToString(), hidden / RECORD: msgspec.json.encode(record)})
+    sync_directory(hidden)
+    put_in_place(hidden, directory)
+
+
+def discard(directory: Path) -> None:
+    """Remove `directory` and its content; the name disappears at once, even if emptying takes a while."""
+    hidden = directory.with_name(f"{_HIDDEN}{directory.name}")
+    _empty(hidden)
+    try:
+        directory.rename(hidden)
+    except FileNotFoundError:
+        return
+    except OSError:
+        hidden = directory  # remains of an earlier attempt have the hidden name
+    _empty(hidden)
+
+
+def write_record(path: Path, record: msgspec.Struct) -> None:
+    """Replace the record at `path`. Raises OSError."""
+    replace_file(path, msgspec.json.encode(record))
+
+
+def read_record(path: Path, kind: type[StructT]) -> StructT | None:
+    """Return the record at `path`; None when it is missing or cannot be read."""
+    try:
+        return decode_json(read_file(path, _LONGEST), kind)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def read_request(path: Path, request: Message) -> bool:
+    """Fill `request` from the file at `path`; return whether it could be read. An empty file is an empty message: the
+    caller checks its content.
+    """
+    try:
+        request.ParseFromString(read_file(path, _LONGEST))
+    except (OSError, DecodeError):
+        return False
+    return True
+
+
+def without_secrets(request: cri.CreateContainerRequest) -> cri.CreateContainerRequest:
+    """Return the request of a container as it is stored: without what may contain secrets."""
+    stored = cri.CreateContainerRequest()
+    stored.CopyFrom(request)
+    for field in _SECRET:
+        stored.config.ClearField(field)
+    return stored
+
+
+def write_container_request(directory: Path, request: cri.CreateContainerRequest) -> None:
+    """Replace the request of a container's directory, without its secrets. Raises OSError."""
+    replace_file(directory / REQUEST, without_secrets(request).SerializeToString())
+
+
+def read_container_request(directory: Path) -> cri.CreateContainerRequest | None:
+    """Return the request of a container's directory; None when it cannot be read, or has no sandbox or name.
+
+    Secrets in the file of an earlier version are removed from it.
+    """
+    request = cri.CreateContainerRequest()
+    if not read_request(directory / REQUEST, request):
+        return None
+    if not (request.pod_sandbox_id and request.config.metadata.name):
+        return None
+    if any(getattr(request.config, field) for field in _SECRET):
+        with suppress(OSError):  # a full disk; the next start tries again
+            write_container_request(directory, request)
+    return without_secrets(request)
+
+
+def entries(directory: Path) -> list[Path]:
+    """Return the published directories in `directory`, sorted by name."""
+    return sorted(path for path in directory.iterdir() if not path.name.startswith(_HIDDEN))
+
+
+class ControlAddress:
+    """The address of a container's control socket, through a descriptor: a unix address holds 107 bytes only."""
+
+    def __init__(self, directory: Path) -> None:
+        self._descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def __enter__(self) -> str:
+        return f"/proc/self/fd/{self._descriptor}/{CONTROL_SOCKET}"
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+def _lock(root: Path) -> int:
+    path = root / "lock"
+    set_aside_unless_file(path, root)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StateDirectoryError(
+            f'use the state directory "{path.parent}"',
+            "another edgecore process uses it",
+            "stop that process or configure another root directory",
+        ) from None
+    return descriptor
+
+
+def _clean(directory: Path) -> None:
+    """Remove entries that a crash left half made or half removed."""
+    for path in directory.iterdir():
+        if path.name.startswith(_HIDDEN):
+            _empty(path)
+
+
+def _empty(path: Path) -> None:
+    """Remove the tree. A failure is logged, and the next start tries again."""
+    try:
+        remove_tree(path)
+    except OSError as error:
+        _log.warning("cannot remove what a container has left: %s", error)

@@ -1,0 +1,180 @@
+"""Commands in a container: `crun exec` as a child of edgecore, which lasts as long as the command.
+
+Each command has a directory with the process id that crun writes. Killing crun leaves the command alive, so the command
+itself is killed, with all its descendants; a command of an edgecore that was killed is found by its file.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from beehive.files.removal import remove_tree
+from modules.runtimes.oci.crun.conmon import read_pid
+from modules.runtimes.oci.crun.launching import SECONDS, Launcher, Stream
+from modules.runtimes.oci.crun.runtime_command import RuntimeCommand
+from modules.runtimes.shim.procfs import all_processes, descendants
+from modules.runtimes.shim.protocol import Pid
+
+_COMMANDS: Final = "commands"
+_PID: Final = "pid"
+_PROCESS: Final = "process.json"
+_PID_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.005
+_MOST_ROUNDS: Final = 100
+"""Looks for new descendants of a command that is being killed: stopped processes make no new ones."""
+
+START_FAILED: Final = 255
+"""Exit status of `crun exec` and `runc exec` when the command was not started; a command may end with it too."""
+
+
+class Command:
+    """One command in a container; leaving the context kills it if it has not ended.
+
+    Args:
+        launcher: starts the OCI runtime.
+        runtime: the OCI runtime.
+        container: id of the container.
+        directory: of the container.
+        process: the object `process` of `config.json`, with the command.
+    """
+
+    def __init__(
+        self, launcher: Launcher, runtime: RuntimeCommand, container: str, directory: Path, process: dict[str, Any]
+    ) -> None:
+        self._launcher = launcher
+        self._runtime = runtime
+        self._container = container
+        self._directory = directory
+        self._process = process
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._launcher.expect_move()
+        above = self._directory / _COMMANDS
+        above.mkdir(mode=0o700, exist_ok=True)
+        self.files = Path(tempfile.mkdtemp(dir=above))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        _remove(self.files)
+
+    def start(self, streams: tuple[Stream, Stream, Stream], options: Sequence[str] = ()) -> int:
+        """Start the command; return a descriptor of the OCI runtime's process, to be closed. Raises OSError."""
+        process = self.files / _PROCESS
+        process.write_text(json.dumps(self._process))
+        pid_file = str(self.files / _PID)
+        argv = self._runtime.argv("exec", "--process", str(process), "--pid-file", pid_file, *options, self._container)
+        self._child = self._launcher.start(argv, streams)
+        return os.pidfd_open(self._child.pid)
+
+    @property
+    def program(self) -> str:
+        """The first word of the command."""
+        return str(self._process["args"][0])
+
+    def poll(self) -> int | None:
+        """Return the exit code; None while the command runs."""
+        return None if self._child is None else self._child.poll()
+
+    def wait(self) -> int:
+        """Wait for the end, and return the exit code."""
+        return START_FAILED if self._child is None else self._child.wait()
+
+    def await_start(self) -> bool:
+        """Wait until the command runs; return False if it was not started."""
+        if self._child is not None:
+            self._await_pid(self._child)
+        return self.was_started
+
+    def terminal_resized(self) -> None:
+        """Tell the OCI runtime that the terminal to which it passes that of the command has another size."""
+        if self._child is not None:
+            self._child.send_signal(signal.SIGWINCH)
+
+    def kill(self) -> None:
+        """Kill the command and its child processes, if it has not ended, and wait for its end."""
+        if self._child is not None and self._child.poll() is None:
+            self._await_pid(self._child)
+            _kill_command(self.files, self._container)
+            self._reap(self._child)
+
+    @property
+    def was_started(self) -> bool:
+        """Whether the command runs or has run."""
+        return read_pid(self.files / _PID) is not None
+
+    def _await_pid(self, child: subprocess.Popen[bytes]) -> None:
+        """Wait until the process id is written: the command may run before that."""
+        for _ in range(int(_PID_SECONDS / _LOOK_SECONDS)):
+            if self.was_started:
+                return
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_LOOK_SECONDS)
+                return
+
+    def _reap(self, child: subprocess.Popen[bytes]) -> None:
+        """Wait for the OCI runtime; one that has no command yet is killed."""
+        try:
+            child.wait(SECONDS if self.was_started else 0)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def kill_commands(directory: Path, container: str) -> None:
+    """Kill the commands in a container that an earlier edgecore has left."""
+    for files in (directory / _COMMANDS).glob("*"):
+        _kill_command(files, container)
+        _remove(files)
+
+
+def _remove(files: Path) -> None:
+    """Remove the files of a command: its two usual files, and the whole tree if there are others."""
+    with contextlib.suppress(OSError):  # files that stay are removed with the container
+        try:
+            for name in (_PROCESS, _PID):
+                (files / name).unlink(missing_ok=True)
+            files.rmdir()
+        except OSError:
+            remove_tree(files)
+
+
+def _kill_command(files: Path, container: str) -> None:
+    """Kill a command and its descendants, as far as they are in the control group of the container."""
+    pid = read_pid(files / _PID)
+    if pid is None or not _is_in(pid, container):
+        return
+    stopped: set[int] = set()
+    for _ in range(_MOST_ROUNDS):
+        found = {pid, *(each.pid for each in descendants(Pid(pid), all_processes()))} - stopped
+        if not found:
+            break
+        for each in found:
+            _send(each, container, signal.SIGSTOP)
+        stopped |= found
+    for each in stopped:
+        _send(each, container, signal.SIGKILL)
+
+
+def _send(pid: int, container: str, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            if _is_in(pid, container):
+                signal.pidfd_send_signal(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+
+def _is_in(pid: int, container: str) -> bool:
+    try:
+        return container in Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return False

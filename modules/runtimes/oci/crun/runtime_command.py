@@ -1,0 +1,144 @@
+"""The command line of an OCI runtime (runtime-spec `runtime.md`, "Operations"), as crun and runc share it.
+
+States are recognised by exit statuses and by edgecore's own records; the programs' texts are only passed on.
+"""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from modules.runtimes.oci.crun.launching import Finished, Launcher
+from modules.runtimes.oci.crun.read_only_program import ReadOnlyProgram
+from modules.runtimes.oci.crun.start_fifo import settle_start, start_waiting, waits_for_start
+from modules.runtimes.oci.orphans import await_orphans, commands_with
+
+_LONGEST_MESSAGE = 2048
+"""Characters kept of a program's message."""
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""crun colours what it writes to a terminal."""
+
+
+class CommandFailedError(Exception):
+    """A program that makes containers did not do it; the text is the program's own."""
+
+
+class RuntimeCommand:
+    """crun or runc with a directory of its own for the states of containers.
+
+    Args:
+        launcher: starts it.
+        program: path of crun or runc.
+        root: its directory; other users of the same program do not see the containers in it.
+        systemd: whether systemd makes the control groups.
+        mounted: the program on a read-only mount, if it is to be executed from there.
+    """
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        program: Path,
+        root: Path,
+        *,
+        systemd: bool = False,
+        mounted: ReadOnlyProgram | None = None,
+    ) -> None:
+        self._launcher = launcher
+        self.program = program
+        self._root = root
+        self._systemd = systemd
+        self._mounted = mounted
+
+    @property
+    def is_crun(self) -> bool:
+        """Whether the program is crun."""
+        return self.program.name == "crun"
+
+    @property
+    def executable(self) -> Path:
+        """The path by which the program is executed."""
+        return self.program if self._mounted is None else self._mounted.path()
+
+    @property
+    def options(self) -> list[str]:
+        """The options before every command; conmon gets them too."""
+        return [f"--root={self._root}", "--log-format=json", *(["--systemd-cgroup"] if self._systemd else [])]
+
+    def argv(self, *arguments: str) -> list[str]:
+        """Return the command line of an operation."""
+        return [str(self.executable), *self.options, *arguments]
+
+    def start(self, container: str, *, has_hooks: bool = False) -> None:
+        """Start a created container. Raises CommandFailedError.
+
+        Args:
+            container: its id.
+            has_hooks: whether the OCI runtime executes hooks after the start (`poststart`).
+        """
+        try:
+            if not has_hooks and start_waiting(self._root / container):
+                return
+        except OSError as error:
+            raise CommandFailedError(f"the first process cannot be started: {error.strerror}") from error
+        self._demand("start", container)
+
+    def delete(self, container: str) -> None:
+        """Kill the processes of a container and delete its state; a missing container is no error. Raises
+        CommandFailedError.
+        """
+        self._demand("delete", "--force", container)
+
+    def kill_all(self, container: str) -> None:
+        """Kill all processes in the control group of a container; one without any is no error."""
+        self._run("kill", "--all", container, "KILL")
+
+    def update(self, container: str, resources: dict[str, Any]) -> None:
+        """Change limits; `resources` is the object of `config.json`. Raises CommandFailedError."""
+        self._demand("update", "--resources", "-", container, stdin=json.dumps(resources).encode())
+
+    def await_others(self, container: str = "") -> None:
+        """Wait for commands that another process has begun, of a container or of all (`oci.orphans`)."""
+        await_orphans(commands_with(self.options[0], container))
+
+    def is_created(self, container: str) -> bool:
+        """Return whether a container is created and was not started; an earlier edgecore may have begun that.
+
+        The OCI runtime is asked only where its FIFO waits for the start: for one that was started this costs nothing.
+        """
+        state = self._root / container
+        return (waits_for_start(state) and self._status(container) == "created") or settle_start(state)
+
+    def _status(self, container: str) -> str:
+        finished = self._run("state", container)
+        try:
+            return str(json.loads(finished.stdout)["status"]) if finished.code == 0 else ""
+        except (ValueError, KeyError, TypeError):
+            return ""
+
+    def _demand(self, *arguments: str, stdin: bytes = b"") -> None:
+        finished = self._run(*arguments, stdin=stdin)
+        if finished.code != 0:
+            raise CommandFailedError(message_in(finished.stderr) or f"{self.program.name} ended with {finished.code}")
+
+    def _run(self, *arguments: str, stdin: bytes = b"") -> Finished:
+        try:
+            return self._launcher.run(self.argv(*arguments), stdin)
+        except subprocess.TimeoutExpired as error:
+            text = f"{self.program.name} {arguments[0]} did not end within {error.timeout:.0f} s"
+            raise CommandFailedError(text) from error
+        except OSError as error:
+            raise CommandFailedError(str(error)) from error
+
+
+def message_in(stderr: bytes) -> str:
+    """Return the message of the last line that a program wrote: the `msg` of a JSON object, or the line itself."""
+    text = _COLOURS.sub("", stderr[-2 * _LONGEST_MESSAGE :].decode("utf-8", "replace"))
+    lines = text.strip().splitlines()
+    if not lines:
+        return ""
+    try:
+        said = str(json.loads(lines[-1])["msg"])
+    except (ValueError, KeyError, TypeError):
+        said = lines[-1]
+    return "".join(char if char.isprintable() else " " for char in said)[:_LONGEST_MESSAGE]

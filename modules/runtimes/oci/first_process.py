@@ -1,0 +1,104 @@
+"""The first process of a container: signals that cannot reach another process, and signals that are not lost."""
+
+import contextlib
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Final, Self
+
+_UNCATCHABLE: Final = (signal.SIGKILL, signal.SIGSTOP)
+_NOTICING: Final = ("SigBlk", "SigIgn", "SigCgt")
+"""Masks of /proc/PID/status: a blocked signal waits for the process, one that is ignored or caught was decided on."""
+_FIRST_LOOK_SECONDS: Final = 0.002
+_LONGEST_LOOK_SECONDS: Final = 0.1
+
+
+class FirstProcess:
+    """The first process of a running container, held by a descriptor so that a signal cannot reach another process."""
+
+    def __init__(self, pid: int, pidfd: int) -> None:
+        self._pid = pid
+        self._pidfd = pidfd
+        self._lock = threading.Lock()
+        self._starter: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, pid: int, container_id: str) -> Self | None:
+        """Return the first process of a container; None if it has ended, also when its id belongs to another by now."""
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return None
+        try:
+            groups = Path(f"/proc/{pid}/cgroup").read_text()
+        except OSError:
+            groups = ""
+        if container_id in groups:
+            return cls(pid, pidfd)
+        os.close(pidfd)
+        return None
+
+    def waits_for_start(self) -> None:
+        """Note that it executes the OCI runtime still, and the container's program after the start."""
+        self._starter = self._program()
+
+    def send(self, number: int) -> None:
+        """Send a signal; nothing happens when the process has ended."""
+        with self._lock:
+            if self._pidfd >= 0:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._pidfd, number)
+
+    def await_notice(self, number: int, ended: threading.Event, seconds: float) -> None:
+        """Wait until the process would notice a signal; at most `seconds`, or until it has ended.
+
+        The kernel drops a signal to the first process of a process namespace that has no handler for it
+        (pid_namespaces(7)), and a signal to the OCI runtime never reaches the program that it executes later. A program
+        that was just started has no handler yet; one that never has any does not miss the signal.
+        """
+        if number in _UNCATCHABLE:
+            return
+        look, left = _FIRST_LOOK_SECONDS, seconds
+        while not self._would_notice(number) and left > 0 and not ended.wait(min(look, left)):
+            left -= look
+            look = min(look * 2, _LONGEST_LOOK_SECONDS)
+
+    def close(self) -> None:
+        """Forget the process."""
+        with self._lock:
+            if self._pidfd >= 0:
+                os.close(self._pidfd)
+                self._pidfd = -1
+
+    def _would_notice(self, number: int) -> bool:
+        if self._starter is not None:
+            if self._program() == self._starter:
+                return False
+            self._starter = None
+        try:
+            return notices(Path(f"/proc/{self._pid}/status").read_text(), number)
+        except OSError:
+            return True  # it has ended
+
+    def _program(self) -> tuple[int, int] | None:
+        """Return what identifies the program that the process executes; None if it has ended."""
+        try:
+            program = Path(f"/proc/{self._pid}/exe").stat()
+        except OSError:
+            return None
+        return program.st_dev, program.st_ino
+
+
+def notices(status: str, number: int) -> bool:
+    """Return whether a process would notice a signal.
+
+    Args:
+        status: its /proc/PID/status.
+        number: of the signal.
+    """
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    if fields.get("NSpid", "").split()[-1:] != ["1"]:
+        return True  # the signal's default action ends it
+    bit = 1 << (number - 1)
+    return any(int(fields.get(name, "0"), 16) & bit for name in _NOTICING)

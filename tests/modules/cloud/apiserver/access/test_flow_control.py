@@ -1,0 +1,92 @@
+"""Seats of requests: fair by user, and a 429 for who asks too much at a time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from beehive.http.request import Request
+from beehive.http.responses import Response, json
+from modules.cloud.apiserver.access.flow_control import FairSeats, FlowControl, TooManyRequestsError
+from modules.cloud.apiserver.access.service import AccessService
+from modules.cloud.authentication.users import ADMINISTRATORS, User
+from tests.end_to_end.processes import wait_until
+
+ALICE = User("alice", groups=(ADMINISTRATORS,))
+NODE = User("system:node:n1", groups=("system:nodes",))
+
+
+def get(path: str) -> Request:
+    return Request(method="GET", target=path, parts=tuple(path.strip("/").split("/")))
+
+
+PODS, LEASES = get("/api/v1/pods"), get("/apis/coordination.k8s.io/v1/leases")
+LOG = get("/api/v1/namespaces/default/pods/p/log")
+
+
+def test_users_take_turns() -> None:
+    seats, served, threads = FairSeats(seats=1), list[str](), list[threading.Thread]()
+
+    def ask(user: str) -> None:
+        with seats.seat(user):
+            served.append(user)
+
+    with seats.seat("first"):
+        for user, count in (("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)):
+            threads.append(threading.Thread(target=ask, args=(user,)))
+            threads[-1].start()
+            wait_until(lambda user=user, count=count: seats.waiting(user) == count, "it waits")  # type: ignore[misc]
+    for thread in threads:
+        thread.join()
+    assert served == ["a", "b", "c", "a", "a"]
+    with seats.seat("again"):
+        assert seats.waiting("a") == 0
+
+
+def test_a_seat_that_does_not_come_is_given_up() -> None:
+    seats = FairSeats(seats=1, seconds=0.001)
+    with seats.seat("a"):
+        with pytest.raises(TooManyRequestsError), seats.seat("b"):
+            pass
+        assert seats.waiting("b") == 0
+    with seats.seat("b"):
+        pass
+
+
+class OneUser:
+    """Authenticates everybody as one user."""
+
+    def __init__(self, user: User) -> None:
+        self.user_of_all = user
+
+    def user(self, _request: Request) -> User:
+        return self.user_of_all
+
+
+class Served:
+    """Serves everything."""
+
+    def serve(self, _request: Request) -> Response:
+        return json(b"{}")
+
+
+def test_who_asks_too_much_is_told_to_come_again_and_nodes_are_served() -> None:
+    flow, users = FlowControl(seats=1, waiting=0), OneUser(ALICE)
+    service = AccessService(users, Served(), lambda _node: Served(), flow=flow)
+
+    def status(request: Request) -> int:
+        reply = service.serve(request)
+        assert isinstance(reply, Response)
+        return reply.status
+
+    with flow.seat(ALICE, PODS):
+        refused: Any = service.serve(PODS)
+        assert (refused.status, refused.headers) == (429, (("Retry-After", "1"),))
+        for request in (LOG, LEASES):
+            assert status(request) == 200, request.path
+        users.user_of_all = NODE
+        assert status(PODS) == 200
+        users.user_of_all = ALICE
+    assert status(PODS) == 200

@@ -1,0 +1,235 @@
+"""Dependents of deleted owners, and the policies of deletions, as in Kubernetes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modules.apimachinery.graceful_deletion import finalizers_for_deletion
+from modules.apimachinery.kinds import JsonObject
+from tests.modules.cloud.apiserver.garbage_collector.world import POD, World
+
+FINALIZER = "clean.example/up"
+
+
+def owners_of(obj: JsonObject) -> list[str]:
+    return [one["name"] for one in obj["metadata"].get("ownerReferences", [])]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def delete(world: World, name: str, policy: str | None = None, **options: Any) -> JsonObject:
+    asked = {"propagationPolicy": policy} if policy else {}
+    return world("delete", "configmaps", name, options={**asked, **options})
+
+
+@pytest.mark.parametrize("options", [{}, {"propagationPolicy": "Background"}, {"orphanDependents": False}])
+def test_dependents_go_after_their_owner(world: World, options: JsonObject) -> None:
+    """And theirs; what others own, and what is not owned, stays."""
+    owner, other = world.make("owner"), world.make("other")
+    child = world.make("child", owner)
+    world.make("grandchild", child)
+    world.make("shared", owner, other)
+    assert delete(world, "owner", **options)["status"] == "Success"
+    assert world.names() == ["other", "shared"]
+    assert owners_of(world.get("shared")) == ["other"]
+
+
+@pytest.mark.parametrize("options", [{"propagationPolicy": "Orphan"}, {"orphanDependents": True}])
+def test_orphans_stay_without_their_owner(world: World, options: JsonObject) -> None:
+    """The answer is the object, which the finalizer has held until its dependents were free."""
+    owner, other = world.make("owner"), world.make("other")
+    world.make("child", owner)
+    world.make("shared", owner, other)
+    marked = delete(world, "owner", **options)
+    assert marked["metadata"]["finalizers"] == ["orphan"]
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert world.names() == ["child", "other", "shared"]
+    assert "ownerReferences" not in world.get("child")["metadata"]
+    assert owners_of(world.get("shared")) == ["other"]
+
+
+def test_an_owner_that_is_deleted_in_the_foreground_stays_until_its_dependents_are_gone(world: World) -> None:
+    """Those that block it; the others are deleted, too, but not waited for."""
+    owner = world.make("owner")
+    world.make("blocks", owner, blocks=True, metadata={"finalizers": [FINALIZER]})
+    world.make("other", owner, metadata={"finalizers": [FINALIZER]})
+    assert delete(world, "owner", "Foreground")["metadata"]["finalizers"] == ["foregroundDeletion"]
+    assert world.get("blocks")["metadata"]["deletionTimestamp"]
+    assert world.get("other")["metadata"]["deletionTimestamp"]
+    patch = {"metadata": {"finalizers": None}}
+    world("patch", "configmaps", "blocks", patch, patch_type="application/merge-patch+json")
+    assert world.names() == ["other"]
+
+
+def test_an_owner_waits_no_longer_for_a_dependent_that_blocks_it_no_more(world: World) -> None:
+    owner = world.make("owner")
+    world.make("child", owner, blocks=True, metadata={"finalizers": [FINALIZER]})
+    delete(world, "owner", "Foreground")
+    assert world.names() == ["child", "owner"]
+    free = {"metadata": {"ownerReferences": None}}
+    world("patch", "configmaps", "child", free, patch_type="application/merge-patch+json")
+    assert world.names() == ["child"]
+
+
+def test_a_dependent_with_dependents_is_deleted_in_the_foreground_with_its_owner(world: World) -> None:
+    owner = world.make("owner")
+    child = world.make("child", owner, blocks=True)
+    world.make("grandchild", child, blocks=True, metadata={"finalizers": [FINALIZER]})
+    delete(world, "owner", "Foreground")
+    assert world.get("child")["metadata"]["finalizers"] == ["foregroundDeletion"]
+    patch = {"metadata": {"finalizers": None}}
+    world("patch", "configmaps", "grandchild", patch, patch_type="application/merge-patch+json")
+    assert world.names() == []
+
+
+def test_a_circle_that_is_deleted_in_the_foreground_goes(world: World) -> None:
+    one = world.make("one")
+    two = world.make("two", one, blocks=True)
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "two",
+        "uid": two["metadata"]["uid"],
+        "blockOwnerDeletion": True,
+    }
+    patch = {"metadata": {"ownerReferences": [reference]}}
+    world("patch", "configmaps", "one", patch, patch_type="application/merge-patch+json")
+    delete(world, "one", "Foreground")
+    assert world.names() == []
+
+
+def test_a_pod_ends_gracefully_with_its_owner(world: World) -> None:
+    owner = world.make("owner")
+    world.make("pod", owner, plural="pods", body=POD)
+    delete(world, "owner")
+    assert world.get("pod", "Pod")["metadata"]["deletionGracePeriodSeconds"] == 30
+
+
+def test_a_pod_keeps_the_finalizers_of_its_first_deletion(world: World) -> None:
+    """One that is under way is shortened only; an object of another kind takes the policy of each deletion."""
+    world.make("pod", plural="pods", body=POD)
+    marked = world("delete", "pods", "pod", options={"propagationPolicy": "Foreground"})
+    assert (marked["metadata"]["finalizers"], marked["metadata"]["generation"]) == (["foregroundDeletion"], 2)
+    again = world("delete", "pods", "pod", options={"propagationPolicy": "Orphan"})
+    assert again["metadata"]["generation"] == 2
+    assert "orphan" not in again["metadata"].get("finalizers", [])
+    world.make("held", metadata={"finalizers": [FINALIZER]})
+    world.make("child", world.get("held"), blocks=True, metadata={"finalizers": [FINALIZER]})
+    assert delete(world, "held", "Foreground")["metadata"]["finalizers"] == [FINALIZER, "foregroundDeletion"]
+    assert delete(world, "held", "Orphan")["metadata"]["finalizers"] == [FINALIZER, "orphan"]
+    assert owners_of(world.get("child")) == []
+
+
+def test_a_finalizer_of_the_object_is_its_policy(world: World) -> None:
+    """Unless the deletion has another one."""
+    for name in ("by-finalizer", "by-option"):
+        made = world.make(name, metadata={"finalizers": ["orphan"]})
+        world.make(f"child-{name}", made)
+    delete(world, "by-finalizer")
+    delete(world, "by-option", "Background")
+    assert world.names() == ["child-by-finalizer"]
+
+
+def test_a_collection_is_deleted_with_a_policy(world: World) -> None:
+    world.make("child", world.make("owner", metadata={"labels": {"a": "b"}}))
+    options = {"labelSelector": "a=b", "propagationPolicy": "Orphan"}
+    world("deletecollection", "configmaps", options=options)
+    assert world.names() == ["child"]
+
+
+def test_an_object_whose_owner_never_was_is_deleted(world: World) -> None:
+    """Also one whose owner's name somebody else has by now."""
+    world.make("owner")
+    ghost = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner", "uid": "of-another"}}
+    assert world.make("child", ghost)["metadata"]["name"] == "child"
+    assert world.names() == ["owner"]
+
+
+def test_an_owner_in_another_namespace_counts_as_absent(world: World) -> None:
+    """And an Event says why, as of kube-controller-manager."""
+    world("create", "namespaces", body={"metadata": {"name": "there"}}, namespace="")
+    owner = world.make("owner", namespace="there")
+    world.make("child", owner)
+    assert world.names() == ["owner"]
+    (event,) = [world.cluster.storage.get(key) for key in world.cluster.storage if key.kind == "Event"]
+    uid = owner["metadata"]["uid"]
+    told = f'ownerRef [v1/ConfigMap, namespace: ns, name: owner, uid: {uid}] does not exist in namespace "ns"'
+    assert (event["reason"], event["type"], event["message"]) == ("OwnerRefInvalidNamespace", "Warning", told)
+    assert event["involvedObject"]["name"] == "child"
+
+
+def test_a_cluster_scoped_owner_is_found_from_every_namespace(world: World) -> None:
+    owner = world.make("volume", plural="persistentvolumes", namespace="")
+    world.make("child", owner)
+    assert world.names() == ["child", "volume"]
+    world("delete", "persistentvolumes", "volume", namespace="")
+    assert world.names() == []
+
+
+def test_who_cannot_be_judged_stays(world: World) -> None:
+    """An owner of a kind that is not served; a cluster-scoped object with a namespaced owner, about which an Event
+    tells.
+    """
+    stranger = {"apiVersion": "apps.example/v1", "kind": "Robot", "metadata": {"name": "r", "uid": "u"}}
+    world.make("of-stranger", stranger)
+    owner = world.make("owner")
+    world.make("volume", owner, plural="persistentvolumes", namespace="")
+    delete(world, "owner")
+    assert world.names() == ["of-stranger"], "the owner is known to be gone"
+    world.make("volume", owner, plural="persistentvolumes", namespace="")
+    assert world.names() == ["of-stranger", "volume"]
+
+
+def test_a_dry_run_collects_nothing(world: World) -> None:
+    owner = world.make("owner")
+    world.make("child", owner)
+    delete(world, "owner", dryRun=["All"])
+    assert world.names() == ["child", "owner"]
+    world.make("later", owner)
+    assert world.names() == ["child", "later", "owner"]
+
+
+def test_a_job_leaves_its_dependents_unless_told_otherwise() -> None:
+    job: JsonObject = {"kind": "Job", "metadata": {"name": "j"}}
+    assert finalizers_for_deletion(job, None) == ["orphan"]
+    assert finalizers_for_deletion(job, "Background") == []
+    assert finalizers_for_deletion({"kind": "Event", "metadata": {}}, "Foreground") == []
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
+def test_a_thousand_dependents_cost_a_bounded_part_each_time(world: World, policy: str) -> None:
+    owner = world.make("owner")
+    for number in range(1000):
+        world.make(f"child-{number}", owner, blocks=True)
+    world.rounds = 0
+    delete(world, "owner", policy)
+    assert 4 <= world.rounds <= 20
+    assert len(world.names()) == (1000 if policy == "Orphan" else 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.integers(0, 9), max_size=3), st.booleans()), max_size=12),
+       st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["Background", "Foreground"])), max_size=6))  # fmt: skip
+def test_what_is_left_has_an_owner_that_is_left(
+    made: list[tuple[int, list[int], bool]], deleted: list[tuple[int, str]]
+) -> None:
+    """Whatever the graph: no object stays that had owners and has none any more, and none waits for ever."""
+    world = World()
+    for made_number, owners, blocks in made:
+        if not world.get(f"o{made_number}"):
+            found = [one for number in dict.fromkeys(owners) if (one := world.get(f"o{number}"))]
+            world.make(f"o{made_number}", *found, blocks=blocks)
+    for number, policy in deleted:
+        delete(world, f"o{number}", policy)
+    for name in world.names():
+        obj = world.get(name)
+        assert "deletionTimestamp" not in obj["metadata"]
+        for owner in owners_of(obj):
+            assert world.get(owner), f"{name} names {owner}, which is gone"

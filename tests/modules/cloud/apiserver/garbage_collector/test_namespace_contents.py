@@ -1,0 +1,100 @@
+"""A namespace ends with its contents, as Kubernetes' namespace controller does it."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.apimachinery.kinds import JsonObject
+from tests.modules.cloud.apiserver.garbage_collector.world import POD, World
+
+FINALIZER = "clean.example/up"
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made("create", "namespaces", body={"metadata": {"name": "ns"}}, namespace="")
+    return made
+
+
+def delete(world: World) -> JsonObject:
+    return world("delete", "namespaces", "ns", namespace="")
+
+
+def conditions(world: World) -> dict[str, tuple[str, str, str]]:
+    namespace = world.get("ns", "Namespace", "")
+    return {one["type"]: (one["status"], one["reason"], one["message"]) for one in namespace["status"]["conditions"]}
+
+
+def test_a_namespace_goes_with_what_is_in_it(world: World) -> None:
+    """The answer to the deletion is the namespace; what is elsewhere stays."""
+    made = world.get("ns", "Namespace", "")
+    assert (made["metadata"]["labels"], made["status"]) == ({"kubernetes.io/metadata.name": "ns"}, {"phase": "Active"})
+    assert made["spec"] == {"finalizers": ["kubernetes"]}
+    world.make("c")
+    world.make("c", namespace="other")
+    marked = delete(world)
+    assert (marked["kind"], marked["status"]["phase"]) == ("Namespace", "Terminating")
+    assert marked["metadata"]["deletionTimestamp"]
+    assert "deletionGracePeriodSeconds" not in marked["metadata"]
+    assert world.get("ns", "Namespace", "") == {}
+    assert world.names() == ["c"]
+
+
+def test_a_namespace_waits_for_its_pods_and_finalizers(world: World) -> None:
+    """Its conditions say for which. Nothing new gets in meanwhile."""
+    world.make("p", plural="pods", body=POD)
+    world.make("held", metadata={"finalizers": [FINALIZER]})
+    delete(world)
+    told = conditions(world)
+    assert told["NamespaceContentRemaining"] == (
+        "True", "SomeResourcesRemain",
+        "Some resources are remaining: configmaps. has 1 resource instances, pods. has 1 resource instances",
+    )  # fmt: skip
+    assert told["NamespaceFinalizersRemaining"] == (
+        "True", "SomeFinalizersRemain",
+        f"Some content in the namespace has finalizers remaining: {FINALIZER} in 1 resource instances",
+    )  # fmt: skip
+    assert told["NamespaceDeletionContentFailure"][:2] == ("False", "ContentDeleted")
+    refused = world.make("new")
+    assert (refused["code"], refused["reason"]) == (403, "Forbidden")
+    why = "unable to create new content in namespace ns because it is being terminated"
+    assert refused["message"] == f'configmaps "new" is forbidden: {why}'
+    assert refused["details"]["causes"] == [
+        {"reason": "NamespaceTerminating", "message": "namespace ns is being terminated", "field": "metadata.namespace"}
+    ]
+    version = world.get("ns", "Namespace", "")["metadata"]["resourceVersion"]
+    assert delete(world)["metadata"]["resourceVersion"] == version
+    world("delete", "pods", "p", options={"gracePeriodSeconds": 0})
+    world.collector.look_at_namespaces()
+    world.settle()
+    assert "pods" not in conditions(world)["NamespaceContentRemaining"][2]
+    patch = {"metadata": {"finalizers": None}}
+    world("patch", "configmaps", "held", patch, patch_type="application/merge-patch+json")
+    assert world.get("ns", "Namespace", "") == {}
+
+
+def test_an_update_changes_neither_the_finalizers_nor_the_phase_of_a_namespace(world: World) -> None:
+    """Only its subresources do; `finalize` is what Kubernetes' own controller uses."""
+    live = world.get("ns", "Namespace", "")
+    changed = {**live, "spec": {"finalizers": []}, "status": {"phase": "Terminating"}}
+    made = world("update", "namespaces", "ns", changed, namespace="")
+    assert (made["spec"], made["status"]) == (live["spec"], live["status"])
+    more = {**live, "spec": {"finalizers": ["kubernetes", "own.example/one"]}}
+    made = world("update", "namespaces", "ns", more, namespace="", subresource="finalize")
+    assert made["spec"]["finalizers"] == ["kubernetes", "own.example/one"]
+    delete(world)
+    left = world.get("ns", "Namespace", "")
+    assert left["spec"]["finalizers"] == ["own.example/one"]
+    assert world("get", "namespaces", "ns", namespace="", subresource="finalize")["code"] == 405
+    world("update", "namespaces", "ns", {**left, "spec": {}}, namespace="", subresource="finalize")
+    assert world.get("ns", "Namespace", "") == {}
+
+
+def test_a_large_namespace_is_emptied_in_parts(world: World) -> None:
+    for number in range(1000):
+        world.make(f"c{number}")
+    world.rounds = 0
+    delete(world)
+    assert 4 <= world.rounds <= 20
+    assert world.names() == []

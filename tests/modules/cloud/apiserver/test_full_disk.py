@@ -1,0 +1,106 @@
+"""A full disk below the embedded API server: reads go on, a refused write leaves nothing, and leases find room."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from beehive import State
+from beehive.testing import Harness
+from modules.cloud.apiserver.module import FULL_SECONDS, ApiServer
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.room import Room
+from tests.modules.cloud.edgecontroller.controller import Controller
+from tests.modules.cloud.objects import configmap, node
+
+BIG = "x" * 200_000
+
+
+def lease(seconds: int) -> dict[str, Any]:
+    """The Lease of a node."""
+    meta = {"name": "n1", "namespace": "kube-node-lease"}
+    spec = {"holderIdentity": "n1", "leaseDurationSeconds": seconds}
+    return {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": meta, "spec": spec}
+
+
+def is_short(controller: Controller) -> bool:
+    return controller.objects.room.is_short
+
+
+def limit(database: Database, pages: int) -> None:
+    """Allow an SQLite file so many more pages."""
+    connection = database._connect()
+    driver: Any = connection.connection.driver_connection
+    (count,) = driver.execute("PRAGMA page_count").fetchone()
+    driver.execute(f"PRAGMA max_page_count={count + pages}")
+    database._kept, database._connection = connection, None
+
+
+def test_a_database_without_room_is_read_and_not_restarted(tmp_path: Path) -> None:
+    """It had to be: each failed commit restarted the module, and reads waited for that."""
+    with Harness() as bee:
+        controller = Controller(bee, database=(tmp_path / "cloud.db", "a"), nodes=())
+        controller.apply(configmap("a", a="1"))
+        version = controller.cluster.storage.version
+        limit(controller.objects, 4)
+        for name in ("b", "c"):
+            (result,) = controller.apply(configmap(name, a=BIG))
+            assert result.refusal is not None
+            assert (result.refusal["code"], "database or disk is full" in result.refusal["message"]) == (507, True)
+            (found,) = (controller.call("list", "configmap").object or {})["items"]
+            assert found["metadata"]["name"] == "a"
+        assert controller.cluster.storage.version == version, "nothing remains of them"
+        assert bee.hive.readiness()[ApiServer.name].state is State.READY
+        limit(controller.objects, 1000)
+        bee.run_for(FULL_SECONDS + 1)
+        (result,) = controller.apply(configmap("b", a=BIG))
+        assert result.refusal is None
+    controller.close()
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of 8 MB."""
+    if os.geteuid():
+        pytest.skip("only root may mount")
+    with TemporaryDirectory(prefix="full-") as directory:
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "full", directory], check=False)
+        if made.returncode:
+            pytest.skip("this machine allows no mount")
+        try:
+            yield Path(directory)
+        finally:
+            subprocess.run(["umount", directory], check=True)
+
+
+def test_leases_find_room_on_a_full_disk(small_disk: Path) -> None:
+    path = small_disk / "cloud.db"
+    with Harness() as bee:
+        controller = Controller(bee, database=(path, "a"), nodes=())
+        controller.objects.room = controller.database.room = Room(path)
+        controller.objects.room.fill()
+        controller.apply(lease(40), {"kind": "Node", "apiVersion": "v1", **node("n1")})
+        ballast = small_disk / "ballast"
+        with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
+            while True:
+                file.write(b"\0" * 4096)
+        for number in range(50):
+            (result,) = controller.apply(lease(41 + number))
+            assert result.refusal is None, number
+        (refused,) = controller.apply(configmap("a", a=BIG))
+        assert refused.refusal is not None
+        assert refused.refusal["code"] == 507
+        assert controller.call("get", "node", "n1").object is not None
+        assert is_short(controller)
+        ballast.unlink()
+        bee.run_for(FULL_SECONDS + 1)
+        assert not is_short(controller)
+        (result,) = controller.apply(configmap("a", a=BIG))
+        assert result.refusal is None
+    controller.close()

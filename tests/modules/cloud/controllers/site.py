@@ -1,0 +1,242 @@
+"""A small cloud in virtual time: the API server's objects, the controllers, and nodes that run pods."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from beehive.simulation.scheduler import VirtualClock
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named
+from modules.apimachinery.times import format_rfc3339
+from modules.cloud.apiserver import api_calls
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
+from modules.cloud.controllers.engine import Engine
+from modules.cloud.controllers.pods import is_ready
+from modules.cloud.controllers.registry import CONTROLLERS, MADE
+from modules.cloud.controllers.view import controller_of
+from modules.cloud.storage.watch_history import ObjectChanged
+
+FOLLOWED = frozenset((*CONTROLLERS, *MADE))
+
+
+class Site:
+    """The controllers, connected to the API server's objects by queues of calls, answers and changes.
+
+    Args:
+        seed: of the order in which answers and changes come; a call and its answer may each be a while apart.
+        nodes: names of nodes that run pods.
+        ready_after: seconds after which a running pod is ready; None: never.
+    """
+
+    def __init__(self, seed: int = 0, nodes: tuple[str, ...] = ("n1", "n2", "n3")) -> None:
+        self.random = random.Random(seed)  # noqa: S311 - reproducible on purpose
+        self.clock = VirtualClock(seed)
+        self.cluster = Cluster(self.clock)
+        self.ready_after: Callable[[JsonObject], float | None] = lambda _: 1.0
+        self.offline: set[str] = set()
+        self.answer: Callable[[ApiCall], ApiResult | None] = lambda _: None
+        """Answers a call of the controllers in place of the API server, if it returns something."""
+        self.checks: list[Callable[[Site], None]] = []
+        """Invariants, which are checked after each change."""
+        self.writes: list[ApiCall] = []
+        """The calls of the controllers, without Events."""
+        self._queues: tuple[deque[Callable[[], None]], ...] = (deque(), deque(), deque())
+        """Calls, answers, changes."""
+        self.engine = self._begin()
+        for name in nodes:
+            self.add_node(name)
+        self.settle()
+
+    def _begin(self) -> Engine:
+        clock = self.clock
+        return Engine(CONTROLLERS, self._perform, clock.now, clock.new_id, self.restart)
+
+    def restart(self) -> None:
+        """Begin the controllers anew, as another process does: calls under way may be lost."""
+        self.engine.stop()
+        for queue in self._queues:
+            queue.clear()
+        self.engine = self._begin()
+        for kind in FOLLOWED:
+            for obj in self.cluster.storage.list(kind_named(kind)):
+                self.engine.take(ObjectChanged("ADDED", obj))
+        self.engine.look_at_all()
+
+    def add_node(self, name: str, **fields: Any) -> None:
+        """Register a node."""
+        conditions = [{"type": "Ready", "status": "True"}]
+        status = {"conditions": conditions, "allocatable": {"pods": "1000"}}
+        labels = {"kubernetes.io/hostname": name, **fields.pop("labels", {})}
+        self.cluster.create(
+            {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": labels}, "spec": fields,
+             "status": status}
+        )  # fmt: skip
+        self._publish()
+
+    def apply(self, obj: JsonObject) -> JsonObject:
+        """Apply a manifest, and let everything happen that follows at once."""
+        made, _ = self.cluster.apply(obj)
+        self.settle()
+        return made
+
+    def call(self, verb: str, obj: JsonObject | ObjectKey, **fields: Any) -> ApiResult:
+        """Make a call of a person about an object."""
+        key = obj if isinstance(obj, ObjectKey) else key_of(obj)
+        kind = kind_named(key.kind)
+        call = ApiCall(
+            verb=verb,
+            api_version=kind.api_version,
+            plural=kind.plural,
+            namespace=key.namespace,
+            name=key.name,
+            **fields,
+        )
+        result = api_calls.serve(self.cluster, call)
+        self._publish()
+        self.settle()
+        return result
+
+    def patch(self, obj: JsonObject | ObjectKey, changes: JsonObject) -> JsonObject:
+        """Merge a person's change into an object."""
+        result = self.call("patch", obj, patch_type=MERGE, body=changes)
+        assert result.object is not None, result.refusal
+        return result.object
+
+    def get(self, kind: str, name: str) -> JsonObject:
+        """Return an object of the namespace default."""
+        return self.cluster.storage.get(ObjectKey(kind, "default", name))
+
+    def all(self, kind: str) -> list[JsonObject]:
+        """Return the objects of a kind."""
+        return self.cluster.storage.list(kind_named(kind))
+
+    def pods(self, owner: str = "") -> list[JsonObject]:
+        """Return the pods that are not being deleted, of a controller or of all."""
+        found = [pod for pod in self.all("Pod") if not is_being_deleted(pod)]
+        return [pod for pod in found if not owner or (controller_of(pod) or {}).get("name") == owner]
+
+    def events(self) -> list[tuple[str, str]]:
+        """Return reason and message of all Events."""
+        events = sorted(self.all("Event"), key=lambda event: int(event["metadata"]["resourceVersion"]))
+        return [(event["reason"], event["message"]) for event in events]
+
+    def settle(self) -> None:
+        """Let everything happen that happens at once."""
+        self._publish()
+        while True:
+            busy = [queue for queue in self._queues if queue]
+            if busy:
+                self.random.choice(busy).popleft()()
+                continue
+            at = self.engine.run()
+            if not any(self._queues) and (at is None or at > self.clock.now()):
+                return
+
+    def run_for(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.clock.now() + seconds
+        while True:
+            self.settle()
+            wake = min(filter(None, (self.engine.run(), self._next_of_nodes())), default=end)
+            if wake >= end:
+                self._go_to(end)
+                self._run_nodes()
+                self.settle()
+                return
+            self._go_to(wake)
+            self._run_nodes()
+
+    def _go_to(self, moment: float) -> None:
+        seconds = moment - self.clock.now()
+        if seconds > 0:
+            self.clock.fire_next(self.clock.monotonic() + seconds)
+
+    def _perform(self, call: ApiCall, then: Callable[[ApiResult], None]) -> None:
+        calls, answers, _ = self._queues
+
+        def make() -> None:
+            if call.plural != "events":
+                self.writes.append(call)
+            result = self.answer(call) or api_calls.serve(self.cluster, call)
+            self._publish()
+            answers.append(lambda: then(result))
+
+        calls.append(make)
+
+    def _publish(self) -> None:
+        """Tell the controllers of the changes, in order but later."""
+        for event in self.cluster.storage.take_events():
+            changed = ObjectChanged(event.type, event.new, event.old)
+            if changed.kind in FOLLOWED:
+                self._queues[2].append(lambda changed=changed: self.engine.take(changed))  # type: ignore[misc]
+            for check in self.checks:
+                check(self)
+
+    def _next_of_nodes(self) -> float | None:
+        return min((at for at, _ in self._duties()), default=None)
+
+    def _run_nodes(self) -> None:
+        now = self.clock.now()
+        for at, do in list(self._duties()):
+            if at <= now:
+                do()
+        self.settle()
+
+    def _duties(self) -> Iterator[tuple[float, Callable[[], None]]]:
+        """Yield what nodes do, and when: report pods that run and are ready, and end those that are deleted."""
+        now = self.clock.now()
+        for pod in self.all("Pod"):
+            node, phase = pod["spec"].get("nodeName"), pod["status"].get("phase")
+            if not node or node in self.offline:
+                continue
+            if is_being_deleted(pod):
+                yield now, lambda pod=pod: self._gone(pod)  # type: ignore[misc]
+            elif phase == "Pending":
+                yield now, lambda pod=pod: self.report(pod, "Running")  # type: ignore[misc]
+            elif phase == "Running" and not is_ready(pod):
+                after = self.ready_after(pod)
+                since = float(pod["metadata"]["annotations"]["ran"])
+                if after is not None:
+                    yield since + after, lambda pod=pod: self.report(pod, "Running", ready=True)  # type: ignore[misc]
+
+    def _gone(self, pod: JsonObject) -> None:
+        if self.cluster.find(key_of(pod)) is not None:
+            self.cluster.delete(key_of(pod), grace=0)
+            self._publish()
+
+    def report(self, pod: JsonObject, phase: str, *, ready: bool = False, **status: Any) -> None:
+        """Report the status of a pod, as its node does."""
+        live = self.cluster.find(key_of(pod))
+        if live is None:
+            return
+        moment = format_rfc3339(self.clock.now())
+        condition = {"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": moment}
+        given = {**live["status"], "phase": phase, "conditions": [condition], **status}
+        annotations = {"ran": str(self.clock.now()), **(live["metadata"].get("annotations") or {})}
+        self.cluster.replace({**live, "metadata": {**live["metadata"], "annotations": annotations}, "status": given})
+        self._publish()
+
+
+def workload(kind: str, name: str = "web", image: str = "app:1", **spec: Any) -> JsonObject:
+    """Return a workload as a person writes it."""
+    labels = {"app": name}
+    template: JsonObject = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": image}]}}
+    given: JsonObject = {"template": template, **spec}
+    if kind == "Job":
+        template["spec"]["restartPolicy"] = "Never"
+    else:
+        given["selector"] = {"matchLabels": labels}
+    return {"apiVersion": kind_named(kind).api_version, "kind": kind, "metadata": {"name": name}, "spec": given}
+
+
+def image_of(pod: JsonObject) -> str:
+    """Return the image of a pod's first container, or that of a template's."""
+    return str(pod["spec"]["containers"][0]["image"])
+
+
+def new_image(image: str) -> JsonObject:
+    """Return the patch that gives a workload's template another image."""
+    return {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}}

@@ -1,0 +1,310 @@
+"""Deployments and their ReplicaSets, in virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver import api_calls
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.controllers.pods import is_active, is_ready
+from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
+
+
+def deployment(replicas: int = 3, **spec: Any) -> JsonObject:
+    return workload("Deployment", replicas=replicas, **spec)
+
+
+def rolled_out(site: Site, replicas: int = 3, **spec: Any) -> None:
+    site.apply(deployment(replicas, **spec))
+    site.run_for(30)
+    assert site.get("Deployment", "web")["status"].get("availableReplicas", 0) == replicas
+
+
+def images(site: Site) -> list[str]:
+    return sorted(map(image_of, site.pods()))
+
+
+def progress(site: Site) -> tuple[str, str]:
+    found = site.get("Deployment", "web")["status"]["conditions"]
+    one = next(each for each in found if each["type"] == "Progressing")
+    return one["status"], one["reason"]
+
+
+def bounded(most: int, least: int) -> Any:
+    """Return the check that pods are never more, and available ones never fewer."""
+
+    def check(site: Site) -> None:
+        active = [pod for pod in site.all("Pod") if is_active(pod)]
+        assert len(active) <= most
+        assert sum(map(is_ready, active)) >= least
+
+    return check
+
+
+def test_pods_are_made_and_the_status_says_so() -> None:
+    site = Site()
+    site.apply(deployment(3))
+    (replica_set,) = site.all("ReplicaSet")
+    assert len(site.pods()) == 3
+    suffix = replica_set["metadata"]["labels"]["pod-template-hash"]
+    assert replica_set["metadata"]["name"] == f"web-{suffix}"
+    for pod in site.pods():
+        assert pod["metadata"]["labels"] == {"app": "web", "pod-template-hash": suffix}
+        assert pod["metadata"]["name"].startswith(f"web-{suffix}-")
+    site.run_for(5)
+    status = site.get("Deployment", "web")["status"]
+    assert {name: status[name] for name in status if name != "conditions"} == {
+        "observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, "availableReplicas": 3,
+    }  # fmt: skip
+    assert progress(site) == ("True", "NewReplicaSetAvailable")
+    events = site.events()
+    assert ("ScalingReplicaSet", f"Scaled up replica set web-{suffix} from 0 to 3") in events
+    assert sum(reason == "SuccessfulCreate" for reason, _ in events) == 3
+    assert site.get("Deployment", "web")["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rolling_update_keeps_its_bounds(seed: int) -> None:
+    site = Site(seed)
+    rolled_out(site, 10)
+    site.checks.append(bounded(13, 8))
+    site.patch(site.get("Deployment", "web"), new_image("app:2"))
+    site.run_for(60)
+    assert images(site) == ["app:2"] * 10
+    assert progress(site) == ("True", "NewReplicaSetAvailable")
+    sizes = [message for reason, message in site.events() if reason == "ScalingReplicaSet"][1:]
+    assert [message.split(" ", 1)[1].partition(" replica")[0] for message in sizes[:3]] == ["up", "down", "up"]
+    assert sizes[0].endswith("from 0 to 3")
+    assert sizes[1].endswith("from 10 to 8")
+    assert sizes[2].endswith("from 3 to 5")
+
+
+def test_the_status_settles_without_further_writes() -> None:
+    site = Site()
+    rolled_out(site, 3)
+    before = len(site.writes)
+    site.engine.look_at_all()
+    site.run_for(3600)
+    assert len(site.writes) == before
+
+
+@pytest.mark.parametrize(
+    ("replicas", "surge", "unavailable", "most", "least"),
+    [(1, "25%", "25%", 2, 1), (3, 0, "10%", 3, 2), (4, 2, 0, 6, 4), (5, "100%", "100%", 10, 0)],
+)
+def test_bounds_are_rounded_as_kubernetes_does(
+    replicas: int, surge: Any, unavailable: Any, most: int, least: int
+) -> None:
+    site = Site()
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+    rolled_out(site, replicas, strategy=strategy)
+    site.checks.append(bounded(most, least))
+    site.patch(site.get("Deployment", "web"), new_image("app:2"))
+    site.run_for(60)
+    assert images(site) == ["app:2"] * replicas
+
+
+def test_a_broken_image_stops_at_the_budget_and_undo_restores() -> None:
+    site = Site()
+    rolled_out(site, 4)
+    site.ready_after = lambda pod: None if image_of(pod) == "app:broken" else 1.0
+    site.checks.append(bounded(5, 3))
+    site.patch(site.get("Deployment", "web"), new_image("app:broken"))
+    site.run_for(700)
+    assert images(site) == ["app:1"] * 3 + ["app:broken"] * 2
+    assert progress(site) == ("False", "ProgressDeadlineExceeded")
+    site.patch(site.get("Deployment", "web"), new_image("app:1"))
+    site.run_for(60)
+    assert images(site) == ["app:1"] * 4
+    assert progress(site) == ("True", "NewReplicaSetAvailable")
+    old = next(one for one in site.all("ReplicaSet") if one["spec"]["replicas"] == 4)
+    annotations = old["metadata"]["annotations"]
+    assert annotations["deployment.kubernetes.io/revision"] == "3"
+    assert annotations["deployment.kubernetes.io/revision-history"] == "1"
+
+
+def test_a_third_template_in_the_middle() -> None:
+    site = Site()
+    rolled_out(site, 10)
+    site.checks.append(bounded(13, 8))
+    site.patch(site.get("Deployment", "web"), new_image("app:2"))
+    site.run_for(1)
+    site.patch(site.get("Deployment", "web"), new_image("app:3"))
+    site.run_for(120)
+    assert images(site) == ["app:3"] * 10
+    assert len(site.all("ReplicaSet")) == 3
+
+
+def test_scaling_in_the_middle_is_proportional() -> None:
+    site = Site()
+    rolled_out(site, 10)
+    site.ready_after = lambda pod: None if image_of(pod) == "app:2" else 1.0
+    site.patch(site.get("Deployment", "web"), new_image("app:2"))
+    site.run_for(5)
+    assert sorted(one["spec"]["replicas"] for one in site.all("ReplicaSet")) == [5, 8]
+    site.patch(site.get("Deployment", "web"), {"spec": {"replicas": 20}})
+    site.run_for(5)
+    assert sorted(one["spec"]["replicas"] for one in site.all("ReplicaSet")) == [10, 15]
+
+
+def test_a_pause_gathers_edits() -> None:
+    site = Site()
+    rolled_out(site, 2, progressDeadlineSeconds=60)
+    site.patch(site.get("Deployment", "web"), {"spec": {"paused": True}})
+    for image in ("app:2", "app:3", "app:4"):
+        site.patch(site.get("Deployment", "web"), new_image(image))
+    site.run_for(600)
+    assert progress(site) == ("Unknown", "DeploymentPaused")
+    assert images(site) == ["app:1"] * 2
+    site.patch(site.get("Deployment", "web"), {"spec": {"paused": False}})
+    site.run_for(60)
+    assert images(site) == ["app:4"] * 2
+    assert len(site.all("ReplicaSet")) == 2
+
+
+def test_recreate_never_has_both() -> None:
+    site = Site()
+    rolled_out(site, 3, strategy={"type": "Recreate"})
+
+    def check(site: Site) -> None:
+        assert len(set(map(image_of, site.all("Pod")))) <= 1
+
+    site.checks.append(check)
+    site.patch(site.get("Deployment", "web"), new_image("app:2"))
+    site.run_for(60)
+    assert images(site) == ["app:2"] * 3
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_history_is_kept_up_to_its_limit(limit: int) -> None:
+    site = Site()
+    rolled_out(site, 1, revisionHistoryLimit=limit)
+    for number in range(2, 7):
+        site.patch(site.get("Deployment", "web"), new_image(f"app:{number}"))
+        site.run_for(30)
+    old = [one for one in site.all("ReplicaSet") if not one["spec"]["replicas"]]
+    assert len(old) == limit
+    assert images(site) == ["app:6"]
+
+
+def test_a_taken_name_counts_a_collision() -> None:
+    site = Site()
+    site.apply(deployment(1))
+    (replica_set,) = site.all("ReplicaSet")
+    name = replica_set["metadata"]["name"]
+    site = Site()
+    stranger = workload("ReplicaSet", "stranger")
+    stranger["metadata"]["name"] = name
+    stranger["spec"]["replicas"] = 0
+    site.apply(stranger)
+    site.apply(deployment(1))
+    site.run_for(10)
+    assert site.get("Deployment", "web")["status"]["collisionCount"] == 1
+    assert len(site.pods()) == 1
+
+
+def test_a_pod_whose_label_is_edited_is_replaced_and_one_too_many_deleted() -> None:
+    site = Site()
+    rolled_out(site, 2)
+    pod = site.pods()[0]
+    site.patch(pod, {"metadata": {"labels": {"app": "other"}}})
+    site.run_for(5)
+    assert len(site.pods()) == 3
+    assert "ownerReferences" not in site.get("Pod", pod["metadata"]["name"])["metadata"]
+    site.patch(pod, {"metadata": {"labels": {"app": "web"}}})
+    site.run_for(5)
+    assert len(site.pods()) == 2
+
+
+def test_an_orphan_that_matches_is_adopted() -> None:
+    site = Site()
+    labels = {"app": "web"}
+    template = {"containers": [{"name": "main", "image": "app:1"}]}
+    site.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone", "labels": labels}, "spec": template})
+    site.apply(workload("ReplicaSet", replicas=2))
+    site.run_for(5)
+    assert len(site.pods("web")) == 2
+    assert any(pod["metadata"]["name"] == "lone" for pod in site.pods("web"))
+
+
+def test_pods_that_nodes_refuse_are_not_made_at_once_again() -> None:
+    site = Site()
+    site.ready_after = lambda _: None
+    site.apply(workload("ReplicaSet", replicas=1))
+    made = 0
+    for _ in range(600):
+        for pod in site.pods("web"):
+            if pod["status"]["phase"] != "Failed":
+                made += 1
+                site.report(pod, "Failed", reason="OutOfcpu")
+        site.run_for(1)
+    assert made < 15
+    assert sum(pod["status"]["phase"] == "Failed" for pod in site.all("Pod")) <= 6
+
+
+def test_a_refused_creation_is_said_once_and_tried_again() -> None:
+    site = Site()
+    forbidden = {"code": 403, "reason": "Forbidden", "message": "exceeded quota"}
+    asked: list[ApiCall] = []
+
+    def answer(call: ApiCall) -> ApiResult | None:
+        if call.verb == "create" and call.plural == "pods":
+            asked.append(call)
+            return ApiResult(refusal=forbidden) if len(asked) >= 3 else None
+        return None
+
+    site.answer = answer
+    site.apply(workload("ReplicaSet", replicas=50))
+    assert len(asked) == 3  # one, then two of which the second is refused
+    condition = site.get("ReplicaSet", "web")["status"]["conditions"][0]
+    assert (condition["type"], condition["reason"]) == ("ReplicaFailure", "FailedCreate")
+    site.run_for(300)
+    assert [event for event in site.events() if event[0] == "FailedCreate"] == [
+        ("FailedCreate", "Error creating: exceeded quota")
+    ]
+    assert len(asked) < 100
+    site.answer = lambda _: None
+    site.run_for(120)
+    assert len(site.pods("web")) == 50
+    assert "conditions" not in site.get("ReplicaSet", "web")["status"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_is_doubled_when_cloudcore_is_killed_at_any_write(seed: int) -> None:
+    site = Site(seed)
+    rolled_out(site, 6)
+    site.checks.append(bounded(8, 4))
+    kills = iter(sorted(site.random.sample(range(len(site.writes), len(site.writes) + 60), 6)))
+    next_kill = next(kills)
+
+    def answer(call: ApiCall) -> ApiResult | None:
+        nonlocal next_kill
+        if len(site.writes) >= next_kill:
+            next_kill = next(kills, 10**9)
+            if seed % 2:  # it was made, and only the answer is lost
+                api_calls.serve(site.cluster, call)
+            return ApiResult(refusal={"code": 504, "message": "lost"})
+        return None
+
+    site.answer = answer
+    site.patch(site.get("Deployment", "web"), new_image("app:2"))
+    site.run_for(200)
+    assert images(site) == ["app:2"] * 6
+
+
+def test_the_scale_subresource_sets_the_replicas() -> None:
+    site = Site()
+    rolled_out(site, 2)
+    found = site.call("get", site.get("Deployment", "web"), subresource="scale").object
+    assert found is not None
+    assert (found["kind"], found["spec"], found["status"]) == (
+        "Scale", {"replicas": 2}, {"replicas": 2, "selector": "app=web"},
+    )  # fmt: skip
+    site.call("update", site.get("Deployment", "web"), subresource="scale", body={**found, "spec": {"replicas": 5}})
+    site.run_for(10)
+    assert len(site.pods()) == 5
+    refusal = site.call("update", site.get("Deployment", "web"), subresource="scale", body={"spec": {"replicas": -1}})
+    assert (refusal.refusal or {}).get("code") == 422

@@ -1,0 +1,100 @@
+"""The module controllers on the bus, with the module apiserver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from beehive.message import Message
+from beehive.testing import Harness
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.fencing import NAME, NAMESPACE
+from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.controllers.module import Controllers
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.refusals import Refusals
+from tests.modules.cloud.controllers.site import workload
+from tests.modules.cloud.objects import in_memory
+
+LEASE = ObjectKey("Lease", NAMESPACE, NAME)
+
+
+class Cloud:
+    """An API server with its controllers."""
+
+    def __init__(self, bee: Harness, *, may_be_several: bool = False) -> None:
+        self.bee = bee
+        self.cluster = Cluster(bee.clock)
+        self.known = KnownCloudcores("cloud-a")
+        self.subscriptions = subscriptions = Subscriptions()
+        bee.add(ApiServer, self.cluster, in_memory(), None, [], Refusals(bee.clock), subscriptions)
+        bee.add(Controllers, subscriptions, self.known, may_be_several=may_be_several)
+        bee.start()
+
+    def call(self, verb: str, plural: str, **fields: object) -> ApiResult:
+        given: dict[str, object] = {"api_version": "apps/v1", "namespace": "default", **fields}
+        call = ApiCall(verb=verb, plural=plural, **given)  # type: ignore[arg-type]
+        message = self.bee.message(RESOURCE, Verb.CALL, call, source=SOURCE)
+        answer: Message = self.bee.ask(MODULE, message)
+        self.bee.settle()
+        return answer.content_as(ApiResult)
+
+    def pods(self) -> list[JsonObject]:
+        found = self.call("list", "pods", api_version="v1").object
+        assert found is not None
+        items: list[JsonObject] = found["items"]
+        return items
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as harness:
+        yield harness
+
+
+def test_a_deployment_gets_its_pods_and_the_queues_are_empty_then(bee: Harness) -> None:
+    cloud = Cloud(bee)
+    cloud.call("create", "deployments", body=workload("Deployment", replicas=3))
+    bee.run_for(2)
+    assert len(cloud.pods()) == 3
+    assert cloud.cluster.storage.get(LEASE)["spec"]["holderIdentity"] == "cloud-a"
+
+
+def test_the_api_server_begins_anew(bee: Harness) -> None:
+    cloud = Cloud(bee)
+    cloud.call("create", "deployments", body=workload("Deployment", replicas=2))
+    bee.run_for(2)
+    cloud.subscriptions.end_all()  # as it does when it is restarted
+    cloud.call("create", "replicasets", body=workload("ReplicaSet", "other", replicas=1))
+    bee.run_for(2)
+    assert len(cloud.pods()) == 3
+
+
+def test_who_does_not_own_the_controllers_makes_nothing_and_takes_over_when_the_other_is_gone(bee: Harness) -> None:
+    cloud = Cloud(bee, may_be_several=True)
+    cloud.known.alive = ("cloud-b",)
+    cloud.call("create", "deployments", body=workload("Deployment", replicas=2))
+    bee.run_for(10)
+    assert cloud.pods() == []
+    cloud.known.alive = ("cloud-a",)
+    bee.run_for(10)
+    assert len(cloud.pods()) == 2
+
+
+def test_a_former_owner_that_wakes_up_writes_nothing(bee: Harness) -> None:
+    cloud = Cloud(bee)
+    cloud.call("create", "replicasets", body=workload("ReplicaSet", replicas=1))
+    bee.run_for(2)
+    cloud.known.alive = ("cloud-b",)
+    lease = cloud.cluster.storage.get(LEASE)
+    taken = {**lease, "spec": {**lease["spec"], "holderIdentity": "cloud-b", "leaseTransitions": 2}}
+    place = {"api_version": "coordination.k8s.io/v1", "namespace": NAMESPACE, "name": NAME}
+    assert cloud.call("update", "leases", body=taken, **place).refusal is None
+    cloud.call("create", "replicasets", body=workload("ReplicaSet", "late", replicas=1))
+    bee.run_for(60)
+    assert len(cloud.pods()) == 1

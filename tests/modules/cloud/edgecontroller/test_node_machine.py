@@ -1,0 +1,266 @@
+"""The decisions of a node's life, on random orders of events."""
+
+import random
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from modules.cloud.edgecontroller.node_machine import (
+    BeginConnection,
+    Claim,
+    ClaimedElsewhere,
+    Close,
+    ConfirmDeletion,
+    Connected,
+    DeleteNode,
+    DeletionConfirmed,
+    Disappeared,
+    Disconnected,
+    Dropped,
+    EndWatches,
+    Forget,
+    Load,
+    NodeAdded,
+    NodeDeleted,
+    NodeEffect,
+    NodeEvent,
+    NodeRecord,
+    NoteNode,
+    Registered,
+    Release,
+    Restart,
+    Restored,
+    RestoreMissed,
+    RolledBack,
+    SendUnacknowledged,
+    Store,
+    Superseded,
+    step,
+)
+from modules.cloud.storage.object_sync import Holder, NodeState
+
+SEEDS = range(0, 1000, 100)
+OWN = "own"
+
+
+class Facts(msgspec.Struct):
+    """What the machine reads; the test changes it."""
+
+    uid: str = ""
+    stored: NodeState = NodeState()
+    epoch: int = 0
+    is_epoch_over: bool = False
+
+
+class Node:
+    """A node, its connections, and what was done about them.
+
+    Args:
+        source: of the order of events.
+    """
+
+    def __init__(self, source: random.Random) -> None:
+        self.random = source
+        self.record = NodeRecord()
+        self.seen = Facts()
+        self.open: list[str] = []
+        """The connections that have begun, and of which neither side has ended."""
+        self.is_loaded = False
+        self.has_node = False
+        """Whether the node was sent, or will be sent, its present Node."""
+        self.registering: list[str] = []
+        """The connections that registrations came over, until they are answered."""
+        self.links = 0
+        self.now = 1000
+
+    def take(self, event: NodeEvent) -> list[NodeEffect]:
+        """Steps, and does what follows."""
+        self.record, effects = step(self.record, event, self.seen)
+        for effect in effects:
+            self._carry_out(effect)
+        return effects
+
+    def _carry_out(self, effect: NodeEffect) -> None:
+        match effect:
+            case Close(connection):
+                self.open = [each for each in self.open if each != connection]
+            case Load(forgets, _, state):
+                self.is_loaded = True
+                self.seen.stored = state or (NodeState() if forgets else self.seen.stored)
+            case Release():
+                self.is_loaded = self.has_node = False
+            case Store(state):
+                self.seen.stored = state
+            case Forget():
+                self.seen.stored = NodeState()
+            case NoteNode(uid):
+                self.has_node = self.has_node or uid != ""
+            case SendUnacknowledged() | Restart() | DeleteNode():
+                assert self.is_loaded or not isinstance(effect, DeleteNode), (
+                    "nothing is sent to a node that is not served"
+                )
+            case _:
+                pass
+
+    def events(self) -> Iterator[NodeEvent]:
+        """The events that may come next; their effects on the world are made as they are drawn."""
+        self.now += self.random.choice((0, 1, 20))
+        match self.random.randrange(12):
+            case 0 | 1:
+                self.links += 1
+                link = f"link {self.links}"
+                self.open = [link]  # cloudhub has ended the one before
+                yield Connected(link, Holder(OWN, self.now))
+            case 2 if self.open:
+                yield Disconnected(self.open.pop())
+            case 3:
+                self.links += 1  # both come late, the end first
+                link, self.open = f"link {self.links}", []
+                yield Disconnected(link)
+                yield Connected(link, Holder(OWN, self.now))
+            case 4:
+                self.registering.append(self.record.connection)
+            case 5 if self.registering:
+                yield Registered(self.registering.pop(0))
+            case 6 if not self.seen.uid:
+                self.seen.uid = f"uid {self.now}"
+                self.has_node = self.is_loaded  # the change is sent to a node that is served
+                yield NodeAdded(self.seen.uid)
+            case 7 if self.seen.uid:
+                uid, self.seen.uid, self.has_node = self.seen.uid, "", False
+                yield NodeDeleted(uid)
+            case 8:
+                holder = Holder("other", self.now + self.random.choice((-5, 5)))
+                yield self.random.choice((ClaimedElsewhere(holder), Dropped(), RolledBack()))
+            case 9 if self.open and not self.is_loaded:
+                yield Superseded(self.open[-1])
+            case 10:
+                self.seen.epoch += self.random.randrange(2)
+            case 11 if self.record.connection:
+                yield DeletionConfirmed(self.record.connection, "former")
+
+
+def lives(seed: int) -> Iterator[tuple[Node, NodeEvent, list[NodeEffect]]]:
+    """A hundred lives, event by event."""
+    for each in range(seed, seed + 100):
+        node = Node(random.Random(each))  # noqa: S311 - reproducible on purpose
+        for _ in range(node.random.randrange(5, 80)):
+            for event in node.events():
+                yield node, event, node.take(event)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_node_is_left_with_a_connection_over_which_nothing_comes(seed: int) -> None:
+    """The newest connection is served, or it has ended and the node connects again."""
+    for node, event, _ in lives(seed):
+        assert node.is_loaded == node.record.is_served, event
+        assert node.record.is_served == (node.record.connection != ""), event
+        assert not node.open or node.record.connection == node.open[-1], event
+        if not isinstance(event, Disconnected):  # the beginning of the connection may still come
+            assert node.record.connection in ("", *node.open), event
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_claim_is_followed_by_the_objects_or_by_the_end_of_the_connection(seed: int) -> None:
+    for _, event, effects in lives(seed):
+        names = [type(effect) for effect in effects]
+        if Claim in names:
+            assert names[-1] is SendUnacknowledged, event
+            assert names.index(Claim) < names.index(Load) < names.index(BeginConnection), event
+        if isinstance(event, Disconnected | Dropped | ClaimedElsewhere):
+            assert set(names) <= {Release, Close, Disappeared}, event
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_versions_and_objects_of_another_node_object_or_epoch_never_count(seed: int) -> None:
+    """Whatever is loaded belongs to the present Node and epoch."""
+    for node, event, effects in lives(seed):
+        if any(isinstance(effect, Load) for effect in effects):
+            assert node.seen.stored == NodeState(node.seen.uid, node.seen.epoch), event
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_node_that_registers_has_its_node_object_whatever_comes_first(seed: int) -> None:
+    """Its registration, the new Node, the beginning of its connection: in any order (a flake of a test, once)."""
+    source = random.Random(seed)  # noqa: S311 - reproducible on purpose
+    for _ in range(100):
+        node = Node(source)
+        connected = Connected("link 1", Holder(OWN, 1))
+        came_over = ""
+        for what in source.sample(("connected", "watch", "answer"), 3):
+            match what:
+                case "connected":
+                    node.take(connected)
+                case "watch":
+                    node.seen.uid = "u"
+                    node.has_node = node.is_loaded
+                    node.take(NodeAdded("u"))
+                case _:
+                    node.take(Registered(came_over))
+        assert node.has_node
+
+
+def connected_to(connection: str = "link 1") -> NodeRecord:
+    """The record of a node that is served, and has registered over no connection."""
+    record, _ = step(NodeRecord(), Connected(connection, Holder(OWN, 5)), Facts())
+    return record
+
+
+def test_the_end_of_an_earlier_connection_ends_nothing() -> None:
+    record, effects = step(connected_to("link 2"), Disconnected("link 1"), Facts())
+    assert (record.connection, effects) == ("link 2", [])
+
+
+def test_a_connection_whose_end_came_first_is_not_served() -> None:
+    record, _ = step(NodeRecord(), Disconnected("link 1"), Facts())
+    record, effects = step(record, Connected("link 1", Holder(OWN, 5)), Facts())
+    assert (record, effects) == (NodeRecord(), [Release()])
+
+
+@pytest.mark.parametrize(("at", "is_newer"), [(6, True), (5, False), (4, False), (5 + 61, False)])
+def test_a_node_that_has_connected_elsewhere_since_is_left_to_that_cloudcore(at: int, is_newer: bool) -> None:
+    """A minute ahead is a wrong clock."""
+    record, _ = step(NodeRecord(), ClaimedElsewhere(Holder("other", at)), Facts())
+    _, effects = step(record, Connected("link 1", Holder(OWN, 5)), Facts())
+    assert (effects == [Close("link 1")]) is is_newer
+    assert any(isinstance(effect, Claim) for effect in effects) is not is_newer
+
+
+def test_in_an_epoch_that_is_over_a_node_is_not_served_and_all_is_listed_again() -> None:
+    record, effects = step(NodeRecord(), Connected("link 1", Holder(OWN, 5)), Facts(is_epoch_over=True))
+    assert record == NodeRecord()
+    assert effects == [Claim("link 1", 5), Release(), Close("link 1"), RestoreMissed()]
+
+
+def test_a_repeated_registration_over_one_connection_keeps_the_watches() -> None:
+    record, first = step(connected_to(), Registered("link 1"), Facts())
+    _, second = step(record, Registered("link 1"), Facts())
+    assert first == [EndWatches(), Restart(), SendUnacknowledged()]
+    assert second == first[1:]
+
+
+def test_a_node_object_that_seems_gone_is_deleted_on_the_node_only_if_the_api_server_confirms_it() -> None:
+    seen = Facts(stored=NodeState("former"))
+    record, effects = step(NodeRecord(), Connected("link 1", Holder(OWN, 5)), seen)
+    assert ConfirmDeletion("link 1", "former") in effects
+    confirmed = DeletionConfirmed("link 1", "former")
+    assert step(record, confirmed, seen)[1] == [DeleteNode("former")]
+    assert step(record, confirmed, Facts(uid="new"))[1] == []
+    assert step(connected_to("link 2"), confirmed, seen)[1] == []
+    registered, _ = step(record, Registered("link 1"), seen)
+    assert step(registered, confirmed, seen)[1] == [], "the mirror may not have its new Node yet"
+
+
+def test_after_a_start_a_connected_node_is_loaded_again_and_another_one_is_not() -> None:
+    record, effects = step(NodeRecord(connection="link 1"), Restored(), Facts(uid="u"))
+    assert record.is_served
+    assert effects == [Load(forgets=False, resets=False, state=NodeState("u")), SendUnacknowledged()]
+    assert step(NodeRecord(), Restored(), Facts()) == (NodeRecord(), [])
+
+
+@pytest.mark.parametrize(("stored", "is_forgotten"), [("u", True), ("", True), ("another", False)])
+def test_the_end_of_a_node_object_ends_what_belongs_to_it_and_to_no_other(stored: str, is_forgotten: bool) -> None:
+    """Another cloudcore may have noted the new Node already."""
+    _, effects = step(NodeRecord(), NodeDeleted("u"), Facts(stored=NodeState(stored)))
+    assert (Forget() in effects) is is_forgotten
