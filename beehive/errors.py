@@ -90,3 +90,7 @@ class RequestTimeoutError(RequestError):
 
 class UndeliverableError(RequestError):
     """A request whose destination does not exist or had no room."""
+
+
+class TraceError(BeehiveError):
+    """A trace cannot be read or written; the text names the file, the place in it, and a remedy."""

@@ -18,8 +18,8 @@ from edged.gc.housekeeper import Chore, Housekeeper, Now
 from edged.logs.rotation import LogRotation
 from edged.node.machine import MachineInfo
 from edged.node.reporter import NodeReporter
-from edged.pod_killer import PodKiller
 from edged.pod_workers.pod_directories import PodDirectories
+from edged.pods.kill_options import KillPod, eviction
 from edged.pods.paths import PodPaths
 from edged.settings import EdgedSettings
 
@@ -46,7 +46,7 @@ class Housekeeping:
         usage: sources of usage and garbage.
         directories: logs and files of pods.
         recorder: records events of the node.
-        killer: evicts pods.
+        kill: takes requests to end pods; called on any thread.
         reporter: reports pressures on the node.
     """
 
@@ -57,7 +57,7 @@ class Housekeeping:
         usage: NodeUsage,
         directories: PodDirectories,
         recorder: EventRecorder,
-        killer: PodKiller,
+        kill: Callable[[KillPod], None],
         reporter: NodeReporter,
     ) -> None:
         self._context = context
@@ -66,7 +66,7 @@ class Housekeeping:
         self._machine_info = usage.machine_info
         self._pods = usage.pods
         self._recorder = recorder
-        self._killer = killer
+        self._kill = kill
         self._reporter = reporter
         self._eviction: pykka.ActorRef[Any] | None = None
         gc, clock = settings.gc, context.clock
@@ -108,11 +108,11 @@ class Housekeeping:
 
     def _evictor(self) -> Evictor:
         settings = self._settings
-        call_soon, killer, reporter = self._context.call_soon, self._killer, self._reporter
+        call_soon, kill, reporter = self._context.call_soon, self._kill, self._reporter
         callbacks = EvictionCallbacks(
             self._pods,
-            lambda uid, message, grace_period, disruption: call_soon(
-                partial(killer.evict_pod, uid, message, grace_period, disruption=disruption)
+            lambda uid, message, grace_period, disruption: kill(
+                eviction(uid, message, grace_period, disruption=disruption)
             ),
             lambda pressures: call_soon(partial(reporter.set_pressures, pressures)),
         )

@@ -10,16 +10,16 @@ import msgspec
 from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, handles
 from beehive.errors import NotStartedError
 from beehive.names import CLOUD_CONNECTED
-from edged.assembly import Assembly
-from edged.assembly_parts import Dependencies
 from edged.cri.contract import ContainerRuntime
 from edged.errors import EdgedError
 from edged.host import Host
 from edged.node.state import NodeState
+from edged.pod_workers.job import DeliveredObject
 from edged.pods.decode import belongs_to, read_cloud_pod, read_node, read_pod
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.static_pods.manager import FILE
+from edged.sync.assembly import Assembly, Dependencies
 from edged.volumes.csi.controller import OPERATIONS
 
 _log = logging.getLogger(__name__)
@@ -43,9 +43,10 @@ class Edged(Module):
 
         message → SyncLoop → PodWorkers → PodSyncer → container runtime
                    ↑    │                     │             │
-                   │    └→ StatusGenerator    └── Done ──┐ PLEG
-                   │         └→ StatusManager → cloud    │  │
-                   └───────────── SyncChannel ←──────────┴──┘
+                   │    ├→ StatusGenerator    └── Done ──┐ PLEG
+                   │    │    └→ StatusManager → cloud    │  │
+                   │    └→ pod_machine.step              │  │
+                   └─────────────────────────────────────┴──┘
 
     Args:
         settings: edged's.
@@ -155,7 +156,8 @@ class Edged(Module):
     def on_dependency(self, message: Message) -> None:
         """Sync the pods that use a configmap or secret."""
         resource = Resource.parse(message.route.resource)
-        self.assembly.sync_loop.handle_dependency_change(resource.type, resource.namespace, resource.name)
+        key = (resource.type, resource.namespace, resource.name)
+        self.assembly.sync_loop.handle_dependency_change(key, _delivered_in(message))
 
     @handles(ResourceType.PERSISTENT_VOLUME)
     @handles(ResourceType.PERSISTENT_VOLUME_CLAIM)
@@ -202,6 +204,16 @@ class Edged(Module):
     def on_other(self, message: Message) -> None:
         """Log a message that edged does not use."""
         _log.debug("not for edged: %s %s", message.route.operation, message.route.resource)
+
+
+def _delivered_in(message: Message) -> DeliveredObject | None:
+    """Return the object in a message; None when it was deleted, or cannot be read: pods then request it."""
+    if message.route.operation not in (Operation.INSERT, Operation.UPDATE):
+        return None
+    try:
+        return DeliveredObject(message.content_bytes())
+    except ContentError:
+        return None
 
 
 def _identity_in(message: Message) -> _Metadata:

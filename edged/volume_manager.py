@@ -10,7 +10,8 @@ from beehive import ModuleContext
 from edged.errors import EdgedError
 from edged.node.state import LocalNode
 from edged.plugins.watcher import PluginHandler, PluginWatcher
-from edged.pod_killer import PodKiller
+from edged.pods.kill_options import KillPod, eviction
+from edged.pods.manager import PodManager
 from edged.pods.paths import PodPaths
 from edged.settings import EdgedSettings
 from edged.volumes import Mounts, PodVolumes
@@ -64,28 +65,28 @@ class VolumeManager:
         plugins = {"CSIPlugin": self.drivers, **handlers}
         self._context.start_actor(PluginWatcher, self._settings.root / REGISTRY, plugins)
 
-    def watch_sizes(self, killer: PodKiller) -> None:
-        """Measure the volumes that have a size limit, and evict the pods that exceed one. The actor that measures is
-        started with the first such pod.
+    def watch_sizes(self, pods: PodManager, kill: Callable[[KillPod], None]) -> None:
+        """Measure the volumes of pods that have a size limit, and evict the pods that exceed one. The actor that
+        measures is started with the first such pod.
         """
-        self._context.every(PERIOD, partial(self._measure, killer))
+        self._context.every(PERIOD, partial(self._measure, pods, kill))
 
-    def _measure(self, killer: PodKiller) -> None:
-        limited = tuple(pod for pod in killer.active_pods() if limited_volumes(pod))
+    def _measure(self, pods: PodManager, kill: Callable[[KillPod], None]) -> None:
+        limited = tuple(pod for pod in pods.active_pods() if limited_volumes(pod))
         if not limited or self._measuring:
             return
         if self._monitor is None:
-            measured = partial(self._measured, killer)
+            measured = partial(self._measured, kill)
             self._monitor = self._context.start_actor(
                 EmptyDirMonitor, self._paths, lambda result: self._context.call_soon(partial(measured, result))
             )
         self._measuring = True
         self._monitor.tell(Measure(limited))
 
-    def _measured(self, killer: PodKiller, result: Measured) -> None:
+    def _measured(self, kill: Callable[[KillPod], None], result: Measured) -> None:
         self._measuring = False
         for uid, reason in result.over:
-            killer.evict_pod(uid, reason)
+            kill(eviction(uid, reason))
 
     def handle_csi_request(
         self, operation: str, content: bytes, then: Callable[[dict[str, Any] | EdgedError], None]

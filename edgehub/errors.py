@@ -19,6 +19,8 @@ word for metrics.
 
 from typing import ClassVar, Final
 
+import msgspec
+
 from beehive.errors import BeehiveError
 
 REPLACED: Final = 4001
@@ -113,3 +115,89 @@ class ClosedHereError(LinkError):
 
     def __init__(self) -> None:
         super().__init__("the link was closed by this node")
+
+
+class CertificateError(LinkError):
+    """The node has no usable certificate."""
+
+    reason = "certificate"
+
+
+class TokenError(CertificateError):
+    """The token is missing, malformed or expired."""
+
+    reason = "token"
+
+
+class AuthorityError(CertificateError):
+    """The CA is not that of the token or the node."""
+
+    reason = "authority"
+
+
+class RefusedError(CertificateError):
+    """The cloud answered without a usable certificate."""
+
+    reason = "certificate refused"
+
+
+class ClockError(CertificateError):
+    """The clocks of node and cloud are too far apart."""
+
+    reason = "clock"
+
+
+class WrongNodeError(CertificateError):
+    """The certificate names another node."""
+
+    reason = "wrong node"
+
+
+class UnreachableError(CertificateError):
+    """The cloud's HTTPS server did not answer."""
+
+    reason = "certificate server"
+
+
+class FilesError(CertificateError):
+    """The file of a certificate or key cannot be read or written, or has other contents."""
+
+    reason = "certificate files"
+
+
+class IssuerError(CertificateError):
+    """The process that fetches certificates failed."""
+
+    reason = "issuer"
+
+
+_ALL: Final = (
+    CertificateError,
+    TokenError,
+    AuthorityError,
+    RefusedError,
+    ClockError,
+    WrongNodeError,
+    UnreachableError,
+    FilesError,
+    IssuerError,
+)
+_BY_REASON: Final = {kind.reason: kind for kind in _ALL}
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A `CertificateError` as JSON, for another process."""
+
+    reason: str
+    attempt: str
+    on: str = ""
+    hint: str = ""
+
+    @classmethod
+    def of(cls, error: CertificateError) -> "Failure":
+        """Encode an error."""
+        return cls(error.reason, error.attempt, error.on, error.hint)
+
+    def error(self) -> CertificateError:
+        """Return the error."""
+        return _BY_REASON.get(self.reason, CertificateError)(self.attempt, self.on, self.hint)

@@ -8,6 +8,7 @@ from types import TracebackType
 from pykka import ActorRef
 
 from beehive import (
+    Actor,
     Clock,
     ContentError,
     Group,
@@ -32,13 +33,29 @@ from edgehub.encoding import EncodingRefused, encode_frame
 from edgehub.errors import REPLACED, ClosedHereError, LinkError, PeerClosedError
 from edgehub.inbound import Inbound, LinkHooks
 from edgehub.link import Link, LinkFactory
-from edgehub.link_runner import LinkRunner
 from edgehub.network.guard import NetworkGuard
 from edgehub.network.watcher import WatchNetwork
 from edgehub.outbox.manager import OutboxManager
 from edgehub.outbox.store import OpenOutbox
 from edgehub.outgoing import OfferResult, Outgoing
 from edgehub.settings import EdgeHubSettings
+
+
+class LinkRunner(Actor):
+    """Runs each link that it receives until the link ends, and reports the end to `inbound`.
+
+    It reads no other message meanwhile, so close the link before stopping the actor.
+    """
+
+    def __init__(self, inbound: Inbound) -> None:
+        super().__init__()
+        self._inbound = inbound
+
+    def on_receive(self, message: object) -> None:
+        """Run a link until it ends."""
+        if isinstance(message, Link):
+            self._inbound.ended(message.run(self._inbound))
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,10 +1,11 @@
 """The module metamanager: stores messages by `metamanager.rules` and replies after the commit."""
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -27,17 +28,66 @@ from metamanager.absent_pods import StoredPod
 from metamanager.batch import Batch, Outcome
 from metamanager.cloud_pods import CloudPods
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
-from metamanager.event_store import EVENTS_KEPT, EventStore
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery, object_in
 from metamanager.replies import Reply
-from metamanager.rows import cause_of, head_of, is_being_deleted, parse, row_of, row_of_message
+from metamanager.rows import Row, cause_of, head_of, is_being_deleted, last_time_of, parse, row_of, row_of_message
 from metamanager.rules import HANDED_ON, Change, plan
 from metamanager.statistics import StoreStatistics
 from metamanager.steps import Steps
 from metamanager.store import Store, open_store
 from metamanager.store_health import StoreHealth
 from metamanager.unreferenced import DEPENDENCIES, Unreferenced
+
+EVENTS_KEPT: Final = 500
+"""Events in the store, some 400 kB. An API server deletes them after an hour."""
+
+
+class Rows(Protocol):
+    """The part of `metamanager.store.Store` that is used here."""
+
+    def get_all(self, kind: str, namespace: str | None = None) -> list[str]:
+        """Return the values of a type."""
+
+    def put(self, row: Row) -> bool:
+        """Insert or replace a row."""
+
+    def delete(self, key: str, uid: str = "") -> bool:
+        """Delete a row."""
+
+
+class EventStore:
+    """Keeps the newest objects of a type: a new one deletes the oldest beyond the limit, in the same transaction.
+
+    A lost transaction may leave one object too many until the next start.
+
+    Args:
+        store: the database.
+        kind: type of the objects.
+        room: number of objects to keep.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+
+    def __init__(self, store: Rows, kind: str, room: int) -> None:
+        self._store = store
+        self._room = room
+        self._keys: OrderedDict[str, None] = OrderedDict()
+        for value in sorted(store.get_all(kind), key=last_time_of):
+            head = head_of(value.encode())
+            self._keys[f"{head.namespace}/{kind}/{head.name}"] = None
+
+    def put(self, row: Row) -> bool:
+        """Store an object and delete the oldest beyond the limit. Raises StoreWriteError."""
+        stored = self._store.put(row)
+        self._keys[row.key] = None
+        self._keys.move_to_end(row.key)
+        while len(self._keys) > self._room:
+            oldest, _ = self._keys.popitem(last=False)
+            self._store.delete(oldest)
+        return stored
+
 
 _log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 Start reading at `format`; `reader.read` and `writer.open_writer` are its two ends. The bus does not import it.
 """
 
-from beehive.trace.errors import TraceError
+from beehive.errors import TraceError
 from beehive.trace.format import (
     AnyRecord,
     Change,

@@ -11,7 +11,7 @@ from typing import IO, Any
 import msgspec
 
 from beehive.decoding import json_decoder
-from beehive.trace.errors import TraceError
+from beehive.errors import TraceError
 from beehive.trace.format import FORMAT, FRAME_BYTES, Direction, LinkFrame, Note, NoteKind, Record, TraceHeader
 
 _DIRECTIONS = {"cloud->edge": Direction.IN, "edge->cloud": Direction.OUT}

@@ -7,7 +7,7 @@ import msgpack  # type: ignore[import-untyped]
 import msgspec
 
 from beehive.decoding import msgpack_decoder
-from beehive.trace.errors import TraceError
+from beehive.errors import TraceError
 from beehive.trace.format import FRAME_BYTES, AnyRecord
 
 BIN32: Final = 0xC6

@@ -7,8 +7,8 @@ from typing import IO, Final
 
 import msgspec
 
+from beehive.errors import TraceError
 from beehive.trace.contents import ContentJoiner
-from beehive.trace.errors import TraceError
 from beehive.trace.foreign import ForeignFrames
 from beehive.trace.format import FORMAT, AnyRecord, Content, Record, TraceHeader, traceparent
 from beehive.trace.frames import BIN32, Frames, decode

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from beehive.actor import Actor
 from beehive.clock import Timer
+from beehive.errors import TraceError
 from beehive.trace.entries import AnyEntry, RecorderNote, Serialiser
-from beehive.trace.errors import TraceError
 from beehive.trace.format import NoteKind
 from beehive.trace.writer import Writer
 

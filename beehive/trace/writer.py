@@ -14,8 +14,8 @@ from typing import IO, Final, NoReturn, Protocol
 
 import msgspec
 
+from beehive.errors import TraceError
 from beehive.trace.contents import ContentSplitter
-from beehive.trace.errors import TraceError
 from beehive.trace.format import Note, NoteKind, Record, TraceHeader
 from beehive.trace.frames import Frames, encode
 

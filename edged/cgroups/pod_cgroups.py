@@ -26,7 +26,7 @@ class PodCgroups:
 
     Only cgroups with the uid of a pod that has files here are removed. Cgroups of other agents below the same root are
     never touched, whereas kubelet's cleanupOrphanedPodCgroups removes unknown ones. An orphan has files (see
-    `edged.orphans`), and its cgroup is removed before them.
+    `edged.sync.orphans`), and its cgroup is removed before them.
 
     Args:
         settings: of this node.

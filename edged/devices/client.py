@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from edged.devices.model import Device, PluginOptions
-from edged.plugins.errors import PluginCallError
+from edged.errors import PluginCallError
 from edged.plugins.socket import PluginSocket
 from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
 from protos.deviceplugin.v1beta1 import api_pb2 as proto

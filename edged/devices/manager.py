@@ -2,26 +2,55 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from beehive import Clock
 from edged.api import Container, Pod
 from edged.devices.choice import DevicePool, choose, has_choice, missing, reusable
 from edged.devices.contract import DevicePlugin
-from edged.devices.errors import AllocationRefusedError, DeviceError, DevicesPendingError, RegistrationError
 from edged.devices.inventory import Inventory, PluginEndpoint
 from edged.devices.model import Device, DeviceAllocation, DeviceCapacity
 from edged.devices.pod_devices import Checkpoint, ContainerAllocations, PodDevices, write_checkpoint
 from edged.devices.rules import requested_devices
-from edged.devices.run_container_options import merged
-from edged.plugins.errors import PluginCallError, PluginError
-from edged.pods.config.device_options import DeviceRunContainerOptions
+from edged.errors import (
+    AllocationRefusedError,
+    DeviceError,
+    DevicesPendingError,
+    PluginCallError,
+    PluginError,
+    RegistrationError,
+)
+from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
+
+
+def merged_options(options: Iterable[DeviceRunContainerOptions]) -> DeviceRunContainerOptions:
+    """Merge the options of several resources; of two with the same name or path, the first wins."""
+    envs: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    mounts: dict[str, DeviceMount] = {}
+    nodes: dict[str, DeviceNode] = {}
+    cdi: dict[str, None] = {}
+    for each in options:
+        _add(envs, each.envs, "variable")
+        _add(annotations, each.annotations, "annotation")
+        _add(mounts, {mount.container_path: mount for mount in each.mounts}, "mount")
+        _add(nodes, {node.container_path: node for node in each.nodes}, "device")
+        cdi |= dict.fromkeys(each.cdi_devices)
+    return DeviceRunContainerOptions(envs, tuple(mounts.values()), tuple(nodes.values()), annotations, tuple(cdi))
+
+
+def _add(known: dict[str, T], more: Mapping[str, T], what: str) -> None:
+    for name, value in more.items():
+        if known.setdefault(name, value) != value:
+            _log.warning("two resources want another %s %s; the first has it", what, name)
+
 
 _AWAY = frozenset({"UNAVAILABLE", "CANCELLED"})
 """gRPC codes of a call whose plug-in disconnects."""
@@ -151,7 +180,7 @@ class DeviceManager:
             endpoint = endpoints[resource]
             if endpoint is not None and endpoint.options.pre_start:
                 self._plugin(endpoint, resource).pre_start(allocation.ids)
-        return merged(allocation.options for _, allocation in sorted(allocations.items()))
+        return merged_options(allocation.options for _, allocation in sorted(allocations.items()))
 
     def release(self, uid: PodUid) -> None:
         """Free the devices of an ended pod."""

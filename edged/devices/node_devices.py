@@ -5,20 +5,51 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from beehive import ModuleContext
+from beehive import Actor, ModuleContext
 from edged.api import Pod
 from edged.devices.contract import DevicePlugin, DevicePluginTransport, GrpcService
-from edged.devices.errors import DeviceError, RegistrationError
-from edged.devices.list_and_watch import DeviceReader
 from edged.devices.manager import DeviceManager
 from edged.devices.pod_devices import Checkpoint, read_checkpoint
 from edged.devices.rules import CHECKPOINT, SOCKET, check_resource, endpoint_in
-from edged.plugins.errors import PluginError
+from edged.errors import DeviceError, PluginError, RegistrationError
 from edged.plugins.watcher import Plugin
 
 _log = logging.getLogger(__name__)
+
+
+class _Read(NamedTuple):
+    """The request to begin."""
+
+
+class DeviceReader(Actor):
+    """Reads the reports of one plug-in until it disconnects, or its connection is closed; blocks meanwhile."""
+
+    def __init__(self, resource: str, plugin: DevicePlugin, manager: DeviceManager) -> None:
+        super().__init__()
+        self._resource = resource
+        self._plugin = plugin
+        self._manager = manager
+
+    def on_start(self) -> None:
+        """Begin at once."""
+        self.actor_ref.tell(_Read())
+
+    def on_receive(self, message: object) -> None:
+        """Read to the end; no error of a plug-in ends edged."""
+        if not isinstance(message, _Read):
+            return
+        try:
+            for devices in self._plugin.watch():
+                self._manager.listed(self._resource, self._plugin, devices)
+        except PluginError as error:
+            _log.debug("device plug-in of %s: %s", self._resource, error)
+        except Exception:  # noqa: BLE001 - see above
+            _log.exception("device plug-in of %s failed in a way nobody foresaw", self._resource)
+        self._manager.disconnect(self._resource, self._plugin)
+        self.stop()
+
 
 PLUGINS = "device-plugins"
 """Directory below the root (kubelet's)."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from edged.api import Container, Pod
 from edged.devices.contract import Answer
-from edged.devices.errors import DeviceError
 from edged.devices.manager import DeviceManager
 from edged.devices.model import Device
 from edged.devices.pod_devices import ContainerAllocations
+from edged.errors import DeviceError
 from edged.pods.model import PodUid
 from edged.pods.restart import is_terminal
 from edged.pods.sidecars import is_sidecar

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from edged.api import Container, parse_quantity
-from edged.devices.errors import RegistrationError
+from edged.errors import RegistrationError
 
 VERSION = "v1beta1"
 """Version of the device plug-in API; the only one that kubelet accepts."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from beehive.clock import Clock
 from beehive.socket_activation import ActivatedServer
 from edged.devices.contract import DevicePlugin, GrpcService
-from edged.devices.errors import DeviceError
+from edged.errors import DeviceError
 
 if TYPE_CHECKING:
     from edged.devices.grpc_server import GrpcServer

@@ -1,15 +1,73 @@
-"""Decisions of the eviction manager: the node's conditions, and the thresholds to act on.
+"""Decisions of the eviction manager: the node's conditions, the thresholds to act on, and pods over their own limits.
 
 The order of steps is that of kubelet's `synchronize`. Times are monotonic seconds. Pure.
+
+The kernel limits no directory's size, so a pod over its limit is evicted when that is observed (kubelet's
+localStorageEviction). There are two limits: the pod's (the sum of its containers' limits), and each container's (its
+writable layer and its logs). `edged.volumes.empty_dir_monitor` observes the limits of emptyDir volumes.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from edged.eviction_api.signals import PRESSURES, Observations, Pressure, Signal
+from edged.api import Pod, whole_value
+from edged.api.quantity import format_binary_quantity
+from edged.eviction_api.signals import PRESSURES, Observation, Observations, Pressure, Signal
 from edged.eviction_api.thresholds import EvictionSettings, Threshold
+from edged.eviction_api.usage import PodUsage
+from edged.node.machine import FileSystem, MachineUsage
+from edged.pods.demand import pod_limits
+
+
+def observe(usage: MachineUsage) -> dict[Signal, Observation]:
+    """Return the observations of all signals.
+
+    Without a file system of their own, images are on the node's, but have their own thresholds all the same. A file
+    system without a fixed number of inodes has no observation of them.
+    """
+    return {
+        Signal.MEMORY: Observation(usage.memory_available, usage.memory),
+        **_of(usage.node_fs, Signal.NODE_FS, Signal.NODE_INODES),
+        **_of(usage.images, Signal.IMAGE_FS, Signal.IMAGE_INODES),
+        Signal.PIDS: Observation(usage.pids_free, usage.pids),
+    }
+
+
+def _of(disk: FileSystem, size: Signal, inodes: Signal) -> dict[Signal, Observation]:
+    found = {size: Observation(disk.available, disk.capacity)}
+    return {**found, inodes: Observation(disk.inodes_free, disk.inodes)} if disk.inodes else found
+
+
+_STORAGE: Final = "ephemeral-storage"
+
+
+def has_limits(pod: Pod) -> bool:
+    """Whether the pod has a limit; without any such pod no files have to be counted."""
+    return _STORAGE in pod_limits(pod)
+
+
+def excess(pod: Pod, usage: PodUsage) -> str | None:
+    """Return kubelet's eviction message for a pod over a limit; None within its limits."""
+    return _of_pod(pod, usage) or _of_containers(pod, usage)
+
+
+def _of_pod(pod: Pod, usage: PodUsage) -> str | None:
+    limit = int(pod_limits(pod).get(_STORAGE, 0))
+    if not 0 < limit < usage.storage.size:
+        return None
+    shown = format_binary_quantity(limit)
+    return f"Pod ephemeral local storage usage exceeds the total limit of containers {shown}. "
+
+
+def _of_containers(pod: Pod, usage: PodUsage) -> str | None:
+    limits = {c.name: c.resources.limits[_STORAGE] for c in pod.spec.all_containers if _STORAGE in c.resources.limits}
+    for container in usage.containers:
+        limit = limits.get(container.name)
+        if limit is not None and 0 < whole_value(limit) < container.layer.size + container.logs.size:
+            return f'Container {container.name} exceeded its local ephemeral storage limit "{limit}". '
+    return None
 
 
 class EvictionState(Struct, frozen=True):

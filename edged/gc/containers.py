@@ -6,7 +6,7 @@ read and the pod's status has their exit. The oldest are removed first.
 Unlike in a kubelet, a unit's newest container stays while the pod is active, whatever the limits: back-off and restart
 count depend on it. A kubelet that is configured to keep none forgets both.
 
-Unknown pods are left alone: they are orphans, or another agent's (`edged.orphans`).
+Unknown pods are left alone: they are orphans, or another agent's (`edged.sync.orphans`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

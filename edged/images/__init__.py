@@ -1,7 +1,44 @@
 """Image names, pull policies and pulls."""
 
+from enum import Enum, StrEnum
+
 from edged.images.names import ImageName, ImageNameError, parse_image
-from edged.images.pull import PullDecision, PullPolicy, default_policy, should_pull
+
+
+class PullPolicy(StrEnum):
+    """Kubernetes' three policies."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class PullDecision(Enum):
+    """Whether to pull an image, use the present one, or refuse it; REFUSE is reported as ErrImageNeverPull."""
+
+    PULL = "pull"
+    USE = "use"
+    REFUSE = "refuse"
+
+
+def default_policy(image: str) -> PullPolicy:
+    """Return the pull policy of a container without one: Always for `latest`, IfNotPresent for another tag or a digest.
+
+    An API server fills it in; pods from elsewhere come without. Raises ImageNameError.
+    """
+    name = parse_image(image)
+    return PullPolicy.ALWAYS if name.tag == "latest" and not name.digest else PullPolicy.IF_NOT_PRESENT
+
+
+def should_pull(policy: str, image: str, *, present: bool) -> PullDecision:
+    """Decide by the policy ("" for the default) and the image's presence on the node. Raises ImageNameError."""
+    chosen = policy or default_policy(image)
+    if chosen == PullPolicy.ALWAYS:
+        return PullDecision.PULL
+    if present:
+        return PullDecision.USE
+    return PullDecision.REFUSE if chosen == PullPolicy.NEVER else PullDecision.PULL
+
 
 __all__ = [
     "ImageName",

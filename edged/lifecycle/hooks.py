@@ -6,11 +6,10 @@ from edged.api import Container
 from edged.api.probes import LifecycleHandler
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError
-from edged.lifecycle.errors import HookError, HookInterruptedError
+from edged.errors import HookError, HookInterruptedError, NetworkError, TargetError
 from edged.lifecycle.grace_periods import GracePeriod
 from edged.lifecycle.waits import WaitEndedError, WaitOverError, Waits
 from edged.pods.model import PodUid
-from edged.probes.errors import NetworkError, TargetError
 from edged.probes.network import Network
 from edged.probes.targets import HOOK_AGENT, http_target, tcp_target
 

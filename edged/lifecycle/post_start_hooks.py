@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from beehive import Runtime
 from edged.api.probes import LifecycleHandler
-from edged.lifecycle.errors import HookError, HookInterruptedError
+from edged.errors import HookError, HookInterruptedError
 from edged.lifecycle.hooks import HookRunner, HookTarget
 from edged.pods.model import ContainerId, HookFacts, PodUid
 

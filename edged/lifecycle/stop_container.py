@@ -6,8 +6,8 @@ from collections.abc import Callable
 from beehive import Runtime
 from edged.api import Container, Pod
 from edged.cri.errors import CriError
+from edged.errors import HookError
 from edged.events.pods import PodEvents
-from edged.lifecycle.errors import HookError
 from edged.lifecycle.grace_periods import GracePeriod
 from edged.lifecycle.hooks import HookTarget
 from edged.lifecycle.pod_lifecycle import PodLifecycle

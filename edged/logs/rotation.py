@@ -15,8 +15,8 @@ from beehive.files.durable import put_in_place
 from edged.api import Pod
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError
+from edged.errors import ConfigError
 from edged.logs.files import open_log, rotated
-from edged.pods.errors import ConfigError
 from edged.pods.labels import ref_of
 from edged.pods.paths import PodPaths, log_path
 from edged.settings.gc import LogPolicy

@@ -1,8 +1,8 @@
 """NodeReporter: registers the node, and keeps its object in the cloud correct."""
 
 import logging
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -12,7 +12,6 @@ from edged.events.node import NodeEvents
 from edged.eviction_api.signals import Pressure
 from edged.node.api_answers import read_answer
 from edged.node.lease import LeaseController
-from edged.node.metadata import NodeMetadata, NoNodeMetadata
 from edged.node.ownership import is_newer
 from edged.node.state import LocalNode
 from edged.node.status import (
@@ -28,6 +27,29 @@ from edged.node.token_bucket import TokenBucket
 from edged.pods.pod_status.patch import diff_node
 from edged.settings import EdgedSettings
 from metamanager.client import AlreadyExistsError, AsyncMetaClient, CallError, NoAnswerError, NotFoundError
+
+
+class NodeMetadata(Protocol):
+    """Adds labels and annotations to the Node object."""
+
+    def labels(self) -> Mapping[str, str]:
+        """Return the labels to set."""
+
+    def annotations(self, known: Mapping[str, str]) -> dict[str, str]:
+        """Return all annotations of the node, given its present ones."""
+
+
+class NoNodeMetadata:
+    """Adds nothing (`NodeMetadata`)."""
+
+    def labels(self) -> Mapping[str, str]:
+        """Return no labels."""
+        return {}
+
+    def annotations(self, known: Mapping[str, str]) -> dict[str, str]:
+        """Return the present annotations."""
+        return dict(known)
+
 
 _log = logging.getLogger(__name__)
 

@@ -34,25 +34,14 @@ class RuntimeWatch:
 
     Args:
         module: edged.
-        seen: called with the inspection of each pod that changed because of an event.
-        relisted: called after each relist.
-        looked: called after each inspection or relist, failed ones too.
+        settings: edged's.
+        send: takes each event of the PLEG, on the module's thread.
     """
 
-    def __init__(
-        self,
-        module: Module,
-        settings: EdgedSettings,
-        *,
-        seen: Callable[[PodInspection], None],
-        relisted: Callable[[Relisted], None],
-        looked: Callable[[], None],
-    ) -> None:
+    def __init__(self, module: Module, settings: EdgedSettings, send: Callable[[PlegEvent], None]) -> None:
         self._module = module
         self._settings = settings
-        self._seen = seen
-        self._relisted = relisted
-        self._looked = looked
+        self._send = send
         self._hints = Hints(settings.relist_period)
         self._problem: type[CriError] | None = None
         """Why the last relist failed."""
@@ -81,18 +70,16 @@ class RuntimeWatch:
             hive.notify_watchers(pod_synced(observed.facts, self._module.clock.monotonic(), hive.next_span))
 
     def _on_event(self, event: PlegEvent) -> None:
-        self._looked()
         match event:
             case RelistFailed(error):
                 self._note_problem(error)
             case PodInspected(inspection):
                 self._record(inspection)
-                self._seen(inspection)
             case Relisted(changed):
                 self._note_problem(None)
                 for inspection in changed:
                     self._record(inspection)
-                self._relisted(event)
+        self._send(event)
 
     def _note_problem(self, error: CriError | None) -> None:
         """Log that the runtime has gone and come back, once for all pods and retries: other parts that it does not

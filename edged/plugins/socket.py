@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from edged.cri.errors import redact
-from edged.plugins.errors import PluginCallError
+from edged.errors import PluginCallError
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """Largest answer in bytes: gRPC's default, which kubelet and the drivers' libraries keep."""

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from beehive import Actor
-from edged.errors import EdgedError
-from edged.plugins.errors import PluginError
+from edged.errors import EdgedError, PluginError
 from edged.plugins.socket import PluginSocket
 from protos.pluginregistration.v1 import api_pb2 as registration
 

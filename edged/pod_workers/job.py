@@ -1,13 +1,31 @@
-"""The job of a pod worker, and its result."""
+"""The job of a pod worker, its result, and the worker."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from msgspec import Struct
 
+from beehive import Actor
 from edged.api import ContainerStateWaiting, Pod
+from edged.pods.actions import PodActions
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import ContainerId, HookFacts, PodFacts, PodRef, ProbeFacts
 from edged.pods.state import PodState
+
+_log = logging.getLogger(__name__)
+
+ObjectKey = tuple[str, str, str]
+"""Resource type, namespace and name of an object."""
+
+
+class DeliveredObject(Struct, frozen=True, gc=False):
+    """A configmap or secret that a message has brought, as JSON. It is never shown."""
+
+    content: bytes
+
+    def __repr__(self) -> str:
+        return f"DeliveredObject({len(self.content)} bytes)"
 
 
 class Job(Struct, frozen=True, gc=False):
@@ -24,6 +42,10 @@ class Job(Struct, frozen=True, gc=False):
     """Containers that earlier jobs have ended to start others in their place."""
     keeps_last: bool = False
     """Whether the last container of each name stays when the pod is removed: the store has the pod still."""
+    plan: tuple[PodFacts, PodActions] | None = None
+    """The actions of a sync, if they were computed when the pod was queued, and the facts for which they hold."""
+    delivered: Mapping[ObjectKey, DeliveredObject] = {}
+    """Configmaps and secrets of the pod that messages have brought since its last job."""
 
 
 class Done(Struct, frozen=True):
@@ -48,3 +70,35 @@ class Done(Struct, frozen=True):
     """Why the pod cannot run here at all, if the job found that out; the node ends the pod."""
     terminated: bool = False
     """Whether everything that ran was stopped for good; an error then comes from the release of resources."""
+    unchanged: bool = False
+    """Whether the pod needed nothing: the facts are those that the job's actions were computed from."""
+
+
+class Syncer(Protocol):
+    """Carries out jobs (`PodSyncer`)."""
+
+    def sync(self, job: Job) -> Done:
+        """Carry out a job; block until it is done. Errors that concern the pod are part of the result."""
+
+
+class Worker(Actor):
+    """Carries out jobs on a thread of its own.
+
+    Args:
+        syncer: carries out a job.
+        done: takes the result; must not block.
+    """
+
+    def __init__(self, syncer: Syncer, done: Callable[[Done], None]) -> None:
+        super().__init__()
+        self._syncer = syncer
+        self._done = done
+
+    def on_receive(self, message: object) -> None:
+        """Carry out a job."""
+        if isinstance(message, Job):
+            begin = self.clock.monotonic()
+            done = self._syncer.sync(message)
+            seconds = self.clock.monotonic() - begin
+            _log.debug("%s of pod %s took %.3f s", message.state.value, message.ref, seconds)
+            self._done(done)

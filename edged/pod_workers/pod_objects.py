@@ -1,6 +1,6 @@
 """Objects of the API that pods need beside their own: configmaps, secrets, claims, tokens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -25,10 +25,12 @@ from edged.api.persistent import (
     SecretReference,
     VolumeAttachment,
 )
+from edged.pod_workers.job import DeliveredObject, ObjectKey
 from edged.pods.model import PodUid
 from metamanager.client import MetaClient, NotFoundError
 
 T = TypeVar("T", ConfigMap, Secret, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, CSIDriver)
+_NONE: Final[Mapping[ObjectKey, DeliveredObject]] = {}
 _DEFAULT_LIFE = 3600
 _REFRESH_AT = 0.8
 _LONGEST = 253
@@ -95,13 +97,17 @@ class PodObjects:
         pod: the pod.
         meta: requests objects.
         tokens: keeps tokens.
+        delivered: configmaps and secrets that messages have brought since the last job; they are not requested.
     """
 
-    def __init__(self, pod: Pod, meta: MetaClient, tokens: TokenManager) -> None:
+    def __init__(
+        self, pod: Pod, meta: MetaClient, tokens: TokenManager, delivered: Mapping[ObjectKey, DeliveredObject] = _NONE
+    ) -> None:
         self._pod = pod
+        self._delivered = delivered
         self._meta = meta
         self._tokens = tokens
-        self._found: dict[tuple[str, str, str], Any] = {}
+        self._found: dict[ObjectKey, Any] = {}
         self._room = CACHE_SIZE
 
     def config_map(self, name: str) -> ConfigMap | None:
@@ -164,8 +170,9 @@ class PodObjects:
 
     def _ask(self, kind: type[T], resource: ResourceType, namespace: str, name: str) -> tuple[T | None, int]:
         """Return the object and its size in bytes."""
+        delivered = self._delivered.get((resource, namespace, name))
         try:
-            answer = self._meta.get(resource, namespace, name)
+            answer = self._meta.get(resource, namespace, name) if delivered is None else delivered.content
         except NotFoundError:
             return None, 0
         return decode(kind, answer), len(answer)
@@ -187,9 +194,9 @@ class PodObjectManager:
         self._meta = meta
         self._tokens = TokenManager(clock)
 
-    def of(self, pod: Pod) -> PodObjects:
-        """Return the objects of a pod, for one job."""
-        return PodObjects(pod, self._meta, self._tokens)
+    def of(self, pod: Pod, delivered: Mapping[ObjectKey, DeliveredObject] = _NONE) -> PodObjects:
+        """Return the objects of a pod, for one job; see `PodObjects`."""
+        return PodObjects(pod, self._meta, self._tokens, delivered)
 
     def forget_pod(self, uid: PodUid) -> None:
         """Drop the tokens of a pod that is removed from the node."""

@@ -1,6 +1,7 @@
 """PodSyncer: carries out the jobs of pods, one job of a pod at a time."""
 
 import logging
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -8,8 +9,7 @@ from beehive import Clock
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.cri.contract import ContainerId
 from edged.cri.errors import CriError, UnavailableError
-from edged.devices.errors import AllocationRefusedError
-from edged.errors import EdgedError
+from edged.errors import AllocationRefusedError, EdgedError
 from edged.events.pods import PodEvents
 from edged.events.reasons import Reason
 from edged.lifecycle.hooks import HookTarget
@@ -18,9 +18,10 @@ from edged.pleg.reader import RuntimeReader
 from edged.pod_workers.container_killer import ContainerKiller
 from edged.pod_workers.errors import ContainerStartError, ImagePendingError, StartError
 from edged.pod_workers.job import Done, Job
+from edged.pod_workers.pod_objects import PodObjects
 from edged.pod_workers.pod_resources import PodResources
 from edged.pod_workers.pruner import PodPruner
-from edged.pod_workers.start_containers import ContainerStarter, StartContext
+from edged.pod_workers.start_containers import ContainerStarter, PodSandbox, StartContext
 from edged.pods.actions import ContainerKill, ContainerStart, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.kill_options import KillOptions
@@ -137,6 +138,7 @@ class PodSyncer:
             frozenset(progress.replaced),
             kill_options,
             terminated=progress.terminated,
+            unchanged=inspected is not None,
         )
 
     def sync_pod(self, job: Job, pod: Pod, progress: _Progress) -> bool:
@@ -148,7 +150,7 @@ class PodSyncer:
         facts = with_replaced(found, job.replaced)
         self._lifecycle.post_start_hooks.keep_only(job.ref.uid, {c.id for c in facts.containers if c.running})
         pending = False
-        actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
+        actions = self._actions(job, pod, facts)
         if actions.nothing:
             progress.inspected = at, found
         if actions.kill_pod and actions.create_sandbox:
@@ -164,10 +166,16 @@ class PodSyncer:
         if is_terminal(pod) or (actions.sandbox is None and not actions.create_sandbox):
             self._resources.release(job.ref)
         else:
-            pending = self._start_containers(pod, facts, actions, progress.waiting_reasons)
+            pending = self._update_resources(job, pod, facts, actions, progress)
         if failures:
             raise failures[0]
         return pending
+
+    def _actions(self, job: Job, pod: Pod, facts: PodFacts) -> PodActions:
+        """Return the actions that the job was planned with, if the runtime has the facts for which they hold."""
+        if job.plan is not None and job.plan[0] == facts:
+            return job.plan[1]
+        return compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
 
     def sync_terminating_pod(self, job: Job, pod: Pod, progress: _Progress) -> None:
         """Stop everything that runs of a pod within its grace period, and release its resources. Files and dead
@@ -197,20 +205,32 @@ class PodSyncer:
         self._resources.cgroups.forget_pod(job.ref.uid)
         self._resources.objects.forget_pod(job.ref.uid)
 
-    def _start_containers(
-        self, pod: Pod, facts: PodFacts, actions: PodActions, waiting_reasons: WaitingReasons
-    ) -> bool:
-        starts = actions.starts
+    def _update_resources(self, job: Job, pod: Pod, facts: PodFacts, actions: PodActions, progress: _Progress) -> bool:
+        """Update the resources of a pod, also of one that only runs: a configmap in its volumes may have changed. Then
+        start its containers. Return as `sync_pod`.
+        """
+        sources = self._resources.objects.of(pod, job.delivered)
+        starts = bool(actions.starts or actions.create_sandbox)
         try:
-            context = self._prepare(pod, facts, actions)
+            if starts:
+                self._allocate_devices(pod, facts, actions)
+            volumes = self._update_volumes(pod, sources)
+            self._resources.cgroups.apply(pod, anew=actions.create_sandbox)
+            sandbox = self._ensure_sandbox(pod, facts, actions) if starts else None
         except _FAILURES as error:
             reason = INITIALIZING if pod.spec.init_containers else CREATING
             waiting = ContainerStateWaiting(reason=reason, message=str(error))
-            waiting_reasons.update({start.container.name: waiting for start in starts})
+            progress.waiting_reasons.update({start.container.name: waiting for start in actions.starts})
             raise
-        if context is None:
+        if sandbox is None:
             return False
-        pending = False
+        context = StartContext(sandbox, volumes, sources, facts)
+        return self._start_containers(pod, actions.starts, context, progress.waiting_reasons)
+
+    def _start_containers(
+        self, pod: Pod, starts: tuple[ContainerStart, ...], context: StartContext, waiting_reasons: WaitingReasons
+    ) -> bool:
+        facts, pending = context.facts, False
         errors: list[StartError] = []
         for start in starts:
             try:
@@ -238,28 +258,26 @@ class PodSyncer:
             self._events.refused(job.pod, Reason.UNEXPECTED_ADMISSION_ERROR, message)
         return KillOptions(Reason.UNEXPECTED_ADMISSION_ERROR, message, rejected=True)
 
-    def _prepare(self, pod: Pod, facts: PodFacts, actions: PodActions) -> StartContext | None:
-        """Prepare devices, volumes, the control group, and the sandbox if a container is to be started in it. A failure
-        is also reported as the reason why containers wait, where a kubelet only records an event.
+    def _allocate_devices(self, pod: Pod, facts: PodFacts, actions: PodActions) -> None:
+        running = {container.name for container in facts.containers if container.running}
+        self._resources.devices.allocate(pod, anew=actions.create_sandbox, running=running)
+
+    def _update_volumes(self, pod: Pod, sources: PodObjects) -> dict[str, Path]:
+        """Set up or update the pod's volumes; return the path of each by name. A failure is also the reason why
+        containers wait, where a kubelet only records an event.
         """
-        if actions.starts or actions.create_sandbox:
-            running = {c.name for c in facts.containers if c.running}
-            self._resources.devices.allocate(pod, anew=actions.create_sandbox, running=running)
-        sources = self._resources.objects.of(pod)
         try:
-            volumes = self._resources.directories.prepare(pod, sources)
+            return self._resources.directories.prepare(pod, sources)
         except _FAILURES as error:
             self._events.mount_failed(pod, error)
             raise
-        self._resources.cgroups.apply(pod, anew=actions.create_sandbox)
-        if not (actions.starts or actions.create_sandbox):
-            return None
+
+    def _ensure_sandbox(self, pod: Pod, facts: PodFacts, actions: PodActions) -> PodSandbox:
         try:
-            sandbox = self._starter.ensure_sandbox(pod, facts, actions)
+            return self._starter.ensure_sandbox(pod, facts, actions)
         except _FAILURES as error:
             self._events.sandbox_failed(pod, error)
             raise
-        return StartContext(sandbox, volumes, sources, facts)
 
     def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
         if start.after is not None:

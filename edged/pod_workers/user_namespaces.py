@@ -11,8 +11,8 @@ from beehive.decoding import decode_json
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
 from edged.api import Pod
+from edged.errors import ConfigError
 from edged.pods.config.sandbox_config import runtime_handler
-from edged.pods.errors import ConfigError
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths

@@ -4,97 +4,155 @@ from collections.abc import Callable
 
 import pykka
 
-from beehive import ModuleContext
-from edged.lifecycle.pod_lifecycle import PodLifecycle
-from edged.pod_workers.job import Done
-from edged.pod_workers.job_source import JobSource
-from edged.pod_workers.pool import WorkerPool
-from edged.pod_workers.syncer import PodSyncer
-from edged.pod_workers.work_queue import Queue, queue_of
-from edged.pod_workers.worker import Worker
-from edged.pods.grace_period import grace_seconds
-from edged.pods.manager import PodRecord
-from edged.pods.model import PodRef, PodUid
+from beehive import ModuleContext, Timer
+from edged.pod_workers.job import Done, Job, Syncer, Worker
+from edged.pod_workers.work_queue import Queue, Work, WorkQueue
+from edged.pods.model import PodUid
 from edged.pods.work_figures import WorkFigures
+
+REMOVALS = 2
+"""Pods that are removed at one time."""
+
+_OVERDUE_SECONDS = 5.0
+"""After which a removal, which may hang in a volume, does not keep others waiting any more."""
+
+_SPARE = 4
+"""Terminating workers that are kept for the next pods that end: a pod that ends needs one twice."""
 
 
 class PodWorkers:
-    """Queues pods and gives their jobs to workers (kubelet's podWorkers). Lives on the edged module's thread.
+    """Queues pods and gives their jobs to workers (kubelet's podWorkers).
 
-    It knows no sync loop: `done` takes the result of every job, and the receiver calls `complete_work` when it has used
-    the result and queued the pod again. A job is made by the `JobSource` at the moment a worker is free, because the
-    facts may have changed since the pod was queued.
+    Added pods share a few workers: a start needs the processor, and more starts at once only slow each other down. A
+    pod that ends, or whose containers are stopped, mostly waits for a grace period, so it gets a worker of its own for
+    that time: no ending pod waits for another, and none delays an added pod (a kubelet has a goroutine for each pod).
+    The removal of its remains needs the processor again, and is done for a few pods at a time: twenty at once took a
+    third more processor time, and delayed pods that started meanwhile. Lives on the edged module's thread.
 
     Args:
         context: the module.
-        jobs: makes the jobs.
-        syncer: carries them out, on the workers' threads.
-        lifecycle: hooks and grace periods, which end earlier when the end of their pod is requested.
-        done: takes the result of a job; called on a worker's thread.
+        syncer: carries out the jobs, on the workers' threads.
+        job_of: makes the job of a pod at the moment a worker is free; None when nothing is left to do.
+        done: takes the result of a job, on a worker's thread; `complete_work` follows when the pod is queued again.
     """
 
     def __init__(
         self,
         context: ModuleContext,
-        jobs: JobSource,
-        syncer: PodSyncer,
-        lifecycle: PodLifecycle,
+        syncer: Syncer,
+        job_of: Callable[[Work], Job | None],
         done: Callable[[Done], None],
     ) -> None:
         self._context = context
-        self._jobs = jobs
+        self._clock = context.clock
         self._syncer = syncer
-        self._lifecycle = lifecycle
+        self._job_of = job_of
         self._done = done
-        self._pool = WorkerPool(context.clock, context.after, jobs.job, self._start_terminating_worker)
+        self._queues = WorkQueue()
+        self._idle: list[pykka.ActorRef[Worker]] = []
+        self._busy: dict[PodUid, pykka.ActorRef[Worker]] = {}
+        self._terminating: dict[PodUid, pykka.ActorRef[Worker]] = {}
+        self._spare: list[pykka.ActorRef[Worker]] = []
+        self._removing: dict[PodUid, float] = {}
+        """When the removals began, in monotonic seconds."""
+        self._overdue: Timer | None = None
+        self._timer: Timer | None = None
+        self._timer_due = float("inf")
 
     def start(self, workers: int) -> None:
-        """Start the workers that pods share which are synced."""
+        """Start the workers that added pods share."""
         for number in range(workers):
-            self._pool.add_worker(self._start_worker(f"edged/worker-{number}"))
+            self._idle.append(self._start_worker(f"edged/worker-{number}"))
+            self._dispatch()
 
-    def update_pod(self, record: PodRecord) -> None:
-        """Queue a pod to be synced. A job that stops containers may take their grace period: it gets a worker of its
-        own.
-        """
-        if record.termination_requested:
-            self._lifecycle.terminate_pod(record.ref.uid, grace_seconds(record.terminating_pod))
-        runs = any(container.running for container in record.facts.containers)
-        stops = record.termination_requested or (runs and self._jobs.next_actions(record).stops)
-        self._pool.add(record.ref.uid, queue_of(record.state) if stops else Queue.ADDITION)
+    def add(self, uid: PodUid, queue: Queue) -> None:
+        """Queue a pod."""
+        self._queues.add(uid, queue)
+        self._dispatch()
 
-    def update_pod_after(self, uid: PodUid, queue: Queue, seconds: float) -> None:
+    def add_after(self, uid: PodUid, queue: Queue, seconds: float) -> None:
         """Queue a pod when so many seconds have passed."""
-        self._pool.add_after(uid, queue, seconds)
-
-    def remove_orphan(self, orphan: PodRef) -> None:
-        """Queue the removal of the sandboxes, containers and files of an orphan, which belong to no pod."""
-        self._pool.add(orphan.uid, Queue.DELETION)
-
-    def shorten_grace_period(self, record: PodRecord, seconds: int) -> None:
-        """Limit the time that the containers of an ending pod have from now on."""
-        self._lifecycle.terminate_pod(record.ref.uid, seconds)
+        self._queues.add_at(uid, queue, self._clock.monotonic() + max(0.0, seconds))
+        self._arm()
 
     def complete_work(self, done: Done) -> None:
-        """Free the worker of a job, and give it the next one."""
-        self._pool.done(done)
+        """Free the worker of a job, and give out the next jobs."""
+        uid = done.job.ref.uid
+        self._removing.pop(uid, None)
+        if uid in self._terminating:
+            self._keep_or_stop(self._terminating.pop(uid))
+        else:
+            self._idle.append(self._busy.pop(uid))
+        self._queues.done(uid)
+        self._dispatch()
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop a pod from the queues. A worker that has it now goes on."""
+        self._queues.forget(uid)
 
     def is_working(self, uid: PodUid) -> bool:
-        """Return whether a worker has a job of the pod now."""
-        return self._pool.working(uid)
+        """Return whether a worker has the pod now."""
+        return self._queues.working(uid)
 
     def figures(self, failed: frozenset[PodUid]) -> WorkFigures:
         """Return the figures of the queues, with the pods whose last sync failed; any thread."""
-        return self._pool.figures(failed)
+        return WorkFigures(len(self._queues), self._queues.number_working(), self._queues.due(), failed)
 
-    def forget_pod(self, uid: PodUid) -> None:
-        """Drop a pod that is removed from the node."""
-        self._pool.forget(uid)
-        self._jobs.forget_pod(uid)
-        self._lifecycle.forget_pod(uid)
+    def _dispatch(self) -> None:
+        while (work := self._queues.take(Queue.DELETION) or self._take_removal()) is not None:
+            job = self._job(work)
+            if job is not None:
+                if work.queue is Queue.REMOVAL:
+                    self._removing[work.uid] = self._clock.monotonic()
+                worker = self._spare.pop() if self._spare else self._start_worker("edged/terminating")
+                self._terminating[work.uid] = worker
+                worker.tell(job)
+        while self._idle and (work := self._queues.take(Queue.ADDITION)) is not None:
+            job = self._job(work)
+            if job is not None:
+                worker = self._busy[work.uid] = self._idle.pop()
+                worker.tell(job)
 
     def _start_worker(self, name: str) -> pykka.ActorRef[Worker]:
         return self._context.start_actor(Worker, self._syncer, self._done, name=name)
 
-    def _start_terminating_worker(self) -> pykka.ActorRef[Worker]:
-        return self._start_worker("edged/terminating")
+    def _take_removal(self) -> Work | None:
+        """Return the next pod that is to be removed, or arm a timer if too many are."""
+        now = self._clock.monotonic()
+        due = [began + _OVERDUE_SECONDS for began in self._removing.values() if began + _OVERDUE_SECONDS > now]
+        if len(due) < REMOVALS:
+            return self._queues.take(Queue.REMOVAL)
+        if self._overdue is None and self._queues.waits(Queue.REMOVAL):
+            self._overdue = self._context.after(min(due) - now, self._dispatch_overdue)
+        return None
+
+    def _dispatch_overdue(self) -> None:
+        self._overdue = None
+        self._dispatch()
+
+    def _keep_or_stop(self, worker: pykka.ActorRef[Worker]) -> None:
+        if len(self._spare) < _SPARE:
+            self._spare.append(worker)
+        else:
+            worker.stop(block=False)
+
+    def _job(self, work: Work) -> Job | None:
+        job = self._job_of(work)
+        if job is None:
+            self._queues.done(work.uid)
+        return job
+
+    def _arm(self) -> None:
+        due = self._queues.next_due()
+        if due is None or due >= self._timer_due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = self._context.after(due - self._clock.monotonic(), self._release)
+
+    def _release(self) -> None:
+        self._timer, self._timer_due = None, float("inf")
+        self._queues.release(self._clock.monotonic())
+        self._dispatch()
+        self._arm()

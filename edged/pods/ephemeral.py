@@ -5,7 +5,7 @@ ending.
 """
 
 from edged.api import EphemeralContainer, Pod
-from edged.pods.errors import ConfigError
+from edged.errors import ConfigError
 from edged.pods.model import ContainerId, PodFacts, RunState
 
 

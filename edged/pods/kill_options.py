@@ -1,9 +1,12 @@
 """KillOptions: why and how this node ends a pod that the cloud has not deleted."""
 
+from enum import Enum
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from edged.api import Pod
+from edged.pods.model import PodUid
 
 EVICTED = "Evicted"
 """Reason of evictions (kubelet's)."""
@@ -34,3 +37,39 @@ class KillOptions(Struct, frozen=True, gc=False):
         if self.grace_period is None:
             return pod
         return replace(pod, metadata=replace(pod.metadata, deletion_grace_period_seconds=self.grace_period))
+
+
+class KillCause(Enum):
+    """The decision that ends a pod, by which its end is recorded as an event."""
+
+    EVICTION = "eviction"
+    DEADLINE = "deadline"
+    REJECTION = "rejection"
+    """The node does not admit the pod (kubelet's rejectPod)."""
+    OTHER = "other"
+    """No event: the part that decided has recorded its own."""
+
+
+class KillPod(Struct, frozen=True, gc=False):
+    """A request to end a pod for good (kubelet's killPodNow). The first one stands."""
+
+    uid: PodUid
+    options: KillOptions
+    cause: KillCause = KillCause.OTHER
+    shortens: bool = False
+    """Whether a pod that is ending already gets no more time than the grace period of these options from now on (a
+    kubelet's pod worker shortens it so)."""
+
+
+def eviction(uid: PodUid, message: str, grace_period: int = 1, *, disruption: bool = False) -> KillPod:
+    """Return the request to end a pod that uses more than it may, or whose resources the node needs (kubelet's
+    evictPod).
+
+    Args:
+        uid: of the pod.
+        message: the reason, for people.
+        grace_period: seconds that its containers get.
+        disruption: whether the pod gets the condition DisruptionTarget, see `KillOptions`.
+    """
+    options = KillOptions(EVICTED, message, grace_period, disruption=disruption)
+    return KillPod(uid, options, KillCause.EVICTION)

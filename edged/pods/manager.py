@@ -83,6 +83,11 @@ class PodRecord(msgspec.Struct):
         """Whether the pod has a final phase and nothing of it runs."""
         return is_terminal(self.pod) and not self.facts.anything_running
 
+    @property
+    def has_terminated(self) -> bool:
+        """Whether nothing of the pod runs any more, and nothing will."""
+        return self.terminated or is_terminal(self.pod)
+
     def update(self, pod: Pod) -> None:
         """Take the pod as the cloud has it now. The status that this node computed stays, with the conditions of others
         added; a pod that has ended for the cloud has ended (kubelet's generateAPIPodStatus).
@@ -174,6 +179,19 @@ class PodManager:
         """Return the pod of a uid; None when it is not known."""
         record = self._records.get(uid)
         return record.pod if record is not None else None
+
+    def active_pods(self) -> list[Pod]:
+        """Return the pods whose end nobody has requested."""
+        return [record.pod for record in self._records.values() if not record.termination_requested]
+
+    def unterminated_pods(self) -> list[Pod]:
+        """Return the pods that may still have running containers."""
+        return [record.pod for record in self._records.values() if not record.has_terminated]
+
+    def is_terminated(self, uid: PodUid) -> bool:
+        """Return whether nothing of a pod runs any more."""
+        record = self._records.get(uid)
+        return record is None or record.has_terminated
 
     def by_name(self, namespace: str, name: str) -> list[PodRecord]:
         """Return the records of pods of that name, the newest last."""

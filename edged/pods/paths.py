@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from edged.pods.errors import ConfigError
+from edged.errors import ConfigError
 from edged.pods.model import PodRef, PodUid
 
 DEFAULT_LOG_ROOT = Path("/var/log/pods")

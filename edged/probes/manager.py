@@ -1,4 +1,4 @@
-"""The probe manager (kubelet's prober manager)."""
+"""The probe manager (kubelet's prober manager). Times are in monotonic seconds unless stated otherwise."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -7,10 +7,10 @@ from beehive import ModuleContext, Timer
 from edged.api import Container, ContainerStatus, Pod
 from edged.api.probes import Probe
 from edged.cri.contract import ContainerId
+from edged.errors import TargetError
 from edged.events.pods import PodEvents
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, PodFacts, PodUid, ProbeFacts
-from edged.probes.errors import TargetError
 from edged.probes.model import (
     ProbeCounts,
     ProbeKind,
@@ -22,9 +22,38 @@ from edged.probes.model import (
 )
 from edged.probes.results import ProbeHistory, decide, is_due
 from edged.probes.runner import ProbeAttempt
-from edged.probes.schedule import first_wait, next_due, spread
 from edged.probes.targets import probe_target
 from edged.probes.worker_pool import ProbeWorkerPool
+
+
+def first_wait(delay: float, age: float) -> float:
+    """Return the seconds until the first probe.
+
+    Args:
+        delay: `initialDelaySeconds`.
+        age: seconds since the container's start, by the wall clock. A negative age means that the clock was set back;
+            the container then counts as new.
+    """
+    return max(0.0, delay - max(0.0, age))
+
+
+def spread(period: float, uptime: float, chance: float) -> float:
+    """Return the seconds to add to the first wait, so that the probes of a node that has just started are spread over a
+    period (kubelet's prober worker). It is 0 once the agent is older than one period.
+
+    Args:
+        period: `periodSeconds`.
+        uptime: seconds since the agent started.
+        chance: a random number from 0 to 1.
+    """
+    return chance * period if uptime < period else 0.0
+
+
+def next_due(due: float, period: float, now: float) -> float:
+    """Return the time of the next probe after the one at `due`. Missed periods are left out, as a Go ticker does."""
+    missed = max(0, int((now - due) // period))
+    return due + (missed + 1) * period
+
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError
-from edged.probes.errors import NetworkError
+from edged.errors import NetworkError
 from edged.probes.model import ProbeOutcome, ProbeResult
 from edged.probes.network import Network
 from edged.probes.targets import ExecTarget, GrpcTarget, HttpTarget, Target, TcpTarget

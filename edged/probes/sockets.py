@@ -1,4 +1,8 @@
-"""`Network` on real sockets."""
+"""`Network` on real sockets.
+
+The two messages of grpc.health.v1 are encoded by hand: a generated module would cost the agent more than they weigh.
+HealthCheckRequest has `string service = 1`, HealthCheckResponse `ServingStatus status = 1`.
+"""
 
 import contextlib
 import socket
@@ -8,14 +12,39 @@ from typing import TYPE_CHECKING
 
 from beehive import Clock
 from beehive.http.errors import HttpError
-from edged.probes import health
-from edged.probes.errors import NetworkError
+from edged.errors import NetworkError
 from edged.probes.http1 import MAX_BODY, MAX_HEAD, MAX_REDIRECTS, redirected, request_headers, request_path
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
 if TYPE_CHECKING:
     from beehive.http.client import ClientExchange, ResponseHead
     from beehive.http.events import Receive
+
+METHOD = "/grpc.health.v1.Health/Check"
+
+_SERVICE = 0x0A
+"""Field 1, length-delimited."""
+_STATUS = 0x08
+"""Field 1, varint."""
+_SERVING = 1
+
+
+def encode_request(service: str) -> bytes:
+    """Return a HealthCheckRequest."""
+    name = service.encode()
+    return bytes([_SERVICE]) + _varint(len(name)) + name if name else b""
+
+
+def says_serving(answer: bytes) -> bool:
+    """Whether a HealthCheckResponse has the status SERVING. The status 0 (UNKNOWN) is not encoded at all."""
+    return answer[:2] == bytes([_STATUS, _SERVING])
+
+
+def _varint(number: int) -> bytes:
+    if number < 0x80:
+        return bytes([number])
+    return bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
+
 
 _CHUNK = 4096
 _CHANNEL_OPTIONS = (
@@ -62,12 +91,12 @@ class SocketNetwork:
 
         address = f"ipv6:[{target.host}]" if ":" in target.host else f"ipv4:{target.host}"
         with grpc.insecure_channel(f"{address}:{target.port}", options=_CHANNEL_OPTIONS) as channel:
-            check = channel.unary_unary(health.METHOD)
+            check = channel.unary_unary(METHOD)
             try:
-                answer: bytes = check(health.encode_request(target.service), timeout=seconds)
+                answer: bytes = check(encode_request(target.service), timeout=seconds)
             except grpc.RpcError as error:
                 raise NetworkError("check the health of", f"{target.host}:{target.port}", error.code().name) from None
-        return health.says_serving(answer)
+        return says_serving(answer)
 
     def _get(self, target: HttpTarget, deadline: "_Deadline") -> "ResponseHead":
         from beehive.http.client import ClientExchange  # noqa: PLC0415 - h11, with the first HTTP probe

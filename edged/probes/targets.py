@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 from edged.api import Container
 from edged.api.probes import ExecAction, HTTPGetAction, IntOrString, Probe, TCPSocketAction
+from edged.errors import TargetError, TooLargeError
 from edged.pods.config.expansion import expand_all
-from edged.pods.errors import TooLargeError
-from edged.probes.errors import TargetError
 
 PROBE_AGENT = "kube-probe/1.32"
 """`User-Agent` of probes (kubelet's), by which servers leave them out of logs and redirects."""

@@ -4,7 +4,7 @@ Paths that only read are served on the port, which asks for no credentials and t
 interface by default. Paths that act in a container are served on the socket, which only the node's owner can open.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,14 +13,38 @@ from beehive import Clock, Hive
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Response, json, text
 from beehive.http.router import HttpRoute
-from edged.api import Pod, encode
+from edged.api import Container, ObjectMeta, Pod, encode
+from edged.api.pods import PodSpec
+from edged.pods.labels import ref_from_labels
+from edged.pods.model import PodRef
 from edged.server.container_logs import ContainerLogs
 from edged.server.healthz import Health
 from edged.server.probe_metrics import ProbeMetrics
-from edged.server.running_pods import running_pods
 from edged.server.snapshots import Snapshots
 from edged.server.statistics import Statistics
 from edged.server.streaming import METHODS, StreamingHandlers, StreamingSettings, attach_url, exec_url, port_forward_url
+from protos.cri.v1 import api_pb2 as cri
+
+
+def running_pods(sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Container]) -> tuple[Pod, ...]:
+    """Return the pods with a ready sandbox or a running container (kubelet's GetPods without dead ones)."""
+    found: dict[PodRef, list[Container]] = {}
+    for sandbox in sandboxes:
+        ref = ref_from_labels(sandbox.labels)
+        if ref is not None and sandbox.state == cri.SANDBOX_READY:
+            found.setdefault(ref, [])
+    for container in containers:
+        ref = ref_from_labels(container.labels)
+        if ref is not None and container.state == cri.CONTAINER_RUNNING:
+            made = Container(name=container.metadata.name, image=container.image.image)
+            found.setdefault(ref, []).append(made)
+    return tuple(_pod(ref, found[ref]) for ref in sorted(found, key=lambda ref: (ref.namespace, ref.name, ref.uid)))
+
+
+def _pod(ref: PodRef, containers: list[Container]) -> Pod:
+    metadata = ObjectMeta(name=ref.name, namespace=ref.namespace, uid=ref.uid)
+    return Pod(metadata=metadata, spec=PodSpec(containers=tuple(sorted(containers, key=lambda each: each.name))))
+
 
 _DEBUGGING = ("/runningpods", "/containerLogs/{namespace}/{pod}/{container}", "/configz")
 """Paths that a kubelet serves only with `enableDebuggingHandlers`."""

@@ -18,7 +18,7 @@ from jeepney.fds import FileDescriptor
 from jeepney.low_level import HeaderFields, Message, MessageType, Parser
 from jeepney.wrappers import DBusAddress, new_method_call
 
-from edged.shutdown.errors import BusError
+from edged.errors import BusError
 
 CALL_SECONDS: Final = 25.0
 """Longest wait for an answer, in seconds (the default of D-Bus libraries)."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pykka
 
 from beehive import Actor
-from edged.shutdown.errors import BusError
+from edged.errors import BusError
 
 if TYPE_CHECKING:
     from edged.shutdown.bus import Bus, BusSignal

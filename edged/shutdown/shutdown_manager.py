@@ -7,8 +7,9 @@ from typing import Final
 from beehive import ModuleContext, Timer
 from edged.events import EventRecorder, EventType, Reason
 from edged.node.reporter import NodeReporter
-from edged.pod_killer import PodKiller
+from edged.pods.kill_options import KillPod
 from edged.pods.labels import ref_of
+from edged.pods.manager import PodManager
 from edged.settings.shutdown import Group
 from edged.shutdown.plan import Step, kill_options, plan
 
@@ -27,7 +28,8 @@ class ShutdownManager:
     Args:
         context: the module.
         known: groups of pods; without groups a shutdown is ignored.
-        killer: terminates pods.
+        pods: the pods of this node.
+        kill: takes requests to end pods.
         reporter: reports the node as not ready.
         over: called after the last group.
         recorder: records events of the node.
@@ -37,14 +39,17 @@ class ShutdownManager:
         self,
         context: ModuleContext,
         known: Sequence[Group],
-        killer: PodKiller,
+        pods: PodManager,
+        kill: Callable[[KillPod], None],
         reporter: NodeReporter,
         over: Callable[[], None],
+        *,
         recorder: EventRecorder,
     ) -> None:
         self._context = context
         self._groups = tuple(known)
-        self._killer = killer
+        self._pods = pods
+        self._kill = kill
         self._reporter = reporter
         self._over = over
         self._recorder = recorder
@@ -60,7 +65,7 @@ class ShutdownManager:
         self.imminent = True
         self._recorder.record_node(EventType.NORMAL, Reason.NODE_SHUTDOWN, "Shutdown manager detected shutdown event")
         self._reporter.set_shutting_down(imminent=True)
-        self._go_on(plan(self._killer.unterminated_pods(), self._groups))
+        self._go_on(plan(self._pods.unterminated_pods(), self._groups))
 
     def cancel(self) -> None:
         """Stop: the machine does not shut down. Terminated pods stay terminated."""
@@ -82,11 +87,11 @@ class ShutdownManager:
         step, *rest = steps
         _log.info("%d pods have %d s to end", len(step.pods), step.seconds)
         for pod in step.pods:
-            self._killer.kill_pod_within(ref_of(pod).uid, kill_options(pod, step.seconds))
+            self._kill(KillPod(ref_of(pod).uid, kill_options(pod, step.seconds), shortens=True))
         self._wait(step, self._context.clock.monotonic() + step.seconds, rest)
 
     def _wait(self, step: Step, until: float, rest: list[Step]) -> None:
-        ended = all(self._killer.is_terminated(ref_of(pod).uid) for pod in step.pods)
+        ended = all(self._pods.is_terminated(ref_of(pod).uid) for pod in step.pods)
         if ended or self._context.clock.monotonic() >= until:
             self._go_on(rest)
         else:

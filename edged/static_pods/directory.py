@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from beehive import Actor
-from edged.static_pods.errors import ManifestError
+from edged.errors import ManifestError
 from edged.static_pods.manifest import LARGEST, static_pod
 
 _log = logging.getLogger(__name__)

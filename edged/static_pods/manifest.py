@@ -9,9 +9,9 @@ import msgspec
 from edged.admission.validation import validate_pod
 from edged.api import Pod, from_value
 from edged.api.codec import DecodeError
+from edged.errors import ManifestError
 from edged.pods.decode import check_pod
 from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
-from edged.static_pods.errors import ManifestError
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 LARGEST = 1024 * 1024

@@ -1,13 +1,9 @@
 """StatusGenerator: generates the statuses of pods from their records."""
 
-from msgspec import Struct
-
 from beehive import Clock
-from edged.active_deadlines import ActiveDeadlines
 from edged.api import Nanoseconds, PodStatus
 from edged.lifecycle.post_start_hooks import PostStartHooks
 from edged.lifecycle.visible import settled_facts
-from edged.pod_workers.workers import PodWorkers
 from edged.pods.manager import PodManager, PodRecord
 from edged.pods.model import PodFacts, PodUid
 from edged.pods.pod_status.phase import FINAL
@@ -17,14 +13,6 @@ from edged.server.snapshots import Snapshots
 from edged.status.manager import StatusManager
 
 
-class StatusSources(Struct, frozen=True):
-    """The parts that know about a pod, beside its record."""
-
-    probes: ProbeManager
-    hooks: PostStartHooks
-    workers: PodWorkers
-
-
 class StatusGenerator:
     """Generates the status of a pod whenever its record changes (kubelet's generateAPIPodStatus), and passes it to the
     `StatusManager` if it differs from the previous one. Lives on the edged module's thread.
@@ -32,9 +20,9 @@ class StatusGenerator:
     Args:
         clock: the current time.
         pods: the pods of this node.
-        sources: results of probes and hooks, and the pods that workers have.
+        probes: results of probes.
+        hooks: results of postStart hooks.
         status_manager: sends statuses to the cloud.
-        deadlines: watch a pod from the moment at which its start is known.
         snapshots: holds the pods for the local HTTP server.
     """
 
@@ -42,46 +30,43 @@ class StatusGenerator:
         self,
         clock: Clock,
         pods: PodManager,
-        sources: StatusSources,
+        probes: ProbeManager,
+        hooks: PostStartHooks,
         status_manager: StatusManager,
-        deadlines: ActiveDeadlines,
         snapshots: Snapshots,
     ) -> None:
         self._clock = clock
         self._pods = pods
-        self._probes = sources.probes
-        self._hooks = sources.hooks
-        self._workers = sources.workers
+        self._probes = probes
+        self._hooks = hooks
         self._status_manager = status_manager
-        self._deadlines = deadlines
         self._snapshots = snapshots
         self._node = NodeView((), "")
 
-    def set_node(self, view: NodeView) -> None:
-        """Take the addresses of the node and the name of its runtime; generate all statuses anew if they differ."""
-        if view != self._node:
-            self._node = view
-            for record in self._pods:
-                self.regenerate(record)
+    def set_node(self, view: NodeView) -> bool:
+        """Take the addresses of the node and the name of its runtime; return whether they differ from those before:
+        then all statuses are to be generated again.
+        """
+        changed, self._node = view != self._node, view
+        return changed
 
-    def regenerate(self, record: PodRecord, facts: PodFacts | None = None) -> None:
-        """Generate the status of a pod, and set its probes and its deadline.
+    def regenerate(self, record: PodRecord, *, working: bool) -> bool:
+        """Generate the status of a pod, and set its probes. Return whether enough is known for a status.
 
         Args:
             record: the pod.
-            facts: of the pod, when they are final. By default those of the record, which may not count yet while a
-                worker has the pod.
+            working: whether a worker has the pod, and its facts may not count yet.
         """
         uid = record.ref.uid
-        working = facts is None and self._workers.is_working(uid)
-        facts = settled_facts(record.pod, facts or record.facts, self._hooks.facts(uid), working=working)
+        facts = settled_facts(record.pod, record.facts, self._hooks.facts(uid), working=working)
         self._probes.update_pod(record.pod, facts, terminating=record.termination_requested)
-        if self._can_generate(record):
+        can_generate = self._can_generate(record)
+        if can_generate:
             status = self._status_of(record, facts)
             if not (working and _ends_early(record, status)):
                 self._give(record, status)
-            self._deadlines.watch(record.pod)
         self.publish()
+        return can_generate
 
     def _give(self, record: PodRecord, status: PodStatus) -> None:
         """Give a status to the status manager if it differs, or if the manager has none of the pod yet."""
@@ -97,7 +82,6 @@ class StatusGenerator:
         """Drop a pod that is removed from the node."""
         self._status_manager.forget_pod(uid)
         self._probes.remove_pod(uid)
-        self._deadlines.forget(uid)
         self.publish()
 
     def publish(self) -> None:

@@ -4,8 +4,8 @@ Kinds: emptyDir, hostPath, configMap, secret, downwardAPI, projected, persistent
 change by an atomic switch.
 """
 
+from edged.errors import MissingContentError, VolumeError
 from edged.volumes.atomic_writer import AtomicWriter
-from edged.volumes.errors import MissingContentError, VolumeError
 from edged.volumes.mounting import KernelMounts, MemoryMounts, Mounts, points_below
 from edged.volumes.mounts import container_mounts, host_hosts_file, hosts_file
 from edged.volumes.payload import Payload, VolumeFile, VolumeSources

@@ -16,11 +16,11 @@ from edged.api.persistent import (
     SecretReference,
 )
 from edged.api.volumes import CSIVolumeSource
+from edged.errors import MissingContentError, VolumeError
 from edged.pods.model import PodUid
 from edged.pods.node_selector import selector_matches
 from edged.pods.paths import PodPaths
 from edged.volumes.csi.model import CsiVolume, inline_handle
-from edged.volumes.errors import MissingContentError, VolumeError
 from edged.volumes.plan import HostPath, host_path_plan
 
 _BOUND = "Bound"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from beehive import Actor
 from edged.api import Pod
-from edged.pods.errors import ConfigError
+from edged.errors import ConfigError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.directory_usage import DirectoryCounts, limit_of, over_its_limit

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Protocol
 
-from edged.volumes.errors import VolumeError
+from edged.errors import VolumeError
 
 _TABLE = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")

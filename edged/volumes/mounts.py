@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from edged.api import Container, Pod, Volume, VolumeMount
+from edged.errors import VolumeError
 from edged.pods.config.expansion import expand
-from edged.volumes.errors import VolumeError
 from edged.volumes.sub_path import resolve_sub_path
 from protos.cri.v1 import api_pb2 as cri
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from beehive.files.walking import Walk
 from edged.api import Pod
-from edged.volumes.errors import VolumeError
+from edged.errors import VolumeError
 
 _ON_ROOT_MISMATCH = "OnRootMismatch"
 _READ, _WRITE, _ENTER = 0o440, 0o660, 0o110

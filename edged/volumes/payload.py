@@ -17,8 +17,8 @@ from edged.api import (
     ServiceAccountTokenProjection,
     VolumeProjection,
 )
+from edged.errors import MissingContentError, VolumeError
 from edged.pods.config.downward import DownwardView, field_value, resource_value
-from edged.volumes.errors import MissingContentError, VolumeError
 
 DEFAULT_MODE = 0o644
 _PERMISSIONS = 0o777

@@ -4,12 +4,11 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from edged.api import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Volume
+from edged.api import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Quantity, Volume, whole_value
+from edged.errors import VolumeError
 from edged.pods.config.downward import DownwardView
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
-from edged.volumes.errors import VolumeError
-from edged.volumes.memory import memory_size
 from edged.volumes.payload import (
     Payload,
     VolumeSources,
@@ -18,6 +17,35 @@ from edged.volumes.payload import (
     projected_payload,
     secret_payload,
 )
+
+
+def memory_size(pod: Pod, limit: Quantity | None, allocatable: int) -> int:
+    """Return the size of a volume in bytes: the smallest of its own limit, the limit of the pod's containers together,
+    and the node's allocatable memory. Without any of them 0, which leaves the kernel's default, half of the memory.
+
+    Args:
+        pod: of the volume. Its own limit counts only when every container has one, as for its cgroup.
+        limit: the volume's `sizeLimit`.
+        allocatable: bytes of memory that the node has for pods; 0 when unknown.
+    """
+    own = whole_value(limit) if limit is not None else 0
+    bounds = [bound for bound in (own, _memory_limit(pod), allocatable) if bound > 0]
+    return min(bounds, default=0)
+
+
+def _memory_limit(pod: Pod) -> int:
+    """Return the limit of the pod's containers together in bytes, 0 when one has none. Init containers run one after
+    the other, and count as the largest of them.
+    """
+    running = [_limit(container.resources.limits) for container in pod.spec.containers]
+    if not all(running):
+        return 0
+    return max(sum(running), *(_limit(container.resources.limits) for container in pod.spec.init_containers), 0)
+
+
+def _limit(limits: dict[str, Quantity]) -> int:
+    return whole_value(limits["memory"]) if "memory" in limits else 0
+
 
 EMPTY_DIRECTORY = "empty-dir"
 """kubelet's name of the kind in a volume's directory."""

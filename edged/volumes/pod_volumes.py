@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from edged.api import Container, Nanoseconds, PersistentVolumeClaimVolumeSource, Pod, Volume, VolumeMount
-from edged.errors import EdgedError
+from edged.errors import EdgedError, VolumeError
 from edged.pods.config.downward import DownwardView
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
@@ -21,7 +21,6 @@ from edged.volumes.claims import (
 from edged.volumes.csi.drivers import CsiDrivers
 from edged.volumes.csi.model import CsiVolume
 from edged.volumes.csi.mounter import CsiMounter, CsiSources
-from edged.volumes.errors import VolumeError
 from edged.volumes.mounting import KernelMounts, Mounts, is_mounted, points_below
 from edged.volumes.mounts import SubPaths
 from edged.volumes.ownership import VolumeOwner, owner_of, set_volume_ownership

@@ -12,8 +12,8 @@ from beehive.files.durable import make_directories
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from edged.api import Nanoseconds
+from edged.errors import VolumeError
 from edged.volumes.atomic_writer import DATA, AtomicWriter
-from edged.volumes.errors import VolumeError
 from edged.volumes.mounting import KernelMounts, Mounts, is_mounted
 from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan
 

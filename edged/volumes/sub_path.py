@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from edged.volumes.errors import VolumeError
+from edged.errors import VolumeError
 from edged.volumes.mounting import Mounts, is_mounted
 
 _MODE = 0o750

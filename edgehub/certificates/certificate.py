@@ -1,18 +1,69 @@
-"""Subject and validity of an X.509 certificate. Pure; TLS does the verification."""
+"""Subject and validity of an X.509 certificate, and a parser of DER (X.690) for them. Pure; TLS does the verification.
+
+The agent reads its certificate at least every hour, and so needs no cryptographic library for it.
+"""
 
 import base64
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from edgehub.certificates import der
+SEQUENCE: Final = 0x30
+UTC_TIME: Final = 0x17
+GENERALIZED_TIME: Final = 0x18
+
+_LONGEST_LENGTH: Final = 4
+
+
+class Element(NamedTuple):
+    """One DER value."""
+
+    tag: int
+    body: bytes
+
+
+def elements(data: bytes) -> Iterator[Element]:
+    """Yield consecutive values.
+
+    Raises:
+        ValueError: the data is not DER.
+    """
+    at = 0
+    while at < len(data):
+        element, at = _element(data, at)
+        yield element
+
+
+def only(data: bytes, tag: int) -> bytes:
+    """Return the body of the first value; raise ValueError if it has another tag."""
+    element, _ = _element(data, 0)
+    if element.tag != tag:
+        raise ValueError(f"tag {element.tag:#x} in place of {tag:#x}")
+    return element.body
+
+
+def _element(data: bytes, at: int) -> tuple[Element, int]:
+    if len(data) < at + 2:
+        raise ValueError("ends in the middle of a value")
+    tag, length, start = data[at], data[at + 1], at + 2
+    if tag & 0x1F == 0x1F:
+        raise ValueError("a tag of several bytes")
+    if length & 0x80:
+        size = length & 0x7F
+        if not 0 < size <= _LONGEST_LENGTH or len(data) < start + size:
+            raise ValueError("a length that cannot be")
+        length, start = int.from_bytes(data[start : start + size], "big"), start + size
+    if len(data) < start + length:
+        raise ValueError("ends in the middle of a value")
+    return Element(tag, data[start : start + length]), start + length
+
 
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _END: Final = b"-----END CERTIFICATE-----"
 _ORGANISATION: Final = bytes.fromhex("55040a")
 _COMMON_NAME: Final = bytes.fromhex("550403")
 _VERSION: Final = 0xA0
-_FORMATS: Final = {der.UTC_TIME: "%y%m%d%H%M%SZ", der.GENERALIZED_TIME: "%Y%m%d%H%M%SZ"}
+_FORMATS: Final = {UTC_TIME: "%y%m%d%H%M%SZ", GENERALIZED_TIME: "%Y%m%d%H%M%SZ"}
 
 
 class Certificate(NamedTuple):
@@ -33,13 +84,13 @@ class Certificate(NamedTuple):
         Raises:
             ValueError: the data is no certificate.
         """
-        fields = list(der.elements(der.only(der.only(data, der.SEQUENCE), der.SEQUENCE)))
+        fields = list(elements(only(only(data, SEQUENCE), SEQUENCE)))
         if fields and fields[0].tag == _VERSION:
             del fields[0]
         if len(fields) < 6:
             raise ValueError("fields are missing")
         subject = _names(fields[4].body)
-        not_before, not_after = (_time(element) for element in list(der.elements(fields[3].body))[:2])
+        not_before, not_after = (_time(element) for element in list(elements(fields[3].body))[:2])
         issuer = _names(fields[2].body).get(_COMMON_NAME, "")
         return cls(subject.get(_COMMON_NAME, ""), subject.get(_ORGANISATION, ""), issuer, not_before, not_after)
 
@@ -74,17 +125,17 @@ def _bodies(text: bytes) -> Iterator[bytes]:
 def _names(body: bytes) -> dict[bytes, str]:
     """Return the parts of a distinguished name by object identifier."""
     names = {}
-    for group in der.elements(body):
-        kind, value = list(der.elements(der.only(group.body, der.SEQUENCE)))[:2]
+    for group in elements(body):
+        kind, value = list(elements(only(group.body, SEQUENCE)))[:2]
         names[kind.body] = value.body.decode("utf-8", "replace")
     return names
 
 
-def _time(element: der.Element) -> float:
+def _time(element: Element) -> float:
     """Parse a time. Two-digit years below 50 are in this century (RFC 5280 §4.1.2.5)."""
     if element.tag not in _FORMATS:
         raise ValueError("no time where one should be")
     moment = datetime.strptime(element.body.decode("ascii"), _FORMATS[element.tag]).replace(tzinfo=UTC)
-    if element.tag == der.UTC_TIME and moment.year >= 2050:
+    if element.tag == UTC_TIME and moment.year >= 2050:
         moment = moment.replace(year=moment.year - 100)
     return moment.timestamp()

@@ -2,9 +2,8 @@
 
 import threading
 
-from edgehub.certificates.errors import CertificateError
 from edgehub.certificates.manager import CertificateManager
-from edgehub.errors import ClosedHereError, DialError, LinkError
+from edgehub.errors import CertificateError, ClosedHereError, DialError, LinkError
 from edgehub.link import Link, LinkEvents, LinkFactory
 
 

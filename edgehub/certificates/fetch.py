@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
 from edgehub.certificates.diagnosis import explain
-from edgehub.certificates.errors import RefusedError, UnreachableError
+from edgehub.errors import RefusedError, UnreachableError
 
 SECONDS: Final = 10.0
 """Longest wait for a connection, and for each part of a response, in seconds."""

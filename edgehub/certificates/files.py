@@ -14,8 +14,8 @@ from typing import Final
 from beehive.files.durable import put_in_place, write_file
 from beehive.files.reading import read_file
 from edgehub.certificates.certificate import Certificate
-from edgehub.certificates.errors import FilesError
 from edgehub.certificates.settings import CertificatePaths
+from edgehub.errors import FilesError
 
 LONGEST: Final = 1024 * 1024
 """Largest file in bytes."""

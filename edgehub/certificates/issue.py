@@ -11,8 +11,8 @@ import msgspec
 from beehive import RealClock
 from beehive.decoding import decode_json
 from edgehub.certificates import obtain
-from edgehub.certificates.errors import CertificateError, Failure
 from edgehub.certificates.issue_request import IssueRequest, IssueResult
+from edgehub.errors import CertificateError, Failure
 
 LONGEST = 1024 * 1024
 """Largest request in bytes."""

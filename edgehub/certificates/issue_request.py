@@ -2,8 +2,8 @@
 
 import msgspec
 
-from edgehub.certificates.errors import Failure
 from edgehub.certificates.settings import CertificateSettings
+from edgehub.errors import Failure
 
 
 class IssueRequest(msgspec.Struct, frozen=True):

@@ -9,9 +9,9 @@ from typing import Final, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
-from edgehub.certificates.errors import IssuerError
 from edgehub.certificates.issue_request import IssueRequest, IssueResult
 from edgehub.certificates.settings import CertificateSettings
+from edgehub.errors import IssuerError
 
 TIMEOUT: Final = 60.0
 """Seconds for one certificate: two connections with three steps of ten seconds each."""

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from edgehub.certificates.errors import AuthorityError, RefusedError
 from edgehub.certificates.rules import SUBJECT, common_name
+from edgehub.errors import AuthorityError, RefusedError
 
 _OIDS: Final = {
     "C": NameOID.COUNTRY_NAME,

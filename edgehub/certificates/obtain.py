@@ -7,11 +7,11 @@ from beehive.tls_client import default_client_context
 from edgehub.certificates import files, rules
 from edgehub.certificates.certificate import Certificate, pem_blocks
 from edgehub.certificates.diagnosis import explain, is_about_time
-from edgehub.certificates.errors import AuthorityError, CertificateError, FilesError, UnreachableError
 from edgehub.certificates.fetch import CertificateServer
 from edgehub.certificates.keys import NodeKey
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.certificates.token import Token
+from edgehub.errors import AuthorityError, CertificateError, FilesError, UnreachableError
 from edgehub.tls import client_context
 
 

@@ -8,8 +8,8 @@ from beehive import Actor, Timer
 from beehive.backoff import Backoff
 from edgehub.certificates import rules
 from edgehub.certificates.certificate import Certificate
-from edgehub.certificates.errors import CertificateError
 from edgehub.certificates.manager import CertificateManager
+from edgehub.errors import CertificateError
 
 _log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ They are those of KubeEdge's certmanager and, for the renewal, of client-go's ce
 from typing import Final
 
 from edgehub.certificates.certificate import Certificate
-from edgehub.certificates.errors import ClockError, RefusedError, TokenError, WrongNodeError
 from edgehub.certificates.times import format_duration, format_time
 from edgehub.certificates.token import HOW_TO_GET_ONE
+from edgehub.errors import ClockError, RefusedError, TokenError, WrongNodeError
 
 ORGANISATION: Final = "system:nodes"
 SUBJECT: Final = (("C", "CN"), ("ST", "Zhejiang"), ("L", "Hangzhou"), ("O", ORGANISATION))

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive.decoding import decode_json
-from edgehub.certificates.errors import AuthorityError, TokenError
 from edgehub.certificates.times import format_time
+from edgehub.errors import AuthorityError, TokenError
 
 LONGEST: Final = 4096
 """Largest token in characters."""

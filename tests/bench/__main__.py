@@ -1,6 +1,6 @@
 """`make bench`: benchmarks, each beside its floor from the same run.
 
-python -m tests.bench [--only SECTION]… [--rounds N] [--quick]
+python -m tests.bench [--only SECTION]… [--rounds N] [--quick] [--claims]
 IDLE_PODS=110 IDLE_SECONDS=60 python -m tests.bench --only pleg-embedded
 """
 
@@ -11,12 +11,28 @@ import compileall
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from tests.bench import bus, cloud, crowd, devices, full, ingest, link, node, oci, offline, pleg, recorder, store, view
+from tests.bench import (
+    bus,
+    claims,
+    cloud,
+    crowd,
+    devices,
+    full,
+    ingest,
+    link,
+    node,
+    oci,
+    offline,
+    pleg,
+    recorder,
+    store,
+    view,
+)
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.support.containerd import reason_missing
 
@@ -87,6 +103,7 @@ SECTIONS: Final = (
     Section("ingest", "socket to durable commit and acknowledgement; floor: SQLite itself", _ingested),
     Section("link", "link; floor: the websockets package's client", lambda n: rates(link.measure(n))),
     Section("crowd", "a thousand nodes on one cloudcore", lambda _rounds: crowd.measure()),
+    Section("crowd-20", "a thousand nodes with 20 pods each", lambda _rounds: crowd.measure(pods=20)),
     Section("cloud", "cloudcore at a cluster; floor: the same write's answer", lambda _rounds: cloud.measure()),
     Section("devices", "devices and MQTT; floor: paho-mqtt alone", devices.measure, devices.missing),
     Section("embedded", "node on the embedded runtime; floor: the same CRI calls made bare", node.embedded),
@@ -103,7 +120,7 @@ SECTIONS: Final = (
     Section("view", "a trace as a page in a browser", view.measure, view.missing),
 )
 
-ON_REQUEST: Final = ("cloud", "devices", "full-embedded", "full-oci", "full-containerd")
+ON_REQUEST: Final = ("cloud", "crowd-20", "devices", "full-embedded", "full-oci", "full-containerd")
 """Sections that take minutes and run only when `--only` names them."""
 
 
@@ -114,6 +131,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", choices=names, metavar="SECTION", help=f"of {', '.join(names)}")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each median (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="one round, for a first look")
+    parser.add_argument(
+        "--claims", action="store_true", help="repeat the figures of the documentation, and say which do not hold"
+    )
     chosen = parser.parse_args(arguments)
     usual = [name for name in names if name not in ON_REQUEST]
     rounds = 1 if chosen.quick else max(1, chosen.rounds)
@@ -121,11 +141,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begin = time.monotonic()
     _say(_machine())
     _say(f"medians of {rounds} rounds\n\n{heads()}")
-    for section in SECTIONS:
-        if section.name in (chosen.only or usual):
-            _run(section, rounds)
+    claimed = list(dict.fromkeys(claim.section for claim in claims.CLAIMS))
+    wanted = chosen.only or (claimed if chosen.claims else usual)
+    measured = {section.name: _run(section, rounds) for section in SECTIONS if section.name in wanted}
+    status = _check_claims(measured) if chosen.claims else 0
     _say(f"\n{time.monotonic() - begin:.0f} s; load average now {_load()}")
-    return 0
+    return status
+
+
+def _check_claims(measured: Mapping[str, Sequence[Row] | None]) -> int:
+    """Print the table of the claims whose sections were measured; return 1 if one does not hold."""
+    found = {name: rows for name, rows in measured.items() if rows is not None}
+    table = claims.lines([claim for claim in claims.CLAIMS if claim.section in found], found)
+    _say("\n" + "\n".join(line for line, _ in table))
+    missed = sum(not is_held for _, is_held in table)
+    _say(f"\n{missed} of {len(table) - 1} claims do not hold (worse by more than {claims.SLACK - 1:.0%})")
+    return min(1, missed)
 
 
 def _compile() -> None:
@@ -137,16 +168,19 @@ def _compile() -> None:
         compileall.compile_dir(Path(__file__).parents[2] / package, quiet=1)
 
 
-def _run(section: Section, rounds: int) -> None:
+def _run(section: Section, rounds: int) -> list[Row] | None:
+    """Measure and print the rows of a section, and return them; None if this machine cannot measure them."""
     _say(f"\n{section.title}")
     missing = section.missing()
     if missing is not None:
         _say(f"skipped: {missing}")
-        return
-    begin = time.monotonic()
+        return None
+    begin, rows = time.monotonic(), []
     for row in section.measure(rounds):
         _say(written(row))
+        rows.append(row)
     _say(f"({time.monotonic() - begin:.0f} s)")
+    return rows
 
 
 def _machine() -> str:

@@ -15,7 +15,7 @@ from edged.cri.errors import UnavailableError
 from edged.devices.contract import DevicePluginTransport
 from edged.host import Host
 from edged.module import Edged
-from edged.pods.kill_options import KillOptions
+from edged.pods.kill_options import KillOptions, KillPod
 from edged.pods.model import PodUid
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
@@ -169,7 +169,7 @@ class Bench:
 
     def end(self, uid: str, options: KillOptions) -> None:
         """Let the node itself end a pod, as a part of edged would."""
-        OpenEdged.started[-1].assembly.pod_killer.kill_pod(PodUid(uid), options)
+        OpenEdged.started[-1].assembly.sync_loop.handle(KillPod(PodUid(uid), options))
         self.run(0.1)
 
     @property

@@ -276,6 +276,7 @@ def test_a_configmap_is_mounted_and_its_change_reaches_the_file_without_a_restar
     bench.run(0.5)
     assert Path(mount.host_path, "a.conf").read_text() == "two"
     assert bench.runtime.calls["create_container"] == 1
+    assert len(bench.asked("query", "default/configmap/settings")) == 1, "the message has the object"
 
 
 def test_a_pod_waits_for_a_configmap_that_is_missing_and_starts_when_it_comes(bench: Bench) -> None:

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
-from edged.pod_store import FILES_WAIT
 from edged.pods.decode import read_cloud_pod
-from edged.sync_loop import SyncLoop
+from edged.sync.loop import SyncLoop
+from edged.sync.store import FILES_WAIT
 from tests.edged.conftest import Bench, OpenEdged, pod
 
 WEB = "default/pod/web"

@@ -4,7 +4,7 @@ from typing import Any
 from unittest.mock import patch
 
 from edged.pods import labels
-from edged.sync_loop import SyncLoop
+from edged.sync.loop import SyncLoop
 from tests.edged.conftest import Bench, OpenEdged, pod
 
 
@@ -50,7 +50,7 @@ def test_the_pod_ends_and_its_last_container_stays_until_the_deletion_is_stored(
     assert attempts(bench) == {1: "dead"}
     assert not list(bench.settings.root.glob("pods/*"))
     assert [one.status.phase for one in bench.snapshots.pods] == ["Failed"]
-    assert OpenEdged.started[-1].assembly.pod_killer.unterminated_pods() == []
+    assert OpenEdged.started[-1].assembly.pods.unterminated_pods() == []
     delete(bench, is_stored=False)
     assert attempts(bench) == {1: "dead"}
     delete(bench, is_stored=True)

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from modules.cloud.router import status_writer
 from modules.processes.cloudcore.config import RouterConfig
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.config.applications import ServiceBusOptions
 from modules.processes.edgecore.config.devices import EventBusOptions
+from modules.processes.edgecore.config.model import ServiceBusOptions
 from modules.processes.edgecore.config.writing import render
 from tests.end_to_end.processes import Process, wait_until
 from tests.modules.cloud.router.rules import from_topic, from_url, to_service, to_topic

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from edged.static_pods.errors import ManifestError
+from edged.errors import ManifestError
 from edged.static_pods.manifest import static_pod
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority

@@ -6,10 +6,10 @@ from unittest.mock import patch
 
 from beehive.message import Message
 from beehive.requests import PendingRequests, _OpenRequest
-from edged.orphans import Orphans
 from edged.pleg.reader import PodSnapshot
 from edged.pods.model import PodRef, PodUid
-from edged.sync_loop import SyncLoop
+from edged.sync.loop import SyncLoop
+from edged.sync.orphans import Orphans
 from edgehub.outbox.sqlite import SqliteOutbox
 from metamanager import sqlite_open
 from metamanager.batch import Batch, Outcome
@@ -80,9 +80,7 @@ def what_is_not_known_is_removed() -> Iterator[None]:
     """Two agents on one machine end each other's pods (a kubelet removes what it does not know)."""
 
     def found(self: Orphans, glances: Mapping[PodUid, PodSnapshot], known: Container[PodUid]) -> list[PodRef]:
-        new = [glance.ref for uid, glance in glances.items() if uid not in known and uid not in self._removing]
-        self._removing |= {ref.uid: ref for ref in new}
-        return new
+        return [glance.ref for uid, glance in glances.items() if uid not in known]
 
     with patch.object(Orphans, "find", found):
         yield

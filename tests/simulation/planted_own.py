@@ -13,7 +13,7 @@ from edged.pleg.messages import PodInspection
 from edged.pods.manager import PodManager, PodRecord
 from edged.pods.model import PodUid
 from edged.status.manager import StatusManager, _Entry
-from edged.sync_loop import SyncLoop
+from edged.sync.loop import SyncLoop
 from edgehub.outgoing import Outgoing
 from metamanager import pod_list
 from metamanager.client import CallError

@@ -8,13 +8,12 @@ from unittest.mock import patch
 from edged.api import Pod, PodStatus
 from edged.api.versions import version_number
 from edged.pod_workers.job import Done
-from edged.pods.manager import PodManager, PodRecord
+from edged.pods.manager import PodManager
 from edged.pods.model import PodUid
 from edged.pods.state import PodState
 from edged.status import manager as reports
 from edged.status.manager import StatusManager, _Entry
-from edged.sync_loop import SyncLoop
-from edged.work_completer import WorkCompleter
+from edged.sync.loop import SyncLoop
 from metamanager.pod_list import PodList
 from metamanager.remote_query import RemoteQuery
 from metamanager.rows import Row
@@ -150,14 +149,14 @@ def a_deletion_is_confirmed_before_the_pod_has_ended() -> Iterator[None]:
 @contextmanager
 def a_deletion_is_confirmed_although_the_runtime_refused_it() -> Iterator[None]:
     """Likewise, when a container could not be stopped."""
-    retry = WorkCompleter._retry
+    complete_work = SyncLoop.handle_work_done
 
-    def hasty(self: WorkCompleter, record: PodRecord | None, done: Done) -> None:
-        retry(self, record, done)
-        if done.job.state is PodState.TERMINATING:
+    def hasty(self: SyncLoop, done: Done) -> None:
+        complete_work(self, done)
+        if done.error is not None and done.job.state is PodState.TERMINATING:
             self._status_manager.terminate_pod(done.job.ref.uid)
 
-    with patch.object(WorkCompleter, "_retry", hasty):
+    with patch.object(SyncLoop, "handle_work_done", hasty):
         yield
 
 

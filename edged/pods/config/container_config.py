@@ -6,11 +6,11 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from edged.api import Container, Pod
+from edged.errors import ConfigError
 from edged.pods.config.device_options import DeviceNode, DeviceRunContainerOptions
 from edged.pods.config.expansion import LARGEST_START, expand_all, size_of
 from edged.pods.config.resources import HostResources, linux_resources
 from edged.pods.config.security import ImageUser, check_not_root, container_security
-from edged.pods.errors import ConfigError
 from edged.pods.labels import container_annotations, container_labels
 from edged.pods.model import ContainerId
 from edged.pods.paths import log_path

@@ -8,7 +8,7 @@ from fractions import Fraction
 from msgspec import Struct
 
 from edged.api import Container, ObjectFieldSelector, Pod, Quantity, ResourceFieldSelector, parse_quantity
-from edged.pods.errors import FieldReferenceError
+from edged.errors import FieldReferenceError
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from edged.api import ConfigMap, Container, EnvFromSource, EnvVar, EnvVarSource, Pod, Secret
+from edged.errors import ConfigError, MissingSourceError, TooLargeError
 from edged.pods.config.downward import DownwardView, field_value, resource_value
 from edged.pods.config.expansion import LARGEST_START, LARGEST_TEXT, expand, size_of
-from edged.pods.errors import ConfigError, MissingSourceError, TooLargeError
 
 
 class EnvSources(Protocol):

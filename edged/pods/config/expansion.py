@@ -10,7 +10,7 @@ the arguments of a process: beyond that no container could start anyway.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from edged.pods.errors import TooLargeError
+from edged.errors import TooLargeError
 
 LARGEST_TEXT: Final = 128 * 1024 - 1
 """Largest size of one argument, or of one variable with its name and `=`, in bytes (Linux' MAX_ARG_STRLEN, less the

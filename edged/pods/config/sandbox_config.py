@@ -3,11 +3,11 @@
 from msgspec import Struct
 
 from edged.api import ContainerPort, Pod
+from edged.errors import ConfigError
 from edged.pods.config.dns import ClusterDns, ResolvConf, dns_config, pod_dns
 from edged.pods.config.resources import HostResources
 from edged.pods.config.sandbox_resources import overhead_resources, sum_resources
 from edged.pods.config.security import sandbox_security
-from edged.pods.errors import ConfigError
 from edged.pods.labels import ref_of, sandbox_labels
 from edged.pods.paths import PodPaths
 from edged.pods.sidecars import is_sidecar

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from edged.api import AppArmorProfile, Container, Pod, PodSecurityContext, SeccompProfile, SecurityContext
 from edged.api import SELinuxOptions as Label
-from edged.pods.errors import ConfigError, RunAsRootError
+from edged.errors import ConfigError, RunAsRootError
 from edged.pods.labels import ref_of
 from protos.cri.v1 import api_pb2 as cri
 

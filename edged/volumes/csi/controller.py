@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beehive import Actor, Operation
 from beehive.decoding import decode_json
-from edged.errors import EdgedError
-from edged.plugins.errors import PluginError
+from edged.errors import EdgedError, PluginError
 from edged.volumes.csi.drivers import CsiDrivers
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from edged.plugins.errors import PluginError
+from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
 from edged.volumes.csi.model import Driver
 

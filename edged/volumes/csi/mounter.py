@@ -15,6 +15,7 @@ from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from edged.api import Pod, Secret
 from edged.api.persistent import CSIDriver, SecretReference, VolumeAttachment
+from edged.errors import MissingContentError, VolumeError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.csi import rules
@@ -27,7 +28,6 @@ from edged.volumes.csi.model import (
     attachment_name,
     stage_name,
 )
-from edged.volumes.errors import MissingContentError, VolumeError
 from edged.volumes.mounting import Mounts, is_mounted
 from edged.volumes.ownership import VolumeOwner, set_volume_ownership
 

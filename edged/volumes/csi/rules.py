@@ -2,8 +2,8 @@
 
 from edged.api import Pod
 from edged.api.persistent import CSIDriver
+from edged.errors import VolumeError
 from edged.volumes.csi.model import CsiVolume
-from edged.volumes.errors import VolumeError
 
 _PREFIX = "csi.storage.k8s.io"
 

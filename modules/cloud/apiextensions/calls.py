@@ -1,12 +1,16 @@
 """Custom resources in API calls: their resources, subresources and versions."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, Kind
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.served_resources import resource_of
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.apiextensions.objects import in_version
+
+_OTHER: Final = ("Status", "Scale")
+"""Kinds of responses that are no custom objects."""
 
 
 def resource_in(kinds: ServedKinds, kind: Kind) -> Resource:
@@ -23,7 +27,7 @@ def in_requested_version(
     kinds: ServedKinds, api_version: str, plural: str, obj: JsonObject | None
 ) -> JsonObject | None:
     """Return a response's object or list with custom objects in the version of the request's path."""
-    if obj is None or (api_version, plural) not in kinds.custom() or obj.get("kind") == "Status":
+    if obj is None or (api_version, plural) not in kinds.custom() or obj.get("kind") in _OTHER:
         return obj
     made = in_version(obj, api_version)
     if "items" in obj and str(obj.get("kind")).endswith("List"):

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from edged.validation.causes import Cause, forbidden, invalid, required, unsupported
+from edged.validation.causes import Cause, invalid, required, unsupported
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import KINDS, JsonObject, kind_named
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.structural_schema.rules import schema_faults
 from modules.cloud.apiextensions.kinds import is_established
 from modules.cloud.apiextensions.printer_columns import parse_path
+from modules.cloud.apiextensions.scale import scale_faults
 
 _KIND: Final = kind_named("CustomResourceDefinition")
 _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -157,8 +158,8 @@ def _version_faults(version: Any, path: str) -> Iterator[Cause]:
         yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
     else:
         yield from schema_faults(schema, f"{path}.schema.openAPIV3Schema")
-    if "scale" in (version.get("subresources") or {}):
-        yield forbidden(f"{path}.subresources.scale", "this subresource is not served by this API server")
+    if (scale := (version.get("subresources") or {}).get("scale")) is not None:
+        yield from scale_faults(scale, f"{path}.subresources.scale")
     columns = version.get("additionalPrinterColumns") or []
     if len(columns) > _MOST_COLUMNS:
         yield invalid(f"{path}.additionalPrinterColumns", len(columns), f"at most {_MOST_COLUMNS} are possible")

@@ -8,9 +8,10 @@ import msgspec
 
 from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.kinds import KINDS, JsonObject, Kind, ObjectKey, is_custom, kind_named
-from modules.apimachinery.resources import READ_VERBS, WRITE_VERBS, PrinterColumn, Resource
+from modules.apimachinery.resources import READ_VERBS, SCALE, WRITE_VERBS, PrinterColumn, Resource
 from modules.apimachinery.structural_schema.rules import schema_faults
 from modules.cloud.apiextensions.printer_columns import parse_path
+from modules.cloud.apiextensions.scale import ScalePaths, scale_paths
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ class CustomKind(msgspec.Struct, frozen=True):
     """The apiVersion in which its objects are stored."""
     definition: str
     """The name of its CustomResourceDefinition."""
+    scale: ScalePaths | None = None
+    """Where its replicas are; None without the subresource `scale`."""
 
     @property
     def has_status(self) -> bool:
@@ -66,13 +69,15 @@ def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> Cu
         namespaced=kind.namespaced,
         short_names=kind.short_names,
         categories=tuple(names.get("categories") or ()),
-        subresources=("status",) if "status" in (version.get("subresources") or {}) else (),
+        subresources=tuple(
+            name for name in (SCALE, "status") if (version.get("subresources") or {}).get(name) is not None
+        ),
         verbs=(*READ_VERBS, *WRITE_VERBS, "deletecollection"),
         columns=_columns(version),
         schema=schema,
         watched_as=kind.key_name,
     )
-    return CustomKind(kind, resource, schema, f"{group}/{stored}", definition["metadata"]["name"])
+    return CustomKind(kind, resource, schema, f"{group}/{stored}", definition["metadata"]["name"], scale_paths(version))
 
 
 def _columns(version: JsonObject) -> tuple[PrinterColumn, ...]:

@@ -1,14 +1,19 @@
 """The subresource `scale` of workloads: the number of replicas, as an object of the kind Scale (autoscaling/v1)."""
 
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
-from modules.apimachinery.api_errors import BadRequestError, InvalidError, MethodNotAllowedError
+from modules.apimachinery.api_errors import BadRequestError, InternalError, InvalidError, MethodNotAllowedError
 from modules.apimachinery.json_patch import apply_json_patch
 from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
 from modules.apimachinery.strategic_merge import merge_json
+from modules.cloud.apiextensions.scale import ScalePaths, value_at, with_value
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.tools.printing.workloads import selector_text
+
+_OF_WORKLOADS: Final = ScalePaths(("spec", "replicas"), ("status", "replicas"))
+"""Of Deployments, ReplicaSets and StatefulSets, whose selectors are objects."""
 
 
 def serve_scale(cluster: Cluster, key: ObjectKey, request: ApiCall) -> JsonObject:
@@ -21,6 +26,9 @@ def serve_scale(cluster: Cluster, key: ObjectKey, request: ApiCall) -> JsonObjec
         BadRequestError, MethodNotAllowedError: the request has another form or verb.
     """
     live = cluster.read(key) if request.verb == "get" else cluster.to_change(key)
+    custom = cluster.storage.kinds.custom().get((request.api_version, request.plural))
+    paths = _OF_WORKLOADS if custom is None or custom.scale is None else custom.scale
+    scale_of = partial(_scale_of, paths)
     match request.verb:
         case "get":
             return scale_of(live)
@@ -33,21 +41,33 @@ def serve_scale(cluster: Cluster, key: ObjectKey, request: ApiCall) -> JsonObjec
         case _:
             raise MethodNotAllowedError(f"the verb {request.verb[:40]!r} is not served for a scale")
     metadata = {**live["metadata"], "resourceVersion": _version(wanted) or version_of(live)}
-    spec = {**(live.get("spec") or {}), "replicas": _replicas(wanted, key)}
-    return scale_of(cluster.update({**live, "metadata": metadata, "spec": spec}))
+    scaled = with_value({**live, "metadata": metadata}, paths.replicas, _replicas(wanted, key))
+    return scale_of(cluster.update(scaled))
 
 
-def scale_of(obj: JsonObject) -> JsonObject:
-    """Return the Scale of a workload."""
+def _scale_of(paths: ScalePaths, obj: JsonObject) -> JsonObject:
+    """Return the Scale of an object.
+
+    Raises:
+        InternalError: a custom object has no replicas, as in kube-apiserver.
+    """
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     metadata = {name: obj["metadata"][name] for name in names if name in obj["metadata"]}
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    replicas, found = value_at(obj, paths.replicas), value_at(obj, paths.status_replicas)
+    if paths is _OF_WORKLOADS:
+        replicas = 1 if replicas is None else replicas
+        selector = selector_text(value_at(obj, ("spec", "selector")) or {})
+    else:
+        selector = str(value_at(obj, paths.selector) or "")
+    if replicas is None:
+        raise InternalError(f'the spec replicas field ".{".".join(paths.replicas)}" does not exist')
+    status: JsonObject = {"replicas": found if isinstance(found, int) else 0}
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": {"replicas": spec.get("replicas", 1)},
-        "status": {"replicas": status.get("replicas", 0), "selector": selector_text(spec.get("selector") or {})},
+        "spec": {"replicas": replicas},
+        "status": {**status, "selector": selector} if selector or paths is _OF_WORKLOADS else status,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.apimachinery.workload_selectors import matcher_of
-from modules.cloud.controllers.view import View, controller_of
+from modules.cloud.controllers.view import View, controller_of, node_of
 
 ADOPTERS: Final = {"Pod": ("ReplicaSet", "DaemonSet", "StatefulSet", "Job"), "ReplicaSet": ("Deployment",)}
 """The kinds that adopt objects of a kind."""
@@ -37,6 +37,9 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
         return
     for obj in (new,) if old is None else (new, old):
         yield from _owners(view, obj, kinds)
+    node = ObjectKey(_NODE, "", node_of(new))
+    if node.name and view.find(node) is None:
+        yield node
 
 
 def _owners(view: View, obj: JsonObject, kinds: frozenset[str]) -> Iterator[ObjectKey]:

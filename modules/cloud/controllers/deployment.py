@@ -49,6 +49,7 @@ from modules.cloud.controllers.plan import (
     update_status,
 )
 from modules.cloud.controllers.pods import has_ended, owner_reference, template_hash
+from modules.cloud.controllers.replica_set import makes_its_own
 from modules.cloud.controllers.view import View, is_controlled_by
 
 _SCALED: Final = "ScalingReplicaSet"
@@ -86,7 +87,7 @@ class _Pass:
 
     def plan(self) -> ReconcilePlan:
         deployment, sets = self._deployment, self._sets
-        if is_being_deleted(deployment):
+        if is_being_deleted(deployment) or not makes_its_own(deployment):
             return self._end(calculated(deployment, sets, self._conditions, self._now))
         self._note_pause()
         is_paused = bool(deployment["spec"].get("paused"))

@@ -121,17 +121,15 @@ class Engine:
         if key in self._running or key in self._awaited:
             return  # it is looked at after that
         about = self.view.find(key)
-        if about is None:
-            self.queue.forget(key)
-            self._streaks.pop(key, None)
-            return
         plan = self._controllers[key.kind](self.view, key, self._now())
-        for note in plan.events:
-            self._record(about, note)
+        for note in plan.events if about else ():
+            self._record(about, note)  # type: ignore[arg-type]
         if plan.again_at is not None:
             self.queue.add_at(key, plan.again_at)
         if not plan.writes and plan.status is None:
             self._settle(key)
+            if about is None and plan.again_at is None:
+                self.queue.forget(key)
             return
         self._running[key] = execution = _Execution(key, about, plan)
         self._go_on(execution)

@@ -21,7 +21,7 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscr
 from modules.cloud.apiserver.fencing import NAME, NAMESPACE
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 from modules.cloud.controllers.engine import Engine
-from modules.cloud.controllers.registry import CONTROLLERS, MADE
+from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
@@ -119,7 +119,7 @@ class Controllers(Module):
     def _begin(self) -> None:
         """List the objects with controllers, and follow their changes from before that on."""
         self._end()
-        self._engine = Engine(CONTROLLERS, self._perform, self.clock.now, self.clock.new_id, self._begin_again)
+        self._engine = Engine(ALL, self._perform, self.clock.now, self.clock.new_id, self._begin_again)
         self._follow(tuple(CONTROLLERS), self._looked)
 
     def _looked(self) -> None:

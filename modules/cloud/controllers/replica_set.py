@@ -9,6 +9,7 @@ from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.plan import (
@@ -72,6 +73,14 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     return ReconcilePlan(writes, update_status(replica_set, status), again_at=again_at)
 
 
+def makes_its_own(workload: JsonObject) -> bool:
+    """Return whether the selector of a workload matches its template. The API server refuses any other; its pods would
+    never count, and more and more would be made.
+    """
+    labels = ((workload["spec"].get("template") or {}).get("metadata") or {}).get("labels") or {}
+    return matcher_of(workload["spec"].get("selector"))(labels)
+
+
 def creation(pod: JsonObject) -> PlannedWrite:
     """Return the creation of a pod, with KCM's Events."""
     return create(
@@ -121,6 +130,8 @@ def _difference(
 ) -> tuple[PlannedWrite, ...]:
     missing = wanted - len(active)
     if missing > 0:
+        if not makes_its_own(replica_set):
+            return ()
         pod = pod_of(replica_set["spec"].get("template") or {}, replica_set)
         return (creation(pod),) * min(missing, MOST_WRITES)
     if missing == 0:

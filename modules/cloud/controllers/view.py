@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
+from modules.cloud.controllers.failure_pauses import FailurePauses
 
 _POD: Final = "Pod"
 _Place = TypeVar("_Place")
@@ -34,6 +35,9 @@ class View:
         self._pods_on: dict[str, set[ObjectKey]] = {}
         self.versions: dict[str, int] = {}
         """The newest resourceVersion that was seen of each kind."""
+        self.pauses = FailurePauses()
+        self.gone_since: dict[str, float] = {}
+        """Names of Nodes that are not there and have pods, with the time at which that was noticed."""
         self.refusals: dict[ObjectKey, RefusedWrite] = {}
         """The last refusal of a write for an object, until one succeeds."""
 

@@ -104,7 +104,7 @@ class EdgeController(Module):
         self._database = database
         mirror = Mirror(self._keeps)
         self._graph = NodeGraph(mirror, self.clock.monotonic)
-        object_syncs = ObjectSyncs(database.put_object_sync)
+        object_syncs = self._object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self._changed, self._claimed, self._rolled_back)
         self._kubelet_ports = KubeletPorts(self, self._transactions)
         sender = CloudHubSender(self, self._transactions, mirror)
@@ -117,7 +117,9 @@ class EdgeController(Module):
         known = KnownCloudcores() if known is None else known
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._end_turn_soon)
         self._states = StoredStates(database, mirror, object_syncs, self._connections.epochs, self._owns)
-        self._kept = KeptBodies(mirror, self._downstream, database, lambda: self._duties.alive, self.call_soon)
+        self._kept = KeptBodies(
+            mirror, self._downstream.locations, database, lambda: self._duties.alive, self.call_soon
+        )
         self._api = ClusterApi(
             cluster,
             self,
@@ -148,10 +150,10 @@ class EdgeController(Module):
         self._transact(self._kept.load)
         self._api.start()
         self.call_soon(self._wait)
-        self.every(_RESEND_PERIOD, Resending(self, self._transact, self._downstream).begin)
+        self.every(_RESEND_PERIOD, Resending(self, self._transact, self._downstream, self._object_syncs).begin)
         self.every(_COLLECTION_PERIOD, lambda: self._transact(self._states.collect))
         self.every(LOOK_PERIOD, self._kept.look)
-        poll_for_changes(self, self._database, self.poll_database)
+        poll_for_changes(self, self._database, self._poll_database)
 
     def on_stop(self) -> None:
         """Leaves the database as it was after the last transaction."""
@@ -288,7 +290,7 @@ class EdgeController(Module):
         """Gives up the Lease, as cloudcore is stopping, and replies when it is gone."""
         self._duties.release(lambda: self._transactions.after_commit(lambda: self.reply(message)))
 
-    def poll_database(self) -> None:
+    def _poll_database(self) -> None:
         """Takes over the claims of other cloudcores."""
         self._transact(lambda: None)
 

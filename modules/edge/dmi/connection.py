@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from google.protobuf.message import Message
 
 from beehive import Actor
-from edged.plugins.errors import PluginCallError
+from edged.errors import PluginCallError
 from edged.plugins.socket import PluginSocket
 from modules.edge.dmi.liveness import is_served
 from protos.dmi.v1beta1 import MAPPER

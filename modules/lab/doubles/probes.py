@@ -3,7 +3,7 @@
 from collections import Counter
 
 from beehive import Runtime
-from edged.probes.errors import NetworkError
+from edged.errors import NetworkError
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
 ServerKey = tuple[str, int]

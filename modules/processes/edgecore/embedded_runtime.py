@@ -1,6 +1,8 @@
 """The container runtime inside edgecore that a configuration selects."""
 
+import os
 from contextlib import ExitStack
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
 _REGISTRIES: Final = Path("/etc/containerd/certs.d")
 """The directory in which containerd's users describe mirrors and certificates of registries."""
+
+
+_OWNER_DIGITS: Final = 16
+"""Of the digest of a state directory, by which the pods of one agent are told from those of another."""
 
 
 def start_embedded_runtime(
@@ -82,11 +88,14 @@ def runtime_settings(config: EdgeCoreConfig, clock: Clock) -> "RuntimeSettings[A
 
 
 def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
-    """Remove the pod network of edgecore's own and its firewall rules, unless pods of another kind may need them."""
+    """Remove the pod network of edgecore's own and its firewall rules, unless pods of another kind, or of another agent
+    on this machine, may need them.
+    """
     from modules.runtimes.oci.network import DefaultNetwork, LoopbackFirewall  # noqa: PLC0415
 
-    if all(each.kind is RuntimeKind.PROCESSES for each in other_kinds(config)):
-        DefaultNetwork(clock).remove()
+    network = DefaultNetwork(clock)
+    if all(each.kind is RuntimeKind.PROCESSES for each in other_kinds(config)) and not network.is_used():
+        network.remove()
         LoopbackFirewall(clock).remove()
 
 
@@ -123,4 +132,5 @@ def _network(config: EdgeCoreConfig, clock: Clock) -> "PodNetwork":
     edged = config.modules.edged
     ranges = edged.tailored_kubelet_config.pod_cidr
     default = DefaultNetwork(clock, ranges)
-    return PodNetwork(edged.cni_conf_dir, BINARY_DIRECTORIES, clock, default=default, ranges=ranges)
+    owner = sha256(os.fsencode(config.embedded_runtime_root.absolute())).hexdigest()[:_OWNER_DIGITS]
+    return PodNetwork(edged.cni_conf_dir, BINARY_DIRECTORIES, clock, default=default, ranges=ranges, owner=owner)

@@ -20,8 +20,8 @@ import msgspec
 
 from beehive import RealClock
 from beehive.files.durable import replace_file
-from edgehub.certificates.errors import CertificateError
 from edgehub.certificates.times import format_time
+from edgehub.errors import CertificateError
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
 from modules.processes.edgecore.config.edgehub import EdgeHub

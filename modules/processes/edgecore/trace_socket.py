@@ -16,9 +16,9 @@ import msgspec
 from beehive import Actor
 from beehive.accepting import accept_connection
 from beehive.decoding import decode_json
+from beehive.errors import TraceError
 from beehive.http.listening import listen_unix, short_name
 from beehive.ports import ListenError
-from beehive.trace.errors import TraceError
 
 SOCKET: Final = "trace.sock"
 """Name of the socket in the root directory."""

@@ -13,9 +13,8 @@ import msgspec
 
 from beehive import Actor, BeehiveError
 from beehive.delivery import ModuleFailed
-from beehive.errors import StopError
+from beehive.errors import StopError, TraceError
 from beehive.trace.entries import AnyEntry, RecorderNote, Serialiser
-from beehive.trace.errors import TraceError
 from beehive.trace.flight_recorder import FlightRecorder
 from beehive.trace.format import FORMAT, NoteKind, TraceHeader
 from beehive.trace.redact import Redactor

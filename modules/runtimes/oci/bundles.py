@@ -9,6 +9,7 @@ from beehive.files.durable import replace_soon
 from beehive.files.reading import read_file
 from modules.runtimes.engine.containers import changed_resources
 from modules.runtimes.engine.errors import NoSuchObjectError, WrongStateError
+from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.registry import Registry
 from modules.runtimes.oci.boot_directory import BootDirectory
 from modules.runtimes.oci.crun.conmon import BUNDLE
@@ -207,8 +208,16 @@ class Bundles:
             if target is not None and target.sandbox_id == sandbox.id and target.run and not target.exit:
                 return Path(f"/proc/{target.run.pid}/ns/pid")
         if options.pid == cri.POD:
-            return self._namespaces.processes(sandbox.id)
+            return self._namespaces.processes(sandbox.id, self._group_of_first_process(sandbox))
         return None
+
+    def _group_of_first_process(self, sandbox: Sandbox) -> str:
+        """Return the control group of the process that holds a pod's process namespace; empty for edgecore's own.
+
+        Below a slice systemd alone makes groups.
+        """
+        parent = sandbox.config.linux.cgroup_parent.strip("/")
+        return f"/{parent}/{sandbox.id}" if parent and not self._machine.systemd_cgroups else ""
 
 
 def _declared(container: OciContainer, image: ImageConfig, root: ImageRoot) -> dict[str, Path]:

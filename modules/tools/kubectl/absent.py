@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-_NO_CONTROLLERS: Final = "there are no Deployments, ReplicaSets and Jobs here, only pods"
 _NO_USERS: Final = "there are no users and roles here; who may open the socket may do everything"
 
 ANSWERS: Final = {
@@ -14,7 +13,7 @@ ANSWERS: Final = {
     "apply": "",
     "attach": "",
     "auth": _NO_USERS,
-    "autoscale": _NO_CONTROLLERS,
+    "autoscale": "nothing is scaled by itself here: `scale --replicas=N` sets the number of pods",
     "certificate": "certificates are granted by tokens: `cloudcore token`, then `edgecore join` on the node",
     "cluster-info": "",
     "completion": "",
@@ -26,7 +25,7 @@ ANSWERS: Final = {
     "delete": "",
     "describe": "",
     "diff": "",
-    "drain": "`cordon` the node, then `delete` its pods: no controller would start them elsewhere",
+    "drain": "`cordon` the node, then `delete` its pods: their controllers make others elsewhere",
     "edit": "",
     "events": "",
     "exec": "",
@@ -42,9 +41,9 @@ ANSWERS: Final = {
     "port-forward": "",
     "proxy": "the socket speaks the Kubernetes API: `curl --unix-socket SOCKET http://localhost/api/v1/pods`",
     "replace": "",
-    "rollout": f"{_NO_CONTROLLERS}; `apply` a changed pod, or `delete` and `apply` it",
+    "rollout": "the node has pods only: `cloudcore rollout` or `kubectl rollout` in the cloud",
     "run": "`create pod NAME --image=IMAGE` makes a pod",
-    "scale": _NO_CONTROLLERS,
+    "scale": "the node has pods only: `cloudcore scale` or `kubectl scale` in the cloud",
     "set": "`patch` changes a field, and `label` and `annotate` labels and annotations",
     "taint": "",
     "top": "",

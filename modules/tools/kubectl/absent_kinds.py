@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-_MAKE_PODS: Final = "there are no controllers here, only pods: write a manifest of kind Pod"
 _NO_ROLES: Final = "there are no users and roles here; who may open the socket may do everything"
 _NO_NETWORK: Final = "Services have no network here; hostPort or hostNetwork of a pod opens a port of its node"
 _NO_LIMITS: Final = "nothing is limited here for a namespace; resources.limits of containers are kept by their nodes"
+_IN_THE_CLOUD: Final = "the node has pods only; `cloudcore` and `kubectl` show and make workloads in the cloud"
 _ADVICE: Final = {
-    ("deployment", "deployments", "deploy"): f"{_MAKE_PODS} (restartPolicy: Always)",
-    ("replicaset", "replicasets", "rs"): f"{_MAKE_PODS} (restartPolicy: Always)",
-    ("replicationcontroller", "replicationcontrollers", "rc"): f"{_MAKE_PODS} (restartPolicy: Always)",
-    ("statefulset", "statefulsets", "sts"): f"{_MAKE_PODS} (restartPolicy: Always), with a PersistentVolumeClaim",
-    ("daemonset", "daemonsets", "ds"): f"{_MAKE_PODS} for each node (spec.nodeName), or a static pod on the node",
-    ("job", "jobs"): f"{_MAKE_PODS} (restartPolicy: OnFailure)",
-    ("cronjob", "cronjobs", "cj"): f"{_MAKE_PODS} (restartPolicy: OnFailure), and create it by cron of a machine",
-    ("horizontalpodautoscaler", "horizontalpodautoscalers", "hpa"): _MAKE_PODS,
+    ("deployment", "deployments", "deploy"): _IN_THE_CLOUD,
+    ("replicaset", "replicasets", "rs"): _IN_THE_CLOUD,
+    ("statefulset", "statefulsets", "sts"): _IN_THE_CLOUD,
+    ("daemonset", "daemonsets", "ds"): f"{_IN_THE_CLOUD}; a static pod is a file on the node",
+    ("job", "jobs"): _IN_THE_CLOUD,
+    ("cronjob", "cronjobs", "cj"): _IN_THE_CLOUD,
+    ("replicationcontroller", "replicationcontrollers", "rc"): "a Deployment is its successor",
+    ("horizontalpodautoscaler", "horizontalpodautoscalers", "hpa"): "`scale --replicas=N` sets the number of pods",
     ("ingress", "ingresses", "ing"): _NO_NETWORK,
     ("networkpolicy", "networkpolicies", "netpol"): _NO_NETWORK,
-    ("endpointslice", "endpointslices"): _NO_NETWORK,
     ("role", "roles"): _NO_ROLES,
     ("rolebinding", "rolebindings"): _NO_ROLES,
     ("clusterrole", "clusterroles"): _NO_ROLES,
     ("clusterrolebinding", "clusterrolebindings"): _NO_ROLES,
     ("resourcequota", "resourcequotas", "quota"): _NO_LIMITS,
     ("limitrange", "limitranges", "limits"): _NO_LIMITS,
-    ("poddisruptionbudget", "poddisruptionbudgets", "pdb"): "evictions are never held up here",
     ("priorityclass", "priorityclasses", "pc"): "write spec.priority of pods",
 }
 ADVICE: Final = {word: advice for words, advice in _ADVICE.items() for word in words}

@@ -1,4 +1,4 @@
-"""`create`: makes objects from manifests, or a configmap, secret, namespace or pod from options."""
+"""`create`: makes objects from manifests, or a configmap, secret, namespace, pod or workload from options."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.tools.kubectl import file_objects
-from modules.tools.kubectl.absent_kinds import advice_on
 from modules.tools.kubectl.errors import StatusError, UsageError
 from modules.tools.kubectl.output import print_result
 from modules.tools.kubectl.resources import ref
+from modules.tools.printing.fields import map_at, text_at
 
 if TYPE_CHECKING:
     from modules.tools.kubectl.discovery import ApiResource
@@ -23,10 +23,13 @@ _SOURCES: Final = (
     ("--from-file", "[KEY=]FILE|DIR", "an entry from a file; of a directory, one for each file"),
     ("--from-env-file", "FILE", "entries from lines KEY=VALUE"),
 )
-_MADE: Final = "configmap NAME, secret generic|tls|docker-registry NAME, namespace NAME, pod NAME [-- ARGUMENT…]"
+_MADE: Final = (
+    "configmap NAME, secret generic|tls|docker-registry NAME, namespace NAME, and with [-- ARGUMENT…] pod NAME, "
+    "deployment NAME, job NAME, cronjob NAME"
+)
 _OF_A_POD: Final = (
     ("--image", "IMAGE", "its image"),
-    ("--restart", "POLICY", "Always, OnFailure or Never (default: Always)"),
+    ("--restart", "POLICY", "Always, OnFailure or Never (default: Always; of jobs: Never, of cronjobs: OnFailure)"),
     ("--port", "PORT", "a port that it listens on"),
     ("--labels", "KEY=VALUE,…", "its labels (default: run=NAME)"),
 )
@@ -47,14 +50,15 @@ def add(parser: VerbParser) -> None:
         parser.add_argument(f"--docker-{name}", default="", metavar=name.upper(), help="secret docker-registry")
     parser.flag("--save-config")
     for name, metavar, text in _OF_A_POD:
-        parser.add_argument(name, default="", metavar=metavar, help=f"pod: {text}")
+        parser.add_argument(name, default="", metavar=metavar, help=f"pod or workload: {text}")
     parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="pod: a variable; repeatable")
     parser.flag("--command", dest="as_command", text="pod: what follows -- is the command, not its arguments")
     parser.absent(
         "--edit", "`create --dry-run=client -o yaml` prints what would be made; edit that, and `create -f` it"
     )
-    parser.absent("--schedule", f"`create cronjob` is not here: {advice_on('cronjob')}")
-    parser.absent("--replicas", f"`create deployment` is not here: {advice_on('deployment')}")
+    parser.add_argument("--replicas", default="1", metavar="NUMBER", help="deployment: how many pods (default: 1)")
+    parser.add_argument("--schedule", default="", metavar="SCHEDULE", help="cronjob: as in cron: '*/5 * * * *'")
+    parser.add_argument("--from", dest="made_from", default="", metavar="cronjob/NAME", help="job: from a CronJob's")
     parser.absent("--raw", "`apply -f` and `create -f` write objects")
 
 
@@ -67,6 +71,8 @@ def run(session: Session, chosen: Any) -> int:
     from modules.tools.kubectl.generators import generated  # noqa: PLC0415 - reads files, which most commands do not
 
     obj = generated(chosen)
+    if chosen.made_from:
+        obj = _of_cron_job(session, chosen.made_from, obj)
     wanted = ref(session, _resource(session, chosen, obj), obj["metadata"]["name"])
     namespace = "" if chosen.dry_run == "client" and not chosen.namespace else wanted.namespace
     placed = file_objects.FileObject(wanted, file_objects.with_namespace(obj, namespace), "")
@@ -85,6 +91,22 @@ def _create(session: Session, chosen: Any, wanted: FileObject) -> tuple[JsonObje
         path = wanted.ref.resource.path(wanted.ref.namespace)
         after = session.client.request("POST", path, file_objects.write_query(session, chosen), after)
     return after, "created"
+
+
+def _of_cron_job(session: Session, word: str, job: JsonObject) -> JsonObject:
+    """Return a Job of a CronJob's template, as kubectl makes it."""
+    kind, slash, name = word.partition("/")
+    if not slash or kind.split(".")[0] not in ("cronjob", "cronjobs", "cj"):
+        raise UsageError("--from wants cronjob/NAME")
+    found = session.client.get(session.discovery.one("cronjobs").path(session.namespace, name))
+    template = map_at(found, "spec.jobTemplate")
+    metadata = {of: map_at(template, f"metadata.{of}") for of in ("labels", "annotations")}
+    metadata["annotations"] = {**metadata["annotations"], "cronjob.kubernetes.io/instantiate": "manual"}
+    fields = ("apiVersion", "kind")
+    owner = {**{field: found[field] for field in fields}, "name": name, "uid": text_at(found, "metadata.uid")}
+    kept = {of: members for of, members in metadata.items() if members}
+    given = {**job["metadata"], **kept, "ownerReferences": [{**owner, "controller": True}]}
+    return {**job, "metadata": given, "spec": map_at(template, "spec")}
 
 
 def _resource(session: Session, chosen: Any, obj: JsonObject) -> ApiResource:

@@ -1,4 +1,4 @@
-"""Makes the configmaps, secrets, namespaces and pods of `create KIND NAME`."""
+"""Makes the configmaps, secrets, namespaces, pods and workloads of `create KIND NAME`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 
 from modules.tools.kubectl.absent_kinds import advice_on
 from modules.tools.kubectl.errors import KubectlError
+from modules.tools.kubectl.workload_generators import workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,8 @@ _MOST_BYTES: Final = 1024 * 1024
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _LINE: Final = re.compile(r"[A-Za-z_.-][\w.-]*", re.ASCII)
 _REGISTRY: Final = "https://index.docker.io/v1/"
-_MADE: Final = "`create` makes configmap, secret, namespace and pod; `create -f` the rest"
-_SHORT: Final = {"cm": "configmap", "ns": "namespace", "po": "pod"}
+_MADE: Final = "`create` makes configmap, secret, namespace, pod, deployment, job and cronjob; `create -f` the rest"
+_SHORT: Final = {"cm": "configmap", "ns": "namespace", "po": "pod", "deploy": "deployment", "cj": "cronjob"}
 
 
 def generated(chosen: Any) -> JsonObject:
@@ -41,6 +42,8 @@ def generated(chosen: Any) -> JsonObject:
         return _secret(names, chosen)
     if kind == "pod":
         return _pod(names, chosen)
+    if kind in ("deployment", "job", "cronjob"):
+        return workload(kind, _name(names[:1], kind), names[1:], chosen)
     raise KubectlError(f"`create {kind}` is not here: {advice_on(kind) or _MADE}")
 
 

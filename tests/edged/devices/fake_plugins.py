@@ -10,8 +10,7 @@ from typing import Any
 from beehive import Runtime
 from edged.devices.contract import DevicePlugin, GrpcService
 from edged.devices.model import Device, PluginOptions
-from edged.errors import EdgedError
-from edged.plugins.errors import PluginCallError
+from edged.errors import EdgedError, PluginCallError
 from edged.pods.config.device_options import DeviceNode, DeviceRunContainerOptions
 from protos.deviceplugin.v1beta1 import api_pb2 as proto
 

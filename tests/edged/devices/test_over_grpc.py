@@ -14,11 +14,10 @@ from beehive.clock import RealClock
 from beehive.runtime import Threads
 from edged.api import Pod, from_value
 from edged.devices.contract import GrpcService
-from edged.devices.errors import AllocationRefusedError, DeviceError
 from edged.devices.model import DeviceCapacity
 from edged.devices.node_devices import NodeDevices
 from edged.devices.transport import GrpcDevicePluginTransport
-from edged.plugins.errors import PluginCallError
+from edged.errors import AllocationRefusedError, DeviceError, PluginCallError
 from edged.plugins.watcher import PluginWatcher
 from edged.pods.config.device_options import DeviceNode
 from protos.podresources.v1 import api_pb2 as resources

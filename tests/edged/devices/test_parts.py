@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from beehive.files.damaged import all_set_aside
 from edged.api import Container, Pod, from_value
 from edged.devices.choice import DevicePool, choose, has_choice, missing, reusable
-from edged.devices.errors import RegistrationError
 from edged.devices.inventory import Inventory
+from edged.devices.manager import merged_options
 from edged.devices.model import GRACE_SECONDS, Device, DeviceAllocation, DeviceCapacity, PluginOptions
 from edged.devices.pod_devices import Checkpoint, PodDevices, read_checkpoint, write_checkpoint
 from edged.devices.rules import check_resource, endpoint_in, is_extended_resource, requested_devices
-from edged.devices.run_container_options import merged
+from edged.errors import RegistrationError
 from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
 from edged.pods.model import PodUid
 from tests.edged.conftest import pod
@@ -156,7 +156,7 @@ def test_the_options_of_several_resources_are_merged(caplog: pytest.LogCaptureFi
     two = DeviceRunContainerOptions(
         {"A": "2", "B": "2"}, (DeviceMount("/m", "/two"), DeviceMount("/n", "/two")), (), {}, ("c", "d")
     )
-    both = merged([one, two])
+    both = merged_options([one, two])
     assert both.envs == {"A": "1", "B": "2"}
     assert [(m.container_path, m.host_path) for m in both.mounts] == [("/m", "/one"), ("/n", "/two")]
     assert (both.nodes, both.annotations, both.cdi_devices) == (one.nodes, {"k": "1"}, ("c", "d"))

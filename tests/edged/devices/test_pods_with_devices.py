@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edged.devices.model import Device, PluginOptions
-from edged.plugins.errors import PluginCallError
+from edged.errors import PluginCallError
 from protos.podresources.v1 import api_pb2 as resources
 from tests.edged.conftest import Bench, pod
 from tests.edged.devices.fake_plugins import RESOURCE, FakeDevicePlugin, FakeDevicePlugins, refusal

@@ -5,8 +5,7 @@ from fractions import Fraction
 import pytest
 from msgspec.structs import replace
 
-from edged.eviction.decide import EvictionDecision, EvictionState, any_met, judge
-from edged.eviction.observations import observe
+from edged.eviction.decide import EvictionDecision, EvictionState, any_met, judge, observe
 from edged.eviction_api.signals import Observation, Pressure, Signal
 from edged.eviction_api.thresholds import (
     DEFAULT_HARD,

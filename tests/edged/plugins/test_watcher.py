@@ -9,8 +9,7 @@ import pytest
 
 from beehive.files.removal import remove_tree
 from beehive.simulation import Simulation
-from edged.errors import EdgedError
-from edged.plugins.errors import PluginError
+from edged.errors import EdgedError, PluginError
 from edged.plugins.watcher import Plugin, PluginWatcher, sockets_in
 from tests.beehive.files.trees import make_deep
 from tests.support.csi_driver import CsiDriver

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from beehive.files.damaged import all_set_aside
 from beehive.simulation import Simulation
 from edged.api import Container, ObjectMeta, Pod, PodSpec
+from edged.errors import ConfigError
 from edged.pod_workers.pod_directories import PodDirectories
-from edged.pods.errors import ConfigError
 from edged.pods.labels import ref_of
 from edged.pods.model import PodRef, PodUid
 from edged.settings import EdgedSettings

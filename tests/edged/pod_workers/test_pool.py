@@ -1,14 +1,15 @@
 """Who works on which pod: few workers for those that come, one of its own for each that goes."""
 
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pykka
 import pytest
 
 from beehive.simulation import Simulation
 from edged.pod_workers.job import Done, Job
-from edged.pod_workers.pool import REMOVALS, WorkerPool, WorkerRef
 from edged.pod_workers.work_queue import Queue, Work
+from edged.pod_workers.workers import REMOVALS, PodWorkers
 from edged.pods.model import PodRef, PodUid
 from edged.pods.state import PodState
 
@@ -31,18 +32,19 @@ class Hand:
 
 
 class Yard:
-    """A pool with two workers; pods named `none…` have nothing to be done."""
+    """Two workers that pods share; pods named `none…` have nothing to be done."""
 
     def __init__(self) -> None:
         self.simulation = Simulation(1)
         clock = self.simulation.clock
         self.started: list[Hand] = []
-        self.hands = [Hand(), Hand()]
+        """The workers of pods that end."""
+        self.hands: list[Hand] = []
         self.going: list[str] = []
         """Uids of the jobs of pods that end or are removed, in their order."""
-        self.pool = WorkerPool(clock, clock.after, self._job_of, self._start_worker)
-        for hand in self.hands:
-            self.pool.add_worker(_worker(hand))
+        context = Mock(clock=clock, after=clock.after, start_actor=self._start_actor)
+        self.pool = PodWorkers(context, Mock(), self._job_of, Mock())
+        self.pool.start(2)
 
     def given(self) -> list[str]:
         """Uids of the jobs that the standing workers got, sorted."""
@@ -50,7 +52,7 @@ class Yard:
 
     def done(self, uid: str) -> None:
         """A worker has finished."""
-        self.pool.done(Done(Job(PodState.SYNC, PodRef(PodUid(uid), "d", uid))))
+        self.pool.complete_work(Done(Job(PodState.SYNC, PodRef(PodUid(uid), "d", uid))))
 
     def _job_of(self, work: Work) -> Job | None:
         if work.queue is not Queue.ADDITION:
@@ -58,13 +60,10 @@ class Yard:
         task = PodState.TERMINATING if work.queue is Queue.DELETION else PodState.SYNC
         return None if work.uid.startswith("none") else Job(task, PodRef(work.uid, "d", work.uid))
 
-    def _start_worker(self) -> WorkerRef:
-        self.started.append(Hand())
-        return _worker(self.started[-1])
-
-
-def _worker(hand: Hand) -> WorkerRef:
-    return cast("pykka.ActorRef[Any]", hand)
+    def _start_actor(self, *_args: object, name: str) -> pykka.ActorRef[Any]:
+        hand = Hand()
+        (self.started if name == "edged/terminating" else self.hands).append(hand)
+        return cast("pykka.ActorRef[Any]", hand)
 
 
 @pytest.fixture
@@ -166,7 +165,7 @@ def test_a_delayed_pod_comes_when_it_is_due_and_the_earliest_wish_counts(yard: Y
 
 def test_a_forgotten_pod_does_not_come(yard: Yard) -> None:
     yard.pool.add_after(PodUid("a"), Queue.ADDITION, 1.0)
-    yard.pool.forget(PodUid("a"))
+    yard.pool.forget_pod(PodUid("a"))
     yard.simulation.run_for(5)
     assert yard.given() == []
 
@@ -185,5 +184,5 @@ def test_figures_are_those_of_the_moment(yard: Yard) -> None:
     figures = yard.pool.figures(frozenset({PodUid("later")}))
     assert (figures.waiting, figures.working, figures.failed) == (1, 2, frozenset({PodUid("later")}))
     assert figures.due == {"later": yard.simulation.clock.monotonic() + 5}
-    yard.pool.forget(PodUid("later"))
+    yard.pool.forget_pod(PodUid("later"))
     assert "later" in figures.due

@@ -11,6 +11,7 @@ from beehive.simulation import Simulation, VirtualClock
 from edged.api import ObjectMeta, Pod, PodSpec, ServiceAccountTokenProjection, TokenRequest, encode, format_time
 from edged.api.persistent import SecretReference
 from edged.api.tokens import TokenRequestStatus
+from edged.pod_workers.job import DeliveredObject
 from edged.pod_workers.pod_objects import CACHE_SIZE, PodObjects, TokenManager
 from edged.pods.model import PodUid
 from metamanager.client import MetaClient, NotConnectedError
@@ -81,6 +82,17 @@ def test_an_object_is_asked_for_once_a_job(meta: Meta, cache: TokenManager) -> N
     assert meta.asked == {"settings": 1, "none": 1}
     sources(meta, cache).config_map("settings")
     assert meta.asked["settings"] == 2
+
+
+def test_an_object_that_a_message_has_brought_is_not_asked_for(meta: Meta, cache: TokenManager) -> None:
+    brought = encode({"metadata": {"name": "settings"}, "data": {"a": "new"}})
+    delivered = {("configmap", "default", "settings"): DeliveredObject(brought)}
+    job = PodObjects(POD, cast("MetaClient", meta), cache, delivered)
+    found = job.config_map("settings")
+    assert found is not None
+    assert found.data == {"a": "new"}
+    assert job.secret("settings") is None
+    assert meta.questions == [("secret", "default", "settings")]
 
 
 def test_each_object_is_asked_for_by_its_kind_and_in_its_namespace(meta: Meta, cache: TokenManager) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from edged.api import Pod
+from edged.errors import ConfigError
 from edged.pod_workers.user_namespaces import LENGTH, UserNamespaces
-from edged.pods.errors import ConfigError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from protos.cri.v1 import api_pb2 as cri

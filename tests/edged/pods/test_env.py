@@ -22,10 +22,10 @@ from edged.api import (
     SecretEnvSource,
     SecretKeySelector,
 )
+from edged.errors import ConfigError, FieldReferenceError, MissingSourceError
 from edged.pods.config.downward import DownwardView
 from edged.pods.config.env import environment
 from edged.pods.config.expansion import expand
-from edged.pods.errors import ConfigError, FieldReferenceError, MissingSourceError
 from tests.edged.pods.builders import UID, a_container, a_pod
 
 VIEW = DownwardView(pod_ips=("10.0.0.1", "fd00::1"), host_ips=("192.0.2.2",), allocatable={"cpu": "2", "memory": "1Gi"})

@@ -13,12 +13,12 @@ from edged.api import (
     PodStatus,
     decode,
 )
+from edged.errors import ConfigError
 from edged.pods.actions import compute_pod_actions
 from edged.pods.backoff import BackOffs
 from edged.pods.config.container_config import ContainerContext, container_config
 from edged.pods.config.resources import HostResources
 from edged.pods.ephemeral import target_of
-from edged.pods.errors import ConfigError
 from edged.pods.model import ContainerId, PodFacts, RunState
 from edged.pods.pod_status.status import NodeView, pod_status
 from protos.cri.v1 import api_pb2 as cri

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from edged.errors import ConfigError
 from edged.pods.config.container_config import ContainerContext, container_config
 from edged.pods.config.resources import HostResources
-from edged.pods.errors import ConfigError
 from edged.pods.facts import read_container, read_pod, read_sandbox
 from edged.pods.hash import container_hash
 from edged.pods.labels import ref_from_labels, ref_of

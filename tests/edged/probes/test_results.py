@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.api.probes import Probe
+from edged.probes.manager import first_wait, next_due, spread
 from edged.probes.model import ProbeKind, ProbeOutcome, ProbeTiming
 from edged.probes.results import ProbeHistory, decide, is_due
-from edged.probes.schedule import first_wait, next_due, spread
 
 S, F, U = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.UNKNOWN
 STARTUP, LIVENESS, READINESS = ProbeKind.STARTUP, ProbeKind.LIVENESS, ProbeKind.READINESS

@@ -14,8 +14,8 @@ import grpc
 import pytest
 
 from beehive.clock import RealClock
-from edged.probes import health
-from edged.probes.errors import NetworkError
+from edged.errors import NetworkError
+from edged.probes import sockets as grpc_health
 from edged.probes.sockets import SocketNetwork
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
@@ -234,12 +234,12 @@ class Health(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.over = threading.Event()
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        return grpc.unary_unary_rpc_method_handler(self._check) if details.method == health.METHOD else None
+        return grpc.unary_unary_rpc_method_handler(self._check) if details.method == grpc_health.METHOD else None
 
     def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        if request == health.encode_request("slow"):
+        if request == grpc_health.encode_request("slow"):
             self.over.wait(PATIENCE)
-        if request == health.encode_request("unknown"):
+        if request == grpc_health.encode_request("unknown"):
             context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
         return b"\x08\x01" if request == b"" else b"\x08\x02"
 
@@ -278,8 +278,8 @@ def test_grpc_where_nobody_listens_is_an_error(network: SocketNetwork) -> None:
 
 
 def test_the_health_messages_are_protobuf() -> None:
-    assert health.encode_request("") == b""
-    assert health.encode_request("db") == b"\x0a\x02db"
-    assert health.encode_request("x" * 200)[:3] == b"\x0a\xc8\x01"
-    assert health.says_serving(b"\x08\x01")
-    assert not any(health.says_serving(answer) for answer in (b"", b"\x08\x02", b"\x08\x00"))
+    assert grpc_health.encode_request("") == b""
+    assert grpc_health.encode_request("db") == b"\x0a\x02db"
+    assert grpc_health.encode_request("x" * 200)[:3] == b"\x0a\xc8\x01"
+    assert grpc_health.says_serving(b"\x08\x01")
+    assert not any(grpc_health.says_serving(answer) for answer in (b"", b"\x08\x02", b"\x08\x00"))

@@ -7,7 +7,7 @@ import pytest
 from edged.api import Container, ContainerPort, EnvVar
 from edged.api.containers import EnvVarSource
 from edged.api.probes import ExecAction, GRPCAction, HTTPGetAction, HTTPHeader, Probe, TCPSocketAction
-from edged.probes.errors import TargetError
+from edged.errors import TargetError
 from edged.probes.targets import ExecTarget, GrpcTarget, HttpTarget, TcpTarget, port_number, probe_target
 
 IP = "10.0.0.9"

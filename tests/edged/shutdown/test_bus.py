@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edged.errors import BusError
 from edged.shutdown.bus import MAX_MESSAGE, Bus
-from edged.shutdown.errors import BusError
 
 SECONDS = 60.0
 AGREED = (b"OK 1234\r\n", b"AGREE_UNIX_FD\r\n")

@@ -19,8 +19,8 @@ from jeepney.low_level import HeaderFields, Message, MessageType
 from jeepney.wrappers import DBusAddress, new_error, new_method_call, new_method_return, new_signal
 
 from beehive import Threads
+from edged.errors import BusError
 from edged.shutdown.bus import Bus
-from edged.shutdown.errors import BusError
 from edged.shutdown.logind import MANAGER, NAME, PATH, SIGNAL, Logind, ShutdownWatch
 from tests.end_to_end.processes import wait_until
 

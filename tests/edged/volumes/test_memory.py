@@ -9,8 +9,8 @@ from edged.api import EmptyDirVolumeSource, Nanoseconds, ObjectMeta, Pod, PodSpe
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes import KernelMounts, MemoryMounts, PodVolumes, VolumeError
-from edged.volumes.memory import memory_size
 from edged.volumes.mounting import is_mounted, points_below
+from edged.volumes.plan import memory_size
 from tests.edged.pods.builders import a_container, a_pod
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.edged.volumes.test_volumes import Known

@@ -13,14 +13,22 @@ from beehive import RealClock
 from edgehub.certificates import issuer
 from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.certified_link import CertifiedLink
-from edgehub.certificates.errors import CertificateError, ClockError, IssuerError, RefusedError, TokenError
 from edgehub.certificates.files import pem, store
 from edgehub.certificates.issuer import SubprocessIssuer
 from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.certificates.times import format_time
 from edgehub.counters import LinkCounters
-from edgehub.errors import ClosedHereError, DialError, LinkError
+from edgehub.errors import (
+    CertificateError,
+    ClockError,
+    ClosedHereError,
+    DialError,
+    IssuerError,
+    LinkError,
+    RefusedError,
+    TokenError,
+)
 from edgehub.link import Link, LinkEvents
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer, key_pem, name
 from tests.edgehub.clouds import TIMEOUT

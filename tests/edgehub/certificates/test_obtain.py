@@ -16,7 +16,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509 import load_der_x509_csr
 
 from beehive import RealClock
-from edgehub.certificates.errors import (
+from edgehub.certificates.files import finish_replacement, read_certificate, store
+from edgehub.certificates.keys import NodeKey
+from edgehub.certificates.obtain import join, renew
+from edgehub.certificates.settings import CertificatePaths
+from edgehub.errors import (
     AuthorityError,
     CertificateError,
     ClockError,
@@ -26,10 +30,6 @@ from edgehub.certificates.errors import (
     UnreachableError,
     WrongNodeError,
 )
-from edgehub.certificates.files import finish_replacement, read_certificate, store
-from edgehub.certificates.keys import NodeKey
-from edgehub.certificates.obtain import join, renew
-from edgehub.certificates.settings import CertificatePaths
 from edgehub.tls import client_context
 from tests.edgehub.certificates import recorded
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer, name

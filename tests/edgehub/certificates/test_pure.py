@@ -15,7 +15,11 @@ from hypothesis import strategies as st
 from edgehub.certificates import rules
 from edgehub.certificates.certificate import Certificate, pem_blocks
 from edgehub.certificates.diagnosis import explain
-from edgehub.certificates.errors import (
+from edgehub.certificates.files import pem
+from edgehub.certificates.keys import NodeKey
+from edgehub.certificates.times import format_duration, format_time
+from edgehub.certificates.token import Token
+from edgehub.errors import (
     AuthorityError,
     CertificateError,
     ClockError,
@@ -24,10 +28,6 @@ from edgehub.certificates.errors import (
     TokenError,
     WrongNodeError,
 )
-from edgehub.certificates.files import pem
-from edgehub.certificates.keys import NodeKey
-from edgehub.certificates.times import format_duration, format_time
-from edgehub.certificates.token import Token
 from tests.edgehub.certificates import recorded
 from tests.edgehub.certificates.authority import NODE, Authority
 

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from beehive import Message, ModuleName, RealClock
 from beehive.testing import Harness
 from edgehub import EdgeHub, LinkCounters, Outgoing
-from edgehub.certificates.errors import UnreachableError
 from edgehub.certificates.files import pem, store
 from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.renewal import LONGEST_WAIT
 from edgehub.certificates.settings import CertificateSettings
+from edgehub.errors import UnreachableError
 from edgehub.settings import Limits
 from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, key_pem, name

@@ -1,6 +1,5 @@
 """KubeEdge's downstream controller and sync controller."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from beehive.names import Operation
@@ -77,13 +76,13 @@ class DownstreamController:
         self._mirrors = mirrors
         self._is_missing = is_missing
         self._watches = NodeWatches()
-        self._locations = LocationCache()
+        self.locations = LocationCache()
+        """The pods and objects of each node."""
         self._devices = DeviceObjects(lister, object_syncs, self.send)
-        self.edge_mesh = EdgeMeshServices(lister, object_syncs, self._locations, send, mirrors)
-        self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
-        """The pods of each node, in order."""
+        self.edge_mesh = EdgeMeshServices(lister, object_syncs, self.locations, send, mirrors)
         self._sent = SentVersions()
-        self._newest = NewestVersions()
+        self.newest = NewestVersions()
+        """The versions that watches have reported."""
         self._unacknowledged: dict[str, set[str]] = {}
         """By node, the uids that were unacknowledged at the last resending."""
 
@@ -95,8 +94,8 @@ class DownstreamController:
         if kind is None:
             return
         key = key_of_kind(kind)
-        if self._lister.revision_of(key) is not None or self._locations.count(node) < MAX_HELD_OBJECTS:
-            self._locations.add(key, node)
+        if self._lister.revision_of(key) is not None or self.locations.count(node) < MAX_HELD_OBJECTS:
+            self.locations.add(key, node)
 
     def watch(self, call: ApiCall, kind: Kind | None = None) -> None:
         """Makes a node a holder of the objects that its watch selects, now and later. An object that the watch no
@@ -122,8 +121,8 @@ class DownstreamController:
         without a version such an object would count as deleted.
         """
         for uid, sync in self._object_syncs.of(node).items():
-            if sync.version and self._live(sync.key, uid) is None and self._newest.is_ahead(uid, sync):
-                self._newest.ahead(sync.key.kind, uid, str(sync.version))
+            if sync.version and self._live(sync.key, uid) is None and self.newest.is_ahead(uid, sync):
+                self.newest.ahead(sync.key.kind, uid, str(sync.version))
         self._object_syncs.node_restarted(node, self._sent.of(node))
 
     def connection_began(self, node: str) -> None:
@@ -135,9 +134,7 @@ class DownstreamController:
         self._sent.forget(node)
         self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
-        self._locations.forget_node(node)
-        for key in self._pods.get(node, ()):
-            self._locations.add_references(key, node)
+        self.locations.forget_queries(node)
 
     def note_response(self, node: str, content: object) -> None:
         """Records the object in a response as held by the node."""
@@ -145,7 +142,7 @@ class DownstreamController:
             key, uid = key_of(content), uid_of(content)
             self._object_syncs.sending(node, uid, key)
             if self._live(key, uid) is None:
-                self._newest.ahead(key.kind, uid, version_of(content))
+                self.newest.ahead(key.kind, uid, version_of(content))
 
     def delete_unknown(self, node: str, key: ObjectKey, uid: str) -> None:
         """Sends a node the deletion of an object that is not here, unless that was sent, and waits for its
@@ -154,58 +151,31 @@ class DownstreamController:
         if uid not in self._object_syncs.of(node):
             self.send(deletion_of_unknown(node, key, uid))
 
-    def pods_of(self, node: str) -> list[ObjectKey]:
-        """Returns the pods of a node."""
-        return list(self._pods.get(node, ()))
-
-    def nodes_with_pods(self) -> list[str]:
-        """Returns the nodes that have pods."""
-        return [node for node, pods in self._pods.items() if pods]
-
-    def nodes_with(self, key: ObjectKey) -> list[str]:
-        """Returns the nodes that hold an object or whose pods refer to it."""
-        return self._locations.nodes_of(key)
-
-    def references_on(self, node: str) -> list[ObjectKey]:
-        """Returns the objects to which the pods of a node refer."""
-        found = (self._locations.references_of(pod) for pod in self._pods.get(node, ()))
-        return list(dict.fromkeys(key for references in found for key in references))
-
-    def newest_version(self, kind: str) -> str:
-        """Returns the newest version of a kind that the API server has told; "" before any."""
-        return self._newest.of(kind)
-
     def send_to_holders(self, key: ObjectKey) -> None:
         """Sends an object that is whole now to the nodes that need it."""
         obj = self._lister.find(key)
         if obj is not None:
-            for node in [node_of(obj)] if key.kind == _POD.name else self._locations.nodes_of(key):
+            for node in [node_of(obj)] if key.kind == _POD.name else self.locations.nodes_of(key):
                 self._send_objects(node, [key])
-
-    def listed(self, kind: str, version: str) -> None:
-        """Notes that all objects of a kind have been listed in a version."""
-        self._newest.listed(kind, version)
-
-    def told(self, kind: str, uid: str, version: str) -> None:
-        """Notes that a change of an object was told, also of one that is not here."""
-        self._newest.told(kind, uid, version)
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Sends a change of an object to the connected nodes that need it."""
-        self.told(event.key.kind, uid_of(event.new), version_of(event.new))
+        self.newest.told(event.key.kind, uid_of(event.new), version_of(event.new))
         if is_sent_to_nodes(event.key):
             self._devices.handle_event(event)
             return
         for node in self._watches.nodes_that_watch(event.key.kind, event.new):
-            self._locations.add(event.key, node)
+            self.locations.add(event.key, node)
         self.edge_mesh.hold(event)
         down = messages_for_event(event, self._holders(event))
         if event.type is EventType.ADDED and event.old is not None:  # only a part of it was here
             down = [self._message_for(one.node, event.key, event.new) for one in down]
         if event.key.kind == _POD.name and event.type is EventType.DELETED:
-            self._forget_pod(event.key, event.new)
-        elif event.key.kind == _POD.name and not (event.keeps_spec and self._knows(event.key, event.new)):
-            references = self._learn(event.key, event.new)
+            self.locations.remove_pod(event.key, node_of(event.new))
+        elif event.key.kind == _POD.name and not (
+            event.keeps_spec and self.locations.has_pod(event.key, node_of(event.new))
+        ):
+            references = self.locations.add_or_update_pod(event.key, event.new)
             refers_anew = event.old is None or references != references_of(event.old)
             for one in down:
                 if one.operation is Operation.INSERT or refers_anew:  # the node's copy may be older than its last pod
@@ -216,16 +186,16 @@ class DownstreamController:
                 self.send(one)
         self.edge_mesh.send_pods(event)
         if event.type is EventType.DELETED:
-            self._locations.forget(event.key)
+            self.locations.forget(event.key)
 
     def roll_back(self, event: ObjectEvent) -> None:
         """Undoes the records of a change that was rolled back."""
         if is_sent_to_nodes(event.key):
             self._devices.roll_back(event)
         elif event.key.kind == _POD.name:
-            self._forget_pod(event.key, event.new)
+            self.locations.remove_pod(event.key, node_of(event.new))
             if event.old is not None:
-                self._learn(event.key, event.old)
+                self.locations.add_or_update_pod(event.key, event.old)
 
     def node_connected(self, node: str) -> None:
         """Sends a connected node the objects that it needs and has not acknowledged, unless they were sent over its
@@ -235,11 +205,11 @@ class DownstreamController:
         for sync in self._object_syncs.of(node).values():
             is_here = _is_held(sync.key) and self._lister.revision_of(sync.key) is not None
             if is_here and self._may_have(node, sync.key):
-                self._locations.add(sync.key, node)
+                self.locations.add(sync.key, node)
         for watch in self._watches.of(node):
             self._hold_selected(node, watch)
         drivers = [key_of(driver) for driver in self._lister.list(_DRIVER)]
-        wanted = [*drivers, *self._locations.on_node(node), *self._pods.get(node, ())]
+        wanted = [*drivers, *self.locations.on_node(node), *self.locations.pods_of(node)]
         unacknowledged = {
             uid: sync
             for uid, sync in self._unacknowledged_of(node).items()
@@ -251,21 +221,18 @@ class DownstreamController:
         self._reconcile_devices(node)
 
     def send_deletions(self, kind: str) -> None:
-        """Sends connected nodes the deletions of objects that they have and the first list of their kind lacked."""
+        """Sends connected nodes the deletions of objects that they have and the first list of their kind lacked; those
+        of devices after each list.
+        """
+        if kind == DEVICE.key_name:
+            for node in self._object_syncs.nodes():
+                self._devices.delete_unneeded(node)
+            return
         self.edge_mesh.send_lists()
         for node in self._object_syncs.nodes():
             for uid, sync in self._unacknowledged_of(node).items():
                 if sync.key.kind == kind and self._live(sync.key, uid) is None:
                     self._send_deletion(node, uid, sync)
-
-    def send_deletions_of_devices(self) -> None:
-        """Sends connected nodes the deletions of devices that they do not have any more: all are known."""
-        for node in self._object_syncs.nodes():
-            self._devices.delete_unneeded(node)
-
-    def connected_nodes(self) -> list[str]:
-        """Returns the connected nodes."""
-        return self._object_syncs.nodes()
 
     def resend_unacknowledged(self, node: str) -> int:
         """Sends a node again the objects that were unacknowledged at the last call already, and returns the number of
@@ -306,20 +273,8 @@ class DownstreamController:
     def _hold_selected(self, node: str, watch: NodeWatch) -> list[ObjectKey]:
         keys = [key_of(obj) for obj in self._lister.list(watch.of) if watch.selects(obj)]
         for key in keys:
-            self._locations.add(key, node)
+            self.locations.add(key, node)
         return keys
-
-    def _learn(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
-        self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
-        self._pods[node_of(pod)][key] = None
-        return self._locations.add_or_update_pod(key, pod)
-
-    def _knows(self, key: ObjectKey, pod: JsonObject) -> bool:
-        return key in self._pods.get(node_of(pod), ())
-
-    def _forget_pod(self, key: ObjectKey, pod: JsonObject) -> None:
-        self._pods[node_of(pod)].pop(key, None)
-        self._locations.remove_pod(key, node_of(pod))
 
     def _unacknowledged_of(self, node: str) -> dict[str, ObjectSync]:
         """Returns the unacknowledged ObjectSyncs of a node, by uid: also of deleted objects, not of unreadable ones."""
@@ -332,7 +287,7 @@ class DownstreamController:
             return False
         live = self._live(sync.key, uid)
         if live is None:
-            return not self._newest.is_ahead(uid, sync)
+            return not self.newest.is_ahead(uid, sync)
         is_needed = self._object_syncs.is_needed(node, uid, number_of(live.version))
         return is_needed and (not _is_held(sync.key) or self._may_have(node, sync.key))
 
@@ -386,7 +341,7 @@ class DownstreamController:
         """
         if event.key.kind == _DRIVER.name:
             return [node["metadata"]["name"] for node in self._lister.list(_NODE)]
-        holders = dict.fromkeys(self._locations.nodes_of(event.key))
+        holders = dict.fromkeys(self.locations.nodes_of(event.key))
         if event.type is EventType.DELETED:
             return [*(holders | dict.fromkeys(self._object_syncs.holders(uid_of(event.new))))]
         return [node for node in holders if self._may_have(node, event.key)]

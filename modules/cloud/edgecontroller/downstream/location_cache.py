@@ -22,31 +22,45 @@ class LocationCache:
         """The objects by node."""
         self._references = ReferenceIndex()
         """References of all pods."""
+        self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+        """The pods of each node, in order; those without a node at ""."""
 
     def add_or_update_pod(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
         """Records that a pod's node needs the pod's references, and returns them."""
         references = references_of(pod)
         node = str((pod.get("spec") or {}).get("nodeName") or "")
+        self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
+        self._pods[node][key] = None
         before = self._references.of(key)
         self._references.put(key, node, references)
         self._leave(node, before)
-        self.add_references(key, node)
+        for each in references:
+            self.add(each, node)
         return references
 
     def remove_pod(self, key: ObjectKey, node: str) -> None:
         """Removes a pod of a node, which leaves the objects to which no other pod of it refers."""
+        self._pods[node].pop(key, None)
         references = self._references.of(key)
         self._references.remove(key)
         self._leave(node, references)
 
-    def add_references(self, pod: ObjectKey, node: str) -> None:
-        """Records that a node needs the references of its pod."""
-        for key in self._references.of(pod):
-            self.add(key, node)
+    def pods_of(self, node: str) -> list[ObjectKey]:
+        """Returns the pods of a node."""
+        return list(self._pods.get(node, ()))
 
-    def references_of(self, pod: ObjectKey) -> tuple[ObjectKey, ...]:
-        """Returns the objects to which a pod refers."""
-        return self._references.of(pod)
+    def nodes_with_pods(self) -> list[str]:
+        """Returns the nodes that have pods."""
+        return [node for node, pods in self._pods.items() if pods]
+
+    def has_pod(self, key: ObjectKey, node: str) -> bool:
+        """Returns whether a pod is known to be on a node."""
+        return key in self._pods.get(node, ())
+
+    def references_on(self, node: str) -> list[ObjectKey]:
+        """Returns the objects to which the pods of a node refer."""
+        found = (self._references.of(pod) for pod in self._pods.get(node, ()))
+        return list(dict.fromkeys(key for references in found for key in references))
 
     def add(self, key: ObjectKey, node: str) -> None:
         """Records that a node holds an object."""
@@ -65,10 +79,12 @@ class LocationCache:
         """Returns the objects that a node holds."""
         return list(self._keys.get(node, ()))
 
-    def forget_node(self, node: str) -> None:
-        """Removes a node."""
+    def forget_queries(self, node: str) -> None:
+        """Forgets that a node has queried objects, except those that its pods need."""
         for key in self.on_node(node):
             self._remove(key, node)
+        for key in self.references_on(node):
+            self.add(key, node)
 
     def forget(self, key: ObjectKey) -> None:
         """Removes an object, after its deletion has been sent, from all nodes but those whose pods still name it."""

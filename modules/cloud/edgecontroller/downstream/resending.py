@@ -6,6 +6,7 @@ from collections.abc import Callable
 from beehive.module import Module
 from beehive.names import Group
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 
 _PORTION = 256
 """Objects of nodes that are looked at in one turn."""
@@ -25,20 +26,26 @@ class Resending:
         module: edgecontroller.
         transact: does work in a transaction.
         downstream: sends the objects.
+        object_syncs: of the connected nodes.
     """
 
     def __init__(
-        self, module: Module, transact: Callable[[Callable[[], None]], None], downstream: DownstreamController
+        self,
+        module: Module,
+        transact: Callable[[Callable[[], None]], None],
+        downstream: DownstreamController,
+        object_syncs: ObjectSyncs,
     ) -> None:
         self._module = module
         self._transact = transact
         self._downstream = downstream
+        self._object_syncs = object_syncs
         self._nodes: deque[str] = deque()
 
     def begin(self) -> None:
         """Begins to go through the nodes, unless that is still under way."""
         if not self._nodes:
-            self._nodes.extend(self._downstream.connected_nodes())
+            self._nodes.extend(self._object_syncs.nodes())
             self._go_on()
 
     def _go_on(self) -> None:

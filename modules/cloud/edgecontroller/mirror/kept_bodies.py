@@ -6,7 +6,7 @@ from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, metadata_of
 from modules.cloud.authorization.node_authorizer import node_of
-from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -37,7 +37,7 @@ class KeptBodies:
 
     Args:
         mirror: keeps the bodies.
-        downstream: knows the pods of the nodes, and their references.
+        locations: the pods of the nodes, and their references.
         database: knows the connected nodes.
         alive: returns the cloudcores that are alive.
         call_soon: calls a function in a later turn.
@@ -46,13 +46,13 @@ class KeptBodies:
     def __init__(
         self,
         mirror: Mirror,
-        downstream: DownstreamController,
+        locations: LocationCache,
         database: Database,
         alive: Callable[[], tuple[str, ...]],
         call_soon: Callable[[Callable[[], None]], None],
     ) -> None:
         self._mirror = mirror
-        self._downstream = downstream
+        self._locations = locations
         self._database = database
         self._alive = alive
         self._call_soon = call_soon
@@ -116,8 +116,8 @@ class KeptBodies:
             away = {node for node in self._edge if node not in self._database.connected}
             self._elsewhere |= away & self._away - self._connecting
             self._away = away
-        for node in self._downstream.nodes_with_pods():
-            pods = () if self._is_ours(node) else self._downstream.pods_of(node)
+        for node in self._locations.nodes_with_pods():
+            pods = () if self._is_ours(node) else self._locations.pods_of(node)
             self._dropping.extend((node, key) for key in pods if not self._mirror.is_partial(key))
         for kind in _REFERRED:
             self._dropping.extend(("", key) for key in self._mirror.whole(kind))
@@ -129,7 +129,7 @@ class KeptBodies:
         return node in self._edge and node not in self._elsewhere
 
     def _is_referred(self, key: ObjectKey) -> bool:
-        return any(map(self._is_ours, self._downstream.nodes_with(key)))
+        return any(map(self._is_ours, self._locations.nodes_of(key)))
 
     def _is_recent(self, key: ObjectKey, size: int) -> bool:
         self._recent_bytes -= self._recent.pop(key, 0)

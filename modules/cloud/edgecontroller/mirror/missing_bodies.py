@@ -77,12 +77,12 @@ class MissingBodies:
             self._read_pods(node)
 
     def _read_pods(self, node: str) -> None:
-        missing = set(filter(self._mirror.is_partial, self._downstream.pods_of(node)))
+        missing = set(filter(self._mirror.is_partial, self._downstream.locations.pods_of(node)))
         if not missing:
             self._read_references(node)
             return
         options: JsonObject = {"fieldSelector": f"spec.nodeName={node}"}
-        version = self._downstream.newest_version(_POD.name)
+        version = self._downstream.newest.of(_POD.name)
         if version:  # so that the API server answers from its cache, and with nothing older than what is here
             options["resourceVersion"] = version
 
@@ -102,7 +102,7 @@ class MissingBodies:
 
     def _read_references(self, node: str) -> None:
         """Read the configmaps and secrets that the node's pods refer to. Those that cannot be read are read later."""
-        missing = list(filter(self._mirror.is_partial, self._downstream.references_on(node)))
+        missing = list(filter(self._mirror.is_partial, self._downstream.locations.references_on(node)))
         left = len(missing)
 
         def one_ended() -> None:
@@ -148,7 +148,7 @@ class MissingBodies:
             self._get(following)
 
     def _ask_again(self, key: ObjectKey) -> None:
-        if self._downstream.nodes_with(key):
+        if self._downstream.locations.nodes_of(key):
             self.is_missing(key)
             self._end_turn()
 

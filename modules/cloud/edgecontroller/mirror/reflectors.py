@@ -173,7 +173,7 @@ class Reflectors:
         self._end_turn()
         match news:
             case Synced():
-                self._downstream.listed(kind.key_name, news.resource_version)
+                self._downstream.newest.listed(kind.key_name, news.resource_version)
                 self._listed(kind, news.resource_version)
                 self._watch_following(kind.key_name)
             case Refused():
@@ -190,7 +190,7 @@ class Reflectors:
                 self._ended_pods.told(news.object.uid)
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
                 self._held.drop(key)
-                self._downstream.told(kind.key_name, news.object.uid, news.object.resource_version)
+                self._downstream.newest.told(kind.key_name, news.object.uid, news.object.resource_version)
                 self.observe(partial(self._mirror.remove, key, news.object.resource_version))
             case _ if news.object.uid not in self._ended_pods and not self._must_wait(kind, news.object):
                 self.observe(partial(self._mirror.observe, kind, news.object))
@@ -276,7 +276,7 @@ class Reflectors:
         is_first = kind not in self._ever_listed
         self._ever_listed.add(kind)
         if kind == DEVICE.key_name:
-            self._downstream.send_deletions_of_devices()
+            self._downstream.send_deletions(kind)
         elif kind == DEVICE_MODEL.key_name:
             if is_first:
                 self._watch_later(DEVICE)

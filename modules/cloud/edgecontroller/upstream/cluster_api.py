@@ -271,7 +271,7 @@ class ClusterApi:
         """Take the answer to a node's read. A list of its pods may be newer than the mirror, whose watch is late: a pod
         that the list lacks must not be sent to the node again.
         """
-        known = (self._mirror.find(key) for key in self._downstream.pods_of(node))
+        known = (self._mirror.find(key) for key in self._downstream.locations.pods_of(node))
         for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
             self._reflectors.note_end(key_of(pod), uid_of(pod), node)
         if call.verb == "list" and result.object is not None and not self._cluster.knows_all():

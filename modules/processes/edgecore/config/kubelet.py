@@ -7,40 +7,184 @@ Names and defaults are those of `KubeletConfiguration` as KubeEdge tailored it. 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import field
 
 from edged.api import Taint
+from edged.eviction_api.signals import Signal
 from edged.eviction_api.thresholds import DEFAULT_HARD
 from edged.settings.cgroups import CgroupDriver
-from modules.processes.edgecore.config.eviction import SIGNAL, THRESHOLD, DurationMap
+from edged.settings.pod_cidrs import parse_pod_cidrs
+from modules.processes.common.durations import format_duration
 from modules.processes.edgecore.config.names import (
     CGROUP,
     DNS_DOMAIN,
     ENFORCED,
     IMAGE_ENDPOINT,
     IP_ADDRESS,
+    LABEL_KEY,
+    LABEL_VALUE,
     OPTIONAL_PATH,
     QUANTITY,
     RESOURCE,
     RUNTIME_ENDPOINT,
     SYSCTL_PATTERN,
 )
-from modules.processes.edgecore.config.pod_cidrs import PodCidrs
-from modules.processes.edgecore.config.priorities import PriorityPeriods
 from modules.processes.edgecore.config.section import Section
-from modules.processes.edgecore.config.taints import Taints
 from modules.processes.edgecore.config.value_kinds import (
     AbsolutePath,
     Choice,
     Duration,
     Size,
     Switch,
+    Text,
     TextList,
     TextMap,
+    UnfitError,
+    ValueKind,
     Whole,
+    shown,
 )
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_FIELDS = {"key", "value", "effect"}
+
+
+class Taints(ValueKind[tuple[Taint, ...]]):
+    """A list of mappings with key, optional value, and effect, as in a Node's spec."""
+
+    def __init__(self, most: int) -> None:
+        """`most` is the largest number of taints."""
+        self.most = most
+
+    @property
+    def expected(self) -> str:
+        """The form of a taint."""
+        return f"a list of at most {self.most} taints, each with key, value and effect ({', '.join(EFFECTS)})"
+
+    def read(self, value: object) -> tuple[Taint, ...]:
+        """Read a list; every taint is checked, and no key may have an effect twice (the API server would refuse the
+        node).
+        """
+        if not isinstance(value, list) or len(value) > self.most:
+            raise UnfitError
+        taints = tuple(map(_read, value))
+        if len({(taint.key, taint.effect) for taint in taints}) < len(taints):
+            raise UnfitError("a key has the same effect twice")
+        return taints
+
+    def write(self, setting: tuple[Taint, ...]) -> object:
+        """Return a list."""
+        return [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in setting]
+
+
+def _read(entry: object) -> Taint:
+    if not isinstance(entry, dict) or not {"key", "effect"} <= set(entry) <= _FIELDS:
+        raise UnfitError(shown(entry))
+    key, value, effect = entry["key"], entry.get("value"), entry["effect"]
+    if effect not in EFFECTS:
+        raise UnfitError(f"{shown(effect)} is no effect")
+    return Taint(key=LABEL_KEY.read(key), value=LABEL_VALUE.read("" if value is None else value), effect=effect)
+
+
+_PRIORITY = "priority"
+_SECONDS = "shutdownGracePeriodSeconds"
+
+
+class PriorityPeriods(ValueKind[dict[int, int]]):
+    """A list of priorities with their seconds, which becomes a mapping."""
+
+    priority = Whole("", -(2**31), 2**31 - 1)
+    seconds = Whole("seconds", 0, 86_400)
+
+    def __init__(self, most: int) -> None:
+        """`most` is the largest number of entries."""
+        self.most = most
+
+    @property
+    def expected(self) -> str:
+        """The form of an entry."""
+        return f"a list of at most {self.most}, each with {_PRIORITY} and {_SECONDS} (0 to {self.seconds.high})"
+
+    def read(self, value: object) -> dict[int, int]:
+        """Read a list; every entry is checked, and no priority may occur twice."""
+        if not isinstance(value, list) or len(value) > self.most:
+            raise UnfitError
+        found: dict[int, int] = {}
+        for entry in value:
+            if not isinstance(entry, dict) or set(entry) != {_PRIORITY, _SECONDS}:
+                raise UnfitError(shown(entry))
+            priority = self.priority.read(entry[_PRIORITY])
+            if priority in found:
+                raise UnfitError(f"the priority {priority} comes twice")
+            found[priority] = self.seconds.read(entry[_SECONDS])
+        return found
+
+    def write(self, setting: dict[int, int]) -> object:
+        """Return a list."""
+        return [{_PRIORITY: priority, _SECONDS: seconds} for priority, seconds in setting.items()]
+
+
+class PodCidrs(ValueKind[tuple[str, ...]]):
+    """Ranges of addresses for pods, at most one of each IP version, with a comma between them."""
+
+    @property
+    def expected(self) -> str:
+        """The form of the text."""
+        return "a range such as 10.86.0.0/16, an IPv4 and an IPv6 range with a comma between them, or empty"
+
+    def read(self, value: object) -> tuple[str, ...]:
+        """Read a text; a range must be one of addresses that pods can have."""
+        if not isinstance(value, str):
+            raise UnfitError
+        if not value:
+            return ()
+        try:
+            return parse_pod_cidrs(value)
+        except ValueError as error:
+            raise UnfitError(str(error)) from None
+
+    def write(self, setting: tuple[str, ...]) -> object:
+        """Return a text."""
+        return ",".join(setting)
+
+
+SIGNAL: Final = Text(f"one of {', '.join(Signal)}", "|".join(signal.replace(".", r"\.") for signal in Signal))
+
+THRESHOLD: Final = Text(
+    "an amount such as 500Mi or a percentage such as 10%",
+    r"[0-9]{1,3}(?:\.[0-9]{1,6})?%|[0-9]+(?:\.[0-9]+)?(?:k|[MGTPE]|[KMGTPE]i)?",
+    most=32,
+)
+
+
+class DurationMap(ValueKind[dict[str, float]]):
+    """A mapping from text to durations, which become seconds."""
+
+    def __init__(self, key: ValueKind[str], most: int) -> None:
+        """`most` is the largest number of entries."""
+        self.key, self.most = key, most
+        self.value = Duration(0.0, 24 * 3600.0)
+
+    @property
+    def expected(self) -> str:
+        """Descriptions of key and value."""
+        return f"a mapping from {self.key.expected} to {self.value.expected}"
+
+    def read(self, value: object) -> dict[str, float]:
+        """Read a mapping; every entry is checked."""
+        if not isinstance(value, dict) or len(value) > self.most:
+            raise UnfitError
+        try:
+            return {self.key.read(name): self.value.read(entry) for name, entry in value.items()}
+        except UnfitError as error:
+            raise UnfitError(str(error) or shown(str(value))) from None
+
+    def write(self, setting: dict[str, float]) -> object:
+        """Return a mapping."""
+        return {name: format_duration(seconds) for name, seconds in setting.items()}
+
 
 _DAY = 24 * 3600.0
 

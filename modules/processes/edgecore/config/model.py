@@ -13,7 +13,6 @@ from typing import Annotated, Final
 
 from msgspec import field
 
-from modules.processes.edgecore.config.applications import ServiceBusOptions
 from modules.processes.edgecore.config.devices import DeviceTwins, EventBusOptions
 from modules.processes.edgecore.config.edge_stream import EdgeStreamOptions
 from modules.processes.edgecore.config.edged import Edged
@@ -23,13 +22,39 @@ from modules.processes.edgecore.config.names import (
     DOCKER_ENDPOINT,
     EMBEDDED_ENDPOINT,
     INSIDE,
+    IP_ADDRESS,
     LISTEN_ADDRESS,
     OCI_ENDPOINT,
+    OPTIONAL_PATH,
     host_name,
     node_name_from,
 )
 from modules.processes.edgecore.config.section import Section
 from modules.processes.edgecore.config.value_kinds import AbsolutePath, Choice, Secret, SecretText, Switch, Whole
+
+
+class ServiceBusOptions(Section, frozen=True, kw_only=True):
+    """HTTP between the cloud's rules and applications of the node."""
+
+    enable: Annotated[bool, Switch()] = False
+    """Whether the cloud's router may call HTTP servers of this machine's loopback interface, on any port that a rule
+    names, and applications may ask the cloud for the URLs that it allows."""
+
+    port: Annotated[int, Whole("", 1, 65535)] = 9060
+    """Where applications ask the cloud. It listens from the first URL that the cloud allows."""
+
+    server: Annotated[str, IP_ADDRESS] = "127.0.0.1"
+    """Address there. Whoever reaches it may ask for each allowed URL: there are no credentials."""
+
+    timeout: Annotated[int, Whole("seconds", 1, 3600)] = 60
+    """Longest wait for the cloud's answer to an application."""
+
+    tls_cert_file: Annotated[str, OPTIONAL_PATH] = ""
+    """Certificate for HTTPS there (PEM); empty for plain HTTP."""
+
+    tls_private_key_file: Annotated[str, OPTIONAL_PATH] = ""
+    """The key of that certificate (PEM)."""
+
 
 SOCKET_PATH_LIMIT: Final = 107
 """Longest path of a unix socket on Linux, in bytes (`sun_path` without its final zero)."""

@@ -17,14 +17,48 @@ from modules.processes.edgecore.doctor.facts import (
     Listening,
     MapperSocket,
     OciNeeds,
+    PodNetworkNeeds,
     Running,
     Runtime,
     UnservedDevices,
 )
 from modules.processes.edgecore.doctor.link_checks import check_cloud, check_identity
-from modules.processes.edgecore.doctor.pod_network_checks import check_pod_network
-from modules.processes.edgecore.doctor.runtime_kinds import check_other_kinds
+from modules.processes.edgecore.runtime_kinds import LeftKind
 from modules.runtimes.oci.programs import INSTALL as OCI_PROGRAMS
+
+_CHECK: Final = "other runtimes"
+
+
+def check_other_kinds(left: tuple[LeftKind, ...], options: str) -> Iterator[CheckResult]:
+    """Warn of each kind that has pods and is not configured; `options` lead commands to the node."""
+    for each in left:
+        yield warning(_CHECK, str(each), each.remedy(options))
+    if not left:
+        yield ok(_CHECK, "no other runtime of edgecore's has pods here")
+
+
+_NAME: Final = "pod network"
+_OWN: Final = "edgecore's own network"
+_INSTALL: Final = "`apt-get install containernetworking-plugins iptables` (Debian, Ubuntu)"
+
+
+def check_pod_network(needs: PodNetworkNeeds) -> Iterator[CheckResult]:
+    """Check the requirements of the network of pods of a runtime inside edgecore."""
+    if needs.problem:
+        yield failed(_NAME, needs.problem, "pods on the host's network run meanwhile")
+    if needs.missing:
+        yield failed(_NAME, f"not installed: {', '.join(needs.missing)}", _INSTALL)
+    if not needs.problem and not needs.missing:
+        yield ok(_NAME, f"all programs of {needs.source or _OWN} are installed")
+    for switch in needs.switched_off:
+        text = f"{switch} is 0: packets of pods reach no other network"
+        yield warning("forwarding", text, f"`sysctl -w {switch}=1`; does a file in /etc/sysctl.d set it to 0?")
+    for program in needs.dropping:
+        text = f"the firewall ({program}) drops forwarded packets, and accepts none of {needs.bridge}"
+        by_hand = f"`{program} -I FORWARD -i {needs.bridge} -j ACCEPT`, and the same with -o"
+        hint = by_hand if needs.source else "while pods run, edgecore adds its rules again within a minute"
+        yield warning("forwarding", text, hint)
+
 
 T = TypeVar("T")
 

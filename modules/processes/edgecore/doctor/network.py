@@ -17,9 +17,9 @@ from beehive import Clock
 from edgehub.certificates import files
 from edgehub.certificates.certificate import pem_blocks
 from edgehub.certificates.diagnosis import explain
-from edgehub.certificates.errors import CertificateError
 from edgehub.certificates.settings import CertificatePaths, CertificateSettings
 from edgehub.certificates.token import Token
+from edgehub.errors import CertificateError
 from edgehub.tls import client_context
 from edgehub.upgrade import Target
 from modules.processes.edgecore.config import EdgeCoreConfig

@@ -3,11 +3,17 @@
 from enum import IntEnum
 from typing import Final
 
+from beehive import ModuleName
 from edged.api.quantity import QuantityError, parse_quantity, whole_value
 from modules.processes.edgecore.top.amounts import bar, duration, gibibytes, millicores, percent
 from modules.processes.edgecore.top.look import Look, Unreachable
-from modules.processes.edgecore.top.module_titles import module_title
 from modules.processes.edgecore.top.spans import Line, Span, Tone, joined, span, text_of
+
+
+def module_title(name: str) -> str:
+    """Return edgehub for the module that is called `websocket` on the bus, else the name."""
+    return "edgehub" if name == ModuleName.EDGEHUB else name
+
 
 _BAR: Final = 8
 _NANO: Final = 1_000_000_000

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
-from beehive.trace.errors import TraceError
+from beehive.errors import TraceError
 from edged.api import decode
 from edged.api.codec import DecodeError
 from edged.stats.model import Summary

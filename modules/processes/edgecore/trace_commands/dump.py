@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from beehive.trace.errors import TraceError
+from beehive.errors import TraceError
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.location import load_node

@@ -73,6 +73,10 @@ class DefaultNetwork:
         pods = len({each.container_id for each in leases_of(self.configuration)})
         return f"{self._bridge} has the address {wrong[0]} for {pods} pods" if pods else ""
 
+    def is_used(self) -> bool:
+        """Return whether a pod has an address of it, of this node or of another agent on the machine."""
+        return next(leases_of(self.configuration), None) is not None
+
     def _settle(self) -> None:
         """Remove a bridge of former addresses. Raises PodNetworkError if pods are on it."""
         attempt = f"give pods addresses of {', '.join(map(str, self._ranges))}"

@@ -30,6 +30,7 @@ from modules.runtimes.oci.network.kernel import (
     set_interface_up,
     unmount,
 )
+from modules.runtimes.oci.network.pause.control_group import leave_control_group
 from modules.runtimes.oci.network.pod_init import end_pod_init, pod_init_is_confined, pod_init_lives, start_pod_init
 from modules.runtimes.oci.network.sysctls import write_sysctls
 from modules.runtimes.oci.network.user_namespaces import USER, UserMapping, pin_with_users
@@ -169,9 +170,13 @@ class PodNamespaces:
             raise PodNamespaceError(f"make /dev/shm of sandbox {sandbox_id}", str(error)) from error
         return path
 
-    def processes(self, sandbox_id: str) -> Path:
+    def processes(self, sandbox_id: str, group: str = "") -> Path:
         """Return the process namespace that containers of the sandbox share; its first process is started at the first
         call, and again if it was killed. `unpin` ends it.
+
+        Args:
+            sandbox_id: of a pinned sandbox.
+            group: control group of the process, which `unpin` removes; empty for edgecore's own.
 
         Raises:
             PodNamespaceError: the sandbox is not pinned, or the process cannot be started.
@@ -184,7 +189,8 @@ class PodNamespaces:
             try:
                 with contextlib.suppress(OSError):  # there was none
                     unmount(path)
-                start_pod_init(directory, [name for name, path in _files(directory).items() if path is not None])
+                kinds = [name for name, path in _files(directory).items() if path is not None]
+                start_pod_init(directory, kinds, group)
             except OSError as error:
                 raise PodNamespaceError(f"make the process namespace of sandbox {sandbox_id}", str(error)) from error
         return path
@@ -258,6 +264,7 @@ def _discard(directory: Path) -> None:
     stays.
     """
     end_pod_init(directory)
+    leave_control_group(directory)
     for name in (*_KINDS, USER, pod_init.NAMESPACE, _SHM):
         path = directory / name
         with contextlib.suppress(OSError):  # not mounted, or missing

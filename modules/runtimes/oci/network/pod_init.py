@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from modules.runtimes.oci.network.kernel import bind_file
+from modules.runtimes.oci.network.pause.control_group import enter_control_group
 from modules.runtimes.oci.network.pause.process import GO
 
 _log = logging.getLogger(__name__)
@@ -38,13 +39,14 @@ _CONFINED: Final = "Seccomp:\t2"
 """Line of /proc/PID/status."""
 
 
-def start_pod_init(directory: Path, kinds: Sequence[str]) -> None:
+def start_pod_init(directory: Path, kinds: Sequence[str], group: str = "") -> None:
     """Start the first process of a new process namespace, and pin the namespace.
 
     Args:
         directory: of the sandbox's namespaces.
         kinds: the namespaces in it, which the process enters. If the user namespace is one, the process namespace
             belongs to it, so that the pod's root may mount its /proc.
+        group: control group of the process; empty for edgecore's own.
 
     Raises:
         OSError: it cannot be started; `end_pod_init` removes the files.
@@ -65,6 +67,8 @@ def start_pod_init(directory: Path, kinds: Sequence[str]) -> None:
             bind_file(f"/proc/{pid}/ns/pid", directory / NAMESPACE)
             with suppress(OSError):  # lowering it takes a capability
                 Path(f"/proc/{pid}/oom_score_adj").write_text(_OOM_SCORE)
+            if group:
+                enter_control_group(directory, group, pid)
             ours.send(GO)
             if error := ours.recv(_LONGEST_ANSWER):
                 raise OSError(error.decode(errors="replace"))

@@ -66,6 +66,8 @@ class PodNetwork:
         clock: for deadlines.
         default: the network while there is no file; None for none.
         ranges: addresses for pods that the node's configuration demands, for plug-ins that can be told.
+        owner: letters and digits that tell the sandboxes of this runtime from those of another agent on the machine,
+            with which the default network is shared; empty where this runtime is the only one.
         runner: runs a plug-in.
     """
 
@@ -77,12 +79,14 @@ class PodNetwork:
         *,
         default: DefaultNetwork | None = None,
         ranges: Sequence[str] = (),
+        owner: str = "",
         runner: PluginRunner | None = None,
     ) -> None:
         self._configurations = _Configurations(configuration_directory, default)
         self._binaries = tuple(binary_directories)
         self._default = default
         self._ranges = tuple(ranges)
+        self._prefix = f"{owner}-" if owner else ""
         self._runner = runner or PluginRunner(clock)
         self._chain = PluginChain(self._binaries, self._runner)
         self._turns = Turns()
@@ -127,7 +131,8 @@ class PodNetwork:
             network = self._configurations.current()
             self._prepare(network)
             demands = capability_arguments(config, self._ranges)
-            attachment = Attachment(network, sandbox_id, _arguments(sandbox_id, config), demands)
+            name = self._name(sandbox_id, network)
+            attachment = Attachment(network, name, _arguments(sandbox_id, config), demands)
             write_attachment(directory, attachment)
             try:
                 result = self._chain.add(attachment, str(netns))
@@ -142,12 +147,19 @@ class PodNetwork:
             self._rules.add(sandbox_id, AttachedSandbox(directory, lambda: netns), attachment)
             return addresses
 
+    def _is_default(self, network: NetworkConfiguration) -> bool:
+        return self._default is not None and network is self._default.configuration
+
+    def _name(self, sandbox_id: str, network: NetworkConfiguration) -> str:
+        """Return the id by which the plug-ins know a sandbox."""
+        return f"{self._prefix}{sandbox_id}" if self._is_default(network) else sandbox_id
+
     def _prepare(self, network: NetworkConfiguration) -> None:
         """Make the rules that must be there before a pod. Raises PodNetworkError.
 
         A configured network may do without iptables; then the failure is logged.
         """
-        if self._default is not None and network is self._default.configuration:
+        if self._default is not None and self._is_default(network):
             self._loopback.prepare()
             self._default.prepare()
             return
@@ -181,8 +193,8 @@ class PodNetwork:
     def collect(self, alive: set[str]) -> None:
         """Free addresses of sandboxes that do not exist any more, at a start.
 
-        In a network that other runtimes may use, only addresses older than the machine's last start are freed: nothing
-        that was attached then is alive. A failure is logged, and the next start tries again.
+        Of addresses that are not known to be this runtime's, only those older than the machine's last start are freed:
+        nothing that was attached then is alive. A failure is logged, and the next start tries again.
 
         Args:
             alive: ids of the sandboxes that exist, also of those that are not ready.
@@ -191,9 +203,13 @@ class PodNetwork:
             network = self._configurations.current()
         except NetworkConfigurationError:
             return
-        is_own = self._default is not None and network is self._default.configuration
-        before = float("inf") if is_own else _boot_time()
-        lost = {each.container_id for each in leases_of(network) if each.changed < before} - alive
+        prefix, boot_time = self._prefix if self._is_default(network) else None, _boot_time()
+        leases = {
+            each.container_id
+            for each in leases_of(network)
+            if (prefix is not None and each.container_id.startswith(prefix)) or each.changed < boot_time
+        }
+        lost = leases - alive - {self._name(each, network) for each in alive}
         for container_id in sorted(lost):
             _log.info("sandbox %s does not exist any more; its address is freed", printable(container_id))
             try:
@@ -248,7 +264,8 @@ class PodNetwork:
         except ValueError as error:
             _log.warning("what was kept of the network of sandbox %s is damaged: %s", sandbox_id, error)
         try:
-            return Attachment(self._configurations.current(), sandbox_id, _ARGUMENTS, {})
+            network = self._configurations.current()
+            return Attachment(network, self._name(sandbox_id, network), _ARGUMENTS, {})
         except NetworkConfigurationError as error:
             _log.warning("%s; nothing can be detached", error)
             remove_attachment(directory)

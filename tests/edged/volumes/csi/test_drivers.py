@@ -10,7 +10,7 @@ import pytest
 
 from beehive import Operation
 from edged.api.persistent import CSIDriver, CSIDriverSpec
-from edged.plugins.errors import PluginError
+from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
 from edged.volumes.csi import rules
 from edged.volumes.csi.controller import KUBEEDGE_DRIVER, carry_out, driver_of

@@ -20,7 +20,7 @@ from edged.api.persistent import (
     VolumeAttachmentStatus,
     VolumeProblem,
 )
-from edged.plugins.errors import PluginError
+from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths

@@ -79,6 +79,54 @@ def test_wrong_objects_are_refused_with_causes(serving: Serving) -> None:
     )
 
 
+def scalable(**paths: str) -> dict[str, Any]:
+    """The definition of a kind with replicas."""
+    made = definition()
+    (version,) = made["spec"]["versions"]
+    properties = version["schema"]["openAPIV3Schema"]["properties"]
+    properties["spec"]["properties"]["pumps"] = {"type": "integer"}
+    properties["status"]["properties"] |= {"pumps": {"type": "integer"}, "selector": {"type": "string"}}
+    scale = {"specReplicasPath": ".spec.pumps", "statusReplicasPath": ".status.pumps"}
+    version["subresources"]["scale"] = {**scale, "labelSelectorPath": ".status.selector", **paths}
+    return made
+
+
+def test_a_custom_object_is_scaled_at_its_paths() -> None:
+    serving = Serving()
+    assert serving.ask("POST", DEFINITIONS, scalable()).status == 201
+    answer(serving, "POST", DEVICES, device(pumps=2))
+    status = {"status": {"pumps": 1, "selector": "app=pump"}}
+    answer(serving, "PATCH", f"{DEVICES}/pump/status", status, MERGE)
+    scale = answer(serving, "GET", f"{DEVICES}/pump/scale")
+    assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
+    assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "app=pump"})
+    assert answer(serving, "PATCH", f"{DEVICES}/pump/scale", {"spec": {"replicas": 5}}, MERGE)["spec"] == {
+        "replicas": 5
+    }
+    found = answer(serving, "GET", f"{DEVICES}/pump")
+    assert (found["spec"]["pumps"], found["metadata"]["generation"]) == (5, 2)
+    assert answer(serving, "PUT", f"{DEVICES}/pump/scale", {**scale, "spec": {"replicas": 3}})["code"] == 409
+    answer(serving, "POST", DEVICES, device("none"))
+    refused = answer(serving, "GET", f"{DEVICES}/none/scale")
+    assert (refused["code"], 'replicas field ".spec.pumps" does not exist' in refused["message"]) == (500, True)
+
+
+@pytest.mark.parametrize(
+    ("field", "path", "why"),
+    [
+        ("specReplicasPath", "", "Required value"),
+        ("specReplicasPath", ".status.pumps", "should be a json path under .spec"),
+        ("statusReplicasPath", ".status.pumps[0]", "is not a json path"),
+        ("labelSelectorPath", ".metadata.labels", "should be a json path under either .spec or .status"),
+    ],
+)
+def test_a_definition_with_a_wrong_path_of_replicas_is_refused(field: str, path: str, why: str) -> None:
+    refused = answer(Serving(), "POST", DEFINITIONS, scalable(**{field: path}))
+    (cause,) = refused["details"]["causes"]
+    assert (refused["code"], cause["field"]) == (422, f"spec.versions[0].subresources.scale.{field}")
+    assert why in cause["message"]
+
+
 def test_strategic_patches_are_415(serving: Serving) -> None:
     """A strategic merge patch of a custom object is refused, as by an API server."""
     answer(serving, "POST", DEVICES, device())

@@ -15,7 +15,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
 from modules.cloud.controllers.pods import is_ready
-from modules.cloud.controllers.registry import CONTROLLERS, MADE
+from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
 from modules.cloud.controllers.view import controller_of
 from modules.cloud.storage.watch_history import ObjectChanged
 
@@ -52,7 +52,7 @@ class Site:
 
     def _begin(self) -> Engine:
         clock = self.clock
-        return Engine(CONTROLLERS, self._perform, clock.now, clock.new_id, self.restart)
+        return Engine(ALL, self._perform, clock.now, clock.new_id, self.restart)
 
     def restart(self) -> None:
         """Begin the controllers anew, as another process does: calls under way may be lost."""

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver import api_calls
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.controllers.pods import is_active, is_ready
+from modules.cloud.controllers.view import node_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
 
@@ -308,3 +309,35 @@ def test_the_scale_subresource_sets_the_replicas() -> None:
     assert len(site.pods()) == 5
     refusal = site.call("update", site.get("Deployment", "web"), subresource="scale", body={"spec": {"replicas": -1}})
     assert (refusal.refusal or {}).get("code") == 422
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "DaemonSet"])
+def test_what_would_make_pods_without_end_makes_none(kind: str) -> None:
+    site = Site()
+    wrong = workload(kind)
+    wrong["spec"]["selector"] = {"matchLabels": {"app": "other"}}
+    site.cluster.storage.create({**wrong, "metadata": {"name": "web", "namespace": "default"}})
+    site.run_for(60)
+    assert site.pods() == []
+
+
+def test_the_pods_of_a_deleted_node_are_made_elsewhere_after_a_while() -> None:
+    site = Site(nodes=("n1", "n2"))
+    rolled_out(site, 4)
+    site.offline.add("n1")
+    site.call("delete", ObjectKey("Node", "", "n1"))
+    site.run_for(30)
+    assert {node_of(pod) for pod in site.pods()} == {"n1", "n2"}
+    site.run_for(30)
+    assert [node_of(pod) for pod in site.pods()] == ["n2"] * 4
+
+
+def test_a_node_that_registers_again_keeps_its_pods() -> None:
+    site = Site(nodes=("n1",))
+    rolled_out(site, 2)
+    before = {pod["metadata"]["uid"] for pod in site.pods()}
+    site.call("delete", ObjectKey("Node", "", "n1"))
+    site.run_for(20)
+    site.add_node("n1")
+    site.run_for(600)
+    assert {pod["metadata"]["uid"] for pod in site.pods()} == before

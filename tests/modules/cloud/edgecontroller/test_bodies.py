@@ -231,7 +231,9 @@ class Kept:
         self.database = Database(IN_MEMORY, "one", stores_objects=False)
         self.alive: tuple[str, ...] = ("one",)
         self.later: list[Callable[[], None]] = []
-        self.bodies = KeptBodies(self.mirror, self.downstream, self.database, lambda: self.alive, self.later.append)
+        self.bodies = KeptBodies(
+            self.mirror, self.downstream.locations, self.database, lambda: self.alive, self.later.append
+        )
         self._version = 1
 
     def _keeps(self, key: ObjectKey, obj: JsonObject, size: int) -> bool:
@@ -274,7 +276,7 @@ def test_a_body_goes_when_another_cloudcore_has_the_node(kept: Kept) -> None:
     kept.look()
     assert kept.mirror.is_partial(WEB)
     assert kept.mirror.is_partial(ObjectKey("Secret", "default", "key"))
-    assert kept.downstream.references_on("n1"), "what it refers to is known all the same"
+    assert kept.downstream.locations.references_on("n1"), "what it refers to is known all the same"
 
 
 def test_a_node_that_comes_back_from_another_cloudcore_is_kept_whole_from_then_on(kept: Kept) -> None:

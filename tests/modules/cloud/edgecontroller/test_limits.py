@@ -88,7 +88,7 @@ def test_what_a_node_asks_for_in_vain_is_noted_so_often_and_forgotten_with_its_c
     query = Message.new(RealClock(), source="edged", resource="default/configmap/c", operation="query")
     for number in range(MAX_HELD_OBJECTS + 100):
         downstream.note_query("n1", "configmap", UpstreamRequest("n1", "default", f"c{number}", query).key)
-    assert downstream._locations.count("n1") == MAX_HELD_OBJECTS
+    assert downstream.locations.count("n1") == MAX_HELD_OBJECTS
     downstream.node_disconnected("n1")
-    assert downstream._locations.count("n1") == 0
-    assert not downstream._locations._nodes
+    assert downstream.locations.count("n1") == 0
+    assert not downstream.locations._nodes

@@ -47,7 +47,7 @@ def test_a_node_that_has_only_asked_stays_until_it_is_forgotten() -> None:
     cache.add(KEY, "n1")
     cache.remove_pod(key("a"), "n1")
     assert cache.nodes_of(KEY) == ["n1"]
-    cache.forget_node("n1")
+    cache.forget_queries("n1")
     assert cache.nodes_of(KEY) == []
 
 

@@ -11,8 +11,7 @@ from beehive.names import CLOUD_CONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from edgehub import install
 from edgehub.settings import EdgeHubSettings
-from modules.edge.taskmanager.module import TaskManager
-from modules.edge.taskmanager.refusals import REASON, refusal_of
+from modules.edge.taskmanager.module import REASON, TaskManager, refusal_of
 from modules.lab.doubles.memory_cloud import MemoryCloud
 
 API = "operations.kubeedge.io/v1alpha2"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edgehub.certificates.errors import UnreachableError
+from edgehub.errors import UnreachableError
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli
 from modules.processes.edgecore.config import EdgeCoreConfig, load

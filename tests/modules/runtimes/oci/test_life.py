@@ -293,6 +293,8 @@ def test_containers_that_share_their_processes(node: OciNode) -> None:
     said = node.execute(two, "ps", "-o", "pid,args").stdout.decode()
     assert said.count("sleep 1000") == 2
     assert said.splitlines()[1].split() == ["1", "pause"]
+    first = int((node.state / "namespaces" / pod / "init").read_text())
+    assert f"/{node.directory.name}/{pod}\n" in Path(f"/proc/{first}/cgroup").read_text(), "it counts for its pod"
     attack = (
         "ls -A /proc/1/root/ && touch /proc/1/root/x; cat /proc/1/root/etc/passwd; (: >/proc/1/exe) && echo written"
     )
@@ -303,7 +305,6 @@ def test_containers_that_share_their_processes(node: OciNode) -> None:
     assert node.execute(two, "true").exit_code == 0
     node.stop(one, 0)
     assert node.states()[two] == cri.CONTAINER_RUNNING
-    first = int((node.state / "namespaces" / pod / "init").read_text())
     node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
     assert not alive(first)
 

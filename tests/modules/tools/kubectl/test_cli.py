@@ -81,9 +81,9 @@ def test_every_verb_has_a_module_with_both_functions(name: str) -> None:
     ("words", "status", "said"),
     [
         (
-            ["rollout", "status", "deployment/web", "--watch=false"],
+            ["autoscale", "deployment/web", "--max=3"],
             1,
-            "cloudcore has no `rollout`: there are no Deployments",
+            "cloudcore has no `autoscale`: nothing is scaled by itself here",
         ),
         (["init"], 2, "`cloudcore run`"),
         (["gett", "pods"], 2, 'unknown command "gett"; did you mean get'),

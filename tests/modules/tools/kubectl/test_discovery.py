@@ -77,7 +77,7 @@ def test_core_resources_need_one_request() -> None:
         ("podz", 'the server doesn\'t have a resource type "podz"; did you mean pods?'),
         ("deployment.v2.apps", 'the server doesn\'t have a resource type "deployment.v2.apps"'),
         ("xyzzy", 'the server doesn\'t have a resource type "xyzzy"'),
-        ("cj", 'the server doesn\'t have a resource type "cj": there are no controllers here, only pods: write'),
+        ("cj", 'the server doesn\'t have a resource type "cj": the node has pods only'),
         ("Role", 'the server doesn\'t have a resource type "Role": there are no users and roles here'),
     ],
 )
@@ -109,7 +109,7 @@ def test_paths_and_names() -> None:
 @pytest.mark.parametrize(
     ("api_version", "kind", "advice"),
     [
-        ("batch/v1", "Job", "only pods: write a manifest of kind Pod"),
+        ("batch/v1", "Job", "the node has pods only; `cloudcore` and `kubectl`"),
         ("networking.k8s.io/v1", "Ingress", "hostPort or hostNetwork of a pod"),
         ("rbac.authorization.k8s.io/v1", "Role", "there are no users and roles here"),
     ],

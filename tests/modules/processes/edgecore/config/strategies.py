@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from edged.api import Taint
-from modules.processes.edgecore.config.eviction import DurationMap
+from modules.processes.edgecore.config.kubelet import EFFECTS, DurationMap, PodCidrs, PriorityPeriods, Taints
 from modules.processes.edgecore.config.names import LABEL_KEY, LABEL_VALUE
-from modules.processes.edgecore.config.pod_cidrs import PodCidrs
-from modules.processes.edgecore.config.priorities import PriorityPeriods
 from modules.processes.edgecore.config.section import Section, keys_of
-from modules.processes.edgecore.config.taints import EFFECTS, Taints
 from modules.processes.edgecore.config.value_kinds import (
     AbsolutePath,
     Choice,

@@ -26,7 +26,7 @@ from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.look import Look, Unreachable
 from modules.processes.edgecore.top.node_view import SocketView
-from modules.processes.edgecore.top.poller import Poller
+from modules.processes.edgecore.top.run import Poller
 from modules.processes.edgecore.top.state import PATH, LinkReport, ModuleReport, WorkReport
 from modules.processes.edgecore.top.state_handler import AgentStateHandler
 from tests.beehive.http.requests import parse

@@ -213,6 +213,26 @@ def test_addresses_of_lost_sandboxes_are_freed(machine: RealMachine) -> None:
     assert machine.leases() == set()
 
 
+def test_two_agents_on_one_machine_keep_their_addresses(machine: RealMachine) -> None:
+    """They share the bridge. The start of one frees its own lost addresses and none of the other's."""
+    one, two = (
+        PodNetwork(machine.directory / "net.d", [PLUGINS], machine.clock, default=machine.default, owner=owner)
+        for owner in ("1a", "2b")
+    )
+    machine.network = one
+    kept = machine.up("g1")
+    machine.network = two
+    lost = machine.up("g2")
+    (machine.home("g2") / "network.json").unlink()
+    one.collect({"g1"})
+    assert machine.leases() == {kept.ip, lost.ip}
+    two.collect(set())
+    assert machine.leases() == {kept.ip}
+    assert machine.default.is_used()
+    one.detach("g1", machine.home("g1"), machine.netns("g1"))
+    assert not machine.default.is_used()
+
+
 def test_the_plugins_own_error_is_told(machine: RealMachine) -> None:
     """A range that is used up, as host-local says it; nothing is left of the attempt."""
     (machine.directory / "net.d").mkdir()

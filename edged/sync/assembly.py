@@ -1,0 +1,344 @@
+"""Assembly: makes the parts of edged bottom up, and starts and closes them."""
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import pykka
+from msgspec import Struct
+
+from beehive import Group, Module, ModuleName, Operation, ResourceType
+from beehive.names import REGISTRATION_RESOURCE, SHUTDOWN_RESOURCE
+from edged.admission.admitter import PodAdmitter
+from edged.api import seconds
+from edged.cgroups.pod_cgroups import PodCgroups
+from edged.cri.contract import ContainerRuntime
+from edged.devices.node_devices import NodeDevices
+from edged.events import EventRecorder
+from edged.events.node import NodeEvents
+from edged.events.pods import PodEvents
+from edged.events.reporter import EventReporter
+from edged.eviction_api.signals import Signal
+from edged.host import Host
+from edged.housekeeping import Housekeeping, NodeUsage
+from edged.images.puller import ImagePuller
+from edged.lifecycle.pod_lifecycle import PodLifecycle
+from edged.node.limits import pod_machine
+from edged.node.reporter import NodeReporter
+from edged.node.state import LocalNode
+from edged.node.status import LEASE_RENEW_FRACTION
+from edged.node.watch import NodeWatch
+from edged.pleg.reader import RuntimeReader
+from edged.pleg.watch import RuntimeWatch
+from edged.pod_workers.container_killer import ContainerKiller
+from edged.pod_workers.image_manager import ImageManager
+from edged.pod_workers.pod_directories import PodDirectories
+from edged.pod_workers.pod_objects import PodObjectManager
+from edged.pod_workers.pod_resources import PodResources
+from edged.pod_workers.pruner import PodPruner
+from edged.pod_workers.start_containers import ContainerStarter
+from edged.pod_workers.syncer import ContainerParts, PodSyncer
+from edged.pods.backoff import BackOffPolicy, BackOffs
+from edged.pods.decode import read_node
+from edged.pods.manager import PodManager
+from edged.pods.model import PodUid
+from edged.probes.manager import ProbeManager
+from edged.probes.network import Network
+from edged.probes.runner import ContainerProbeRunner
+from edged.probes.sockets import SocketNetwork
+from edged.probes.worker_pool import CompletedProbe, ProbeWorker, ProbeWorkerPool
+from edged.server.snapshots import Snapshots
+from edged.settings import EdgedSettings
+from edged.shutdown.logind import ShutdownSource, ShutdownWatch
+from edged.shutdown.shutdown_manager import ShutdownManager
+from edged.static_pods.manager import StaticPodManager
+from edged.status.generator import StatusGenerator
+from edged.status.manager import StatusManager
+from edged.sync.events import PluginsChanged, PodHealthChanged, SyncEvent
+from edged.sync.loop import SyncLoop
+from edged.sync.orphans import Orphans
+from edged.sync.store import LocalPods, PodStore
+from edged.volume_manager import VolumeManager
+from metamanager.client import AsyncMetaClient, CallError, MetaClient
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Dependencies(Struct, frozen=True):
+    """The dependencies that edged gets from outside (kubelet's Dependencies); see `Edged` for each."""
+
+    settings: EdgedSettings
+    connect: Callable[[], ContainerRuntime]
+    snapshots: Snapshots
+    version: str
+    host: Host
+
+
+class Assembly:
+    """The parts of edged, made again at each start of the module.
+
+    A part gets the parts that it calls when it is made, so that the order of construction is the order of the layers.
+    To the sync loop, which is made last, parts send events by `_send` and `_post`; they do so only after `start`. Lives
+    on the module's thread.
+
+    Args:
+        module: edged.
+        given: the dependencies of edged.
+    """
+
+    def __init__(self, module: Module, given: Dependencies) -> None:
+        self._module, self._given, self._settings = module, given, given.settings
+        host = given.host
+        self._settings.root.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._network: Network = host.network or SocketNetwork(module.clock)
+        self._memory = host.machine_info.machine(self._settings.root, self._settings.node_ip).memory
+        self._runtime = given.snapshots.runtime = given.connect()
+        self._meta = AsyncMetaClient(module)
+        self._event_reporter = self._make_event_reporter()
+        on_thread = self._on_thread(self._event_reporter.report)
+        self._recorder = EventRecorder(module.clock, self._settings.node_name, on_thread)
+        self._pod_events = PodEvents(self._recorder)
+        self._node_events = NodeEvents(self._recorder, self._settings.node_name)
+        self.pods = PodManager()
+        self._statuses = StatusManager(self._meta, module)
+        self._devices = self._make_devices()
+        self.node = LocalNode(self._devices.manager)
+        self.volume_manager = self._make_volume_manager()
+        self._directories = PodDirectories(self._settings, module.clock, self.volume_manager.volumes)
+        self.static_pods = self._make_static_pods()
+        self._node_events.starting()
+        self.node_reporter = self._make_node_reporter()
+        self._reader = RuntimeReader(self._runtime)
+        self._lifecycle = PodLifecycle(module.runtime, self._runtime, self._network, self._health_changed)
+        self._puller = ImagePuller(module.runtime, self._runtime, self._settings.pulls, self._health_changed)
+        self._backoffs = BackOffs(BackOffPolicy.up_to(seconds(self._settings.crash_loop_limit)))
+        self._probes = self._make_probes()
+        self.housekeeping = self._make_housekeeping()
+        self._machine = self._open_machine()
+        self.node_shutdown = self._make_shutdown_manager()
+        self._runtime_watch = RuntimeWatch(module, self._settings, self._send)
+        self._orphans = Orphans(self._settings.owner)
+        self._pod_store = self._make_pod_store()
+        self.sync_loop = self._make_sync_loop()
+
+    def start(self) -> None:
+        """Start the actors, and list the store, whether or not the cloud is connected: first the node, whose labels and
+        taints decide about its pods.
+        """
+        module, settings, snapshots = self._module, self._settings, self._given.snapshots
+        snapshots.probes = self._probes.counts
+        self._start_actors()
+        snapshots.work = self.sync_loop.figures
+        module.every(settings.status_period, self.sync_loop.handle_status_period)
+        module.every(settings.lease_duration * LEASE_RENEW_FRACTION, self.node_reporter.renew_lease)
+        self._meta.list_all(ResourceType.NODE, then=self._on_stored_node)
+        self._pod_store.list_pods()
+
+    def close(self) -> None:
+        """Send the events that are left, and release everything. Containers are left running."""
+        self._event_reporter.close()
+        self.release()
+
+    def release(self) -> None:
+        """Release everything, the runtime first: a worker whose wait ends must not change anything in it any more."""
+        snapshots = self._given.snapshots
+        snapshots.runtime = None
+        snapshots.work = None
+        snapshots.probes = None
+        if self._machine is not None:
+            self._machine.close()
+        self._puller.close()
+        self._runtime.close()
+        self.volume_manager.close()
+        self._devices.close()
+        self._lifecycle.close()
+
+    # events for the sync loop
+
+    def _send(self, event: SyncEvent) -> None:
+        """Give an event to the sync loop; on the module's thread."""
+        self.sync_loop.handle(event)
+
+    def _post(self, event: SyncEvent) -> None:
+        """Give an event to the sync loop on the module's thread; on any thread."""
+        self.sync_loop.post(event)
+
+    def _health_changed(self, uid: PodUid) -> None:
+        """Report a new result of a hook or pull of a pod; on any thread."""
+        self._post(PodHealthChanged(uid))
+
+    def _probes_changed(self, uid: PodUid) -> None:
+        """Report a new result of a probe of a pod; on the module's thread."""
+        self._send(PodHealthChanged(uid))
+
+    def _plugins_changed(self) -> None:
+        """Report a change of storage drivers or devices; on the module's thread."""
+        self._send(PluginsChanged())
+
+    def _on_thread(self, function: Callable[[T], None]) -> Callable[[T], None]:
+        """Return a function that calls another one on the module's thread, for use on any thread."""
+        return lambda value: self._module.call_soon(lambda: function(value))
+
+    # the parts
+
+    def _make_event_reporter(self) -> EventReporter:
+        settings = self._settings
+        return EventReporter(
+            self._meta, self._module, settings.node_name, settings.event_rate, settings.event_burst
+        )  # fmt: skip
+
+    def _make_devices(self) -> NodeDevices:
+        snapshots = self._given.snapshots
+        return NodeDevices(
+            self._module, self._settings.root, self._given.host.devices, pods=lambda: snapshots.pods,
+            changed=self._plugins_changed,
+        )  # fmt: skip
+
+    def _make_volume_manager(self) -> VolumeManager:
+        settings = self._settings
+        for_pods = max(0, self._memory - settings.eviction.reserve(Signal.MEMORY, self._memory))
+        mounts = self._given.host.mounts
+        return VolumeManager(self._module, settings, mounts, for_pods, self.node, self._plugins_changed)
+
+    def _make_static_pods(self) -> StaticPodManager:
+        return StaticPodManager(
+            self._module, self._meta, self._statuses, self.pods, lambda: self.node.state.registered
+        )  # fmt: skip
+
+    def _make_node_reporter(self) -> NodeReporter:
+        return NodeReporter(
+            self._meta,
+            self._module.clock,
+            self._settings,
+            self.node,
+            self.static_pods.sync_mirrors,
+            self._node_events,
+            self.volume_manager.drivers,
+            confirmed=self._announce_registration,
+        )
+
+    def _announce_registration(self) -> None:
+        """Tell edgestream that the cloud has the Node object."""
+        module = self._module
+        if module.hive.members(Group.EDGESTREAM):
+            registered = module.message(REGISTRATION_RESOURCE, Operation.CONNECTED, None)
+            module.broadcast(Group.EDGESTREAM, registered)
+
+    def _make_syncer(self) -> PodSyncer:
+        """Make the parts that pull images, and start, kill and remove containers (kubelet's kuberuntime manager)."""
+        runtime, settings, clock, events = self._runtime, self._settings, self._module.clock, self._pod_events
+        machine = pod_machine(self._memory, cpu_quota=settings.cpu_quota, cpu_quota_period=settings.cpu_quota_period)
+        resources = PodResources(
+            self._directories,
+            PodCgroups(settings.cgroups, self._given.host.cgroups, machine),
+            self._devices.manager,
+            PodObjectManager(MetaClient(self._module.hive), clock),
+            machine,
+        )
+        images = ImageManager(runtime, self._puller, self._backoffs, events)
+        containers = ContainerParts(
+            ContainerStarter(settings, clock, runtime, images, resources, self.node, events),
+            ContainerKiller(self._module.runtime, runtime, self._lifecycle, events),
+            PodPruner(runtime, self._directories, settings.gc.containers.kept_per_sync),
+        )
+        return PodSyncer(clock, self._reader, containers, resources, self._lifecycle, self._backoffs, events)
+
+    def _make_probes(self) -> ProbeManager:
+        """Make the probe manager, whose workers are started when they are needed."""
+        module = self._module
+
+        def start_worker() -> pykka.ActorRef[ProbeWorker]:
+            return module.start_actor(ProbeWorker, runner, completed, name="edged/prober")
+
+        def completed(probe: CompletedProbe) -> None:
+            module.call_soon(lambda: pool.complete(probe))
+
+        runner = ContainerProbeRunner(self._runtime, self._network)
+        pool = ProbeWorkerPool(start_worker)
+        return ProbeManager(module, pool, self.pods.pod, self._probes_changed, self._pod_events)
+
+    def _make_housekeeping(self) -> Housekeeping:
+        snapshots = self._given.snapshots
+        usage = NodeUsage(self._runtime, self._given.host.machine_info, lambda: snapshots.pods)
+        return Housekeeping(
+            self._module, self._settings, usage, self._directories, self._recorder, self._post, self.node_reporter,
+        )  # fmt: skip
+
+    def _open_machine(self) -> ShutdownSource | None:
+        """Connect to the machine's shutdown, if the node is to end its pods before it."""
+        host, settings = self._given.host, self._settings
+        return host.shutdown() if settings.shutdown and host.shutdown is not None else None
+
+    def _make_shutdown_manager(self) -> ShutdownManager:
+        released = self._machine.release if self._machine is not None else _release_nothing
+        return ShutdownManager(
+            self._module, self._settings.shutdown, self.pods, self._send, self.node_reporter, released,
+            recorder=self._recorder,
+        )  # fmt: skip
+
+    def _make_pod_store(self) -> PodStore:
+        local_pods = LocalPods(
+            self._settings.node_name, self.static_pods, self._directories, self._devices.manager
+        )  # fmt: skip
+        return PodStore(self._module, self._meta, self._send, self._orphans, local_pods)
+
+    def _make_sync_loop(self) -> SyncLoop:
+        settings, snapshots, hooks = self._settings, self._given.snapshots, self._lifecycle.post_start_hooks
+        return SyncLoop(
+            self._module,
+            settings,
+            syncer=self._make_syncer(),
+            pods=self.pods,
+            orphans=self._orphans,
+            admitter=PodAdmitter(settings, self.pods, self.node, self._devices),
+            lifecycle=self._lifecycle,
+            backoffs=self._backoffs,
+            probes=self._probes,
+            status_generator=StatusGenerator(
+                self._module.clock, self.pods, self._probes, hooks, self._statuses, snapshots
+            ),
+            status_manager=self._statuses,
+            events=self._pod_events,
+            store=self._pod_store,
+            static_pods=self.static_pods,
+            node_reporter=self.node_reporter,
+            runtime_watch=self._runtime_watch,
+            housekeeping=self.housekeeping,
+            snapshots=snapshots,
+        )  # fmt: skip
+
+    def _start_actors(self) -> None:
+        module, settings, host = self._module, self._settings, self._given.host
+        self._runtime_watch.start(self._runtime, self._reader, self._on_thread)
+        self.sync_loop.start()
+        in_use = self.volume_manager.csi.in_use
+        version = self._given.version
+        module.start_actor(NodeWatch, settings, self._runtime, self._post, version, host.machine_info, in_use)
+        self.volume_manager.start(DevicePlugin=self._devices)
+        self._devices.start()
+        self.housekeeping.start()
+        if self._machine is not None:
+            module.start_actor(ShutdownWatch, self._machine, self._send_shutdown)
+        self.volume_manager.watch_sizes(self.pods, self._send)
+        if settings.static_pods is not None:
+            self.static_pods.watch_directory(settings.static_pods, settings.node_name, self._post)
+
+    def _on_stored_node(self, answer: list[bytes] | CallError) -> None:
+        if isinstance(answer, CallError):
+            _log.warning("the store does not say how the cloud has this node: %s", answer)
+            return
+        for raw in answer:
+            node = read_node(raw, "from the store", self._settings.node_name)
+            if node is not None:
+                self.node_reporter.handle_stored_node(node)
+
+    def _send_shutdown(self, imminent: bool) -> None:
+        """Send a message to edged itself, so that a recorded run has it; on any thread."""
+        message = self._module.message(SHUTDOWN_RESOURCE, Operation.UPDATE, imminent)
+        self._module.send(ModuleName.EDGED, message)
+
+
+def _release_nothing() -> None:
+    """Nothing delays the shutdown of this machine."""

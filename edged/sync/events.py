@@ -1,0 +1,46 @@
+"""The events that parts of edged send to the sync loop (kubelet's syncLoopIteration reads them from channels)."""
+
+from typing import NamedTuple
+
+from edged.api import Pod
+from edged.node.status import NodeReport
+from edged.pleg.messages import PlegEvent
+from edged.pod_workers.job import Done
+from edged.pods.kill_options import KillPod
+from edged.pods.model import PodUid
+from edged.static_pods.directory import StaticPodChanges
+
+
+class PodReleased(NamedTuple):
+    """A pod that was requested from the cloud, or held until the cloud answered, may begin now."""
+
+    pod: Pod
+
+
+class PodsListed(NamedTuple):
+    """The store has returned the pods of this node."""
+
+    pods: tuple[Pod, ...]
+
+
+class PodHealthChanged(NamedTuple):
+    """A probe has another result, or a postStart hook or an image pull has ended."""
+
+    uid: PodUid
+
+
+class PluginsChanged(NamedTuple):
+    """A storage driver was added or removed, or devices were."""
+
+
+SyncEvent = (
+    PodReleased
+    | PodsListed
+    | StaticPodChanges
+    | PlegEvent
+    | PodHealthChanged
+    | KillPod
+    | Done
+    | NodeReport
+    | PluginsChanged
+)

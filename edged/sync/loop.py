@@ -1,0 +1,506 @@
+"""SyncLoop: carries out the effects of each event that concerns a pod, after kubelet's syncLoop."""
+
+import logging
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from beehive import ModuleContext, Timer
+from edged.admission.admit import refusal_by_node
+from edged.admission.admitter import PodAdmitter, was_admitted
+from edged.api import Nanoseconds, Pod
+from edged.api.versions import version_number
+from edged.cri.errors import UnavailableError
+from edged.errors import found_no_room
+from edged.events.pods import PodEvents
+from edged.housekeeping import Housekeeping
+from edged.lifecycle.pod_lifecycle import PodLifecycle
+from edged.node.reporter import NodeReporter
+from edged.node.status import NodeReport
+from edged.pleg.messages import PodInspected, PodInspection, Relisted, RelistFailed, WorkerInspection
+from edged.pleg.watch import RuntimeWatch
+from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey
+from edged.pod_workers.syncer import PodSyncer
+from edged.pod_workers.work_queue import Queue, Work
+from edged.pod_workers.workers import PodWorkers
+from edged.pods.backoff import BackOffs
+from edged.pods.deadline import DEADLINE_EXCEEDED, deadline_of
+from edged.pods.kill_options import KillCause, KillPod
+from edged.pods.labels import ref_of
+from edged.pods.manager import PodManager, PodRecord
+from edged.pods.model import PodRef, PodUid
+from edged.pods.pod_status.status import NodeView
+from edged.pods.static import is_static
+from edged.pods.work_figures import WorkFigures
+from edged.probes.manager import ProbeManager
+from edged.server.snapshots import Snapshots
+from edged.settings import EdgedSettings
+from edged.static_pods.directory import StaticPodChanges
+from edged.static_pods.manager import StaticPodManager
+from edged.status.generator import StatusGenerator
+from edged.status.manager import StatusManager
+from edged.sync import pod_machine as machine
+from edged.sync.events import PluginsChanged, PodHealthChanged, PodReleased, PodsListed, SyncEvent
+from edged.sync.orphans import Orphans
+from edged.sync.pod_machine import Effect, Now, PodEvent, PodSyncRecord
+from edged.sync.store import PodStore
+
+_log = logging.getLogger(__name__)
+
+
+class _Deadline(NamedTuple):
+    at: Nanoseconds
+    """Wall clock."""
+    timer: Timer
+
+
+class SyncLoop:
+    """Reconciles the pods that the cloud wants with those that the runtime has, and with this node's own decisions.
+
+    The module calls it with messages of the bus, the parts below with events (`handle`). What an event means for a pod
+    is decided by the machine of the pod (`pod_machine`); the loop finds the pod's record, and carries the effects out.
+    Lives on the edged module's thread; every part that it calls is below it and knows no sync loop.
+    """
+
+    def __init__(
+        self,
+        context: ModuleContext,
+        settings: EdgedSettings,
+        *,
+        syncer: PodSyncer,
+        pods: PodManager,
+        orphans: Orphans,
+        admitter: PodAdmitter,
+        lifecycle: PodLifecycle,
+        backoffs: BackOffs,
+        probes: ProbeManager,
+        status_generator: StatusGenerator,
+        status_manager: StatusManager,
+        events: PodEvents,
+        store: PodStore,
+        static_pods: StaticPodManager,
+        node_reporter: NodeReporter,
+        runtime_watch: RuntimeWatch,
+        housekeeping: Housekeeping,
+        snapshots: Snapshots,
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._pods = pods
+        self._orphans = orphans
+        self._admitter = admitter
+        self._lifecycle = lifecycle
+        self._backoffs = backoffs
+        self._probes = probes
+        self._status_generator = status_generator
+        self._status_manager = status_manager
+        self._events = events
+        self._store = store
+        self._static_pods = static_pods
+        self._node_reporter = node_reporter
+        self._runtime_watch = runtime_watch
+        self._housekeeping = housekeeping
+        self._snapshots = snapshots
+        self._workers = PodWorkers(context, syncer, self._job, self.post)
+        self._records: dict[PodUid, PodSyncRecord] = {}
+        """Pods and orphans."""
+        self._deadlines: dict[PodUid, _Deadline] = {}
+        self._node_requests: dict[PodUid, bool] = {}
+        """Pods for which the Node object is requested, and whether the cloud has answered."""
+        self._updated: set[PodUid] = set()
+        """Pods that messages named before the store was listed."""
+        self._complete = False
+        """Whether the store was listed."""
+        self._sources_ready = False
+        """Whether every source has sent all its pods."""
+
+    def start(self) -> None:
+        """Start the workers."""
+        self._workers.start(self._settings.workers)
+
+    def handle(self, event: SyncEvent) -> None:
+        """Call the handler of an event; on the module's thread only."""
+        match event:
+            case Done():
+                self.handle_work_done(event)
+            case PodInspected(inspection):
+                self._note_relist()
+                self.handle_pleg_event(inspection)
+            case Relisted():
+                self._note_relist()
+                self.handle_relist(event)
+            case RelistFailed():
+                self._note_relist()
+            case PodHealthChanged(uid):
+                self._step(uid, machine.HealthChanged())
+            case KillPod():
+                self._step(event.uid, event)
+            case PodReleased(pod):
+                self.handle_released_pod(pod)
+            case PodsListed(pods):
+                self.handle_stored_pods(pods)
+            case StaticPodChanges():
+                self.handle_static_pods(event)
+            case NodeReport():
+                self.handle_node_report(event)
+            case PluginsChanged():
+                self.handle_plugins_changed()
+
+    def post(self, event: SyncEvent) -> None:
+        """Handle an event later, on the module's thread. May be called from any thread."""
+        self._context.call_soon(lambda: self.handle(event))
+
+    def figures(self) -> WorkFigures:
+        """Return the figures of the pod workers' queues; any thread."""
+        failed = (uid for uid, record in self._records.copy().items() if record.retry is not None)
+        return self._workers.figures(frozenset(failed))
+
+    # pods of the cloud, the store and the files
+
+    def handle_pod_update(self, pod: Pod, *, is_stored: bool = True) -> None:
+        """Take a pod that a message adds or changes. A mirror pod is not run: it stands for a static pod."""
+        if self._static_pods.is_mirror(pod):
+            return
+        self._update_pod(pod, is_stored=is_stored)
+        self._static_pods.pod_added(pod)
+        self._check_sources()
+
+    def handle_pod_remove(
+        self, namespace: str, name: str, uid: str, grace_period: int | None = None, *, is_stored: bool = True
+    ) -> None:
+        """Remove a pod that the cloud has deleted for good.
+
+        Args:
+            namespace: of the pod.
+            name: of the pod.
+            uid: of the pod; empty for every pod of that name.
+            grace_period: of the deletion, in seconds, if it states one: 0 of a forced deletion.
+            is_stored: whether the deletion is in the store. If not, it comes again; until then the store has the pod.
+        """
+        if is_stored:
+            self._note_message(PodUid(uid))
+        self._pods.drop_held(namespace, name, uid)
+        for record in self._pods.by_name(namespace, name):
+            if uid in ("", record.ref.uid):
+                self._step(record.ref.uid, machine.RemovePod(grace_period, is_stored))
+
+    def handle_stored_pods(self, pods: Iterable[Pod]) -> None:
+        """Take the pods that the store has listed, except those that messages have named meanwhile."""
+        for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or ""):
+            if ref_of(pod).uid not in self._updated:
+                self._update_pod(pod)
+                self._status_manager.mark_from_store(ref_of(pod).uid)
+        self._complete = True
+        self._updated.clear()
+        self._status_generator.publish()
+        self._check_sources()
+
+    def handle_released_pod(self, pod: Pod) -> None:
+        """Take a pod that was held back or requested until the cloud answered, unless a newer one has arrived."""
+        known = self._pods.get(ref_of(pod).uid)
+        version = version_number(pod.metadata.resource_version)
+        if known is None or version >= version_number(known.pod.metadata.resource_version):
+            self._update_pod(pod)
+
+    def handle_static_pods(self, changes: StaticPodChanges) -> None:
+        """Send the static pods that were added to or removed from their directory over the bus."""
+        self._static_pods.handle_changes(changes)
+        self._check_sources()
+
+    def handle_dependency_change(self, key: ObjectKey, delivered: DeliveredObject | None) -> None:
+        """Sync the pods that mount a configmap or secret that has changed.
+
+        Args:
+            key: of the configmap or secret.
+            delivered: the object; None when the message does not have it.
+        """
+        for record in self._pods.referencing(*key):
+            self._step(record.ref.uid, machine.DependencyChanged(key, delivered))
+
+    # events of the runtime and the workers
+
+    def handle_pleg_event(self, inspection: PodInspection) -> None:
+        """Take the facts of a pod that the PLEG has read. While a worker has the pod most changes are the worker's own,
+        so the pod is not queued: it is checked again when the job is done.
+        """
+        self._step(inspection.facts.ref.uid, inspection)
+
+    def handle_relist(self, relisted: Relisted) -> None:
+        """Take a relist of the PLEG, and remove the orphans that it shows (kubelet's HandlePodCleanups)."""
+        for inspection in relisted.changed:
+            self.handle_pleg_event(inspection)
+        for record in self._pods:
+            if not record.observed and record.ref.uid not in relisted.snapshots:
+                self._step(record.ref.uid, machine.NotListed(relisted.at))
+        for ref in self._orphans.find(relisted.snapshots, self._records):
+            _log.info("removing %s: no pod accounts for it", ref)
+            self._records[ref.uid] = PodSyncRecord(ref)
+            self._workers.add(ref.uid, Queue.DELETION)
+        self._store.handle_relist()
+        if self._store.recovers:
+            self._runtime_watch.relist_soon()
+
+    def handle_work_done(self, done: Done) -> None:
+        """Take the result of a job: the pod is queued again, retried, or removed. The worker is freed last, when the
+        record has all that its next job needs.
+        """
+        if done.error is not None and found_no_room(done.error):
+            self._housekeeping.check_now()
+        if done.facts is not None:
+            self._runtime_watch.add_inspection(WorkerInspection(done.facts, self._settings.owner, done.facts_at))
+        self._step(done.job.ref.uid, machine.WorkCompleted(done))
+        self._workers.complete_work(done)
+
+    # the node as a whole
+
+    def handle_node_report(self, report: NodeReport) -> None:
+        """Take a report of the machine and the runtime."""
+        self._snapshots.node_reported(report, Nanoseconds(self._context.clock.now_ns()))
+        runtime_name = report.runtime_version.partition("://")[0]
+        if self._status_generator.set_node(NodeView(report.machine.addresses, runtime_name)):
+            for record in self._pods:
+                self._regenerate(record, working=self._workers.is_working(record.ref.uid))
+        self._node_reporter.set_report(report)
+
+    def handle_plugins_changed(self) -> None:
+        """Report the drivers and devices of the node, and retry the pods that may have waited for them."""
+        self._node_reporter.sync_node_status()
+        self.retry_failed_pods()
+
+    def handle_cloud_connected(self) -> None:
+        """Send the statuses that the cloud has not acknowledged, and retry the pods that failed meanwhile."""
+        self._node_reporter.connected()
+        self._status_manager.connected()
+        self.retry_failed_pods()
+        self._store.connected()
+
+    def handle_status_period(self) -> None:
+        """Send unacknowledged statuses again; called every status period."""
+        self._node_reporter.sync_node_status()
+        self._static_pods.sync_mirrors()
+        self._status_manager.sync_all()
+
+    def retry_failed_pods(self) -> None:
+        """Sync the pods whose last job failed, without waiting for their retry."""
+        for record in [record for record in self._records.values() if record.retry is not None]:
+            self._step(record.ref.uid, machine.RetryPod())
+
+    # a pod that comes
+
+    def _update_pod(self, pod: Pod, *, is_stored: bool = True) -> None:
+        """Take the desired state of a pod. A pod that arrives again during its removal is started after the removal, as
+        in a kubelet.
+        """
+        ref = ref_of(pod)
+        self._note_message(ref.uid)
+        record = self._records.get(ref.uid)
+        if record is not None and record.is_being_removed:
+            self._step(ref.uid, machine.UpdatePod(pod))
+            return
+        predecessor = self._static_predecessor(pod)
+        if predecessor is not None:
+            self._step(predecessor.uid, machine.RemovePod())
+            self._pods.hold(pod, behind=predecessor.uid)
+        elif record is not None:
+            self._step(ref.uid, machine.UpdatePod(pod))
+        elif was_admitted(pod) or not self._holds_back(pod):
+            self._add_pod(ref, pod, is_stored=is_stored)
+
+    def _add_pod(self, ref: PodRef, pod: Pod, *, is_stored: bool) -> None:
+        added = self._pods.put(pod)
+        self._records[ref.uid] = PodSyncRecord(ref, added)
+        if is_stored:
+            self._remove_namesakes(added)
+        self._step(ref.uid, machine.AddPod(pod))
+
+    def _static_predecessor(self, pod: Pod) -> PodRef | None:
+        """Return the still running predecessor of a static pod whose file has changed. It is removed first, as in a
+        kubelet, because both use the same ports and directories of the node.
+        """
+        if not is_static(pod):
+            return None
+        others = self._pods.by_name(pod.metadata.namespace, pod.metadata.name)
+        return next((other.ref for other in others if other.ref.uid != pod.metadata.uid), None)
+
+    def _holds_back(self, pod: Pod) -> bool:
+        """Return whether a new pod has to wait until the cloud has sent the Node object, because the known labels or
+        taints of the node keep the pod out. It is released later in its newest form, unless it is deleted.
+
+        KubeEdge's cloud sends nodes and pods from two loops: a label that was just set, and for which the scheduler
+        placed a pod here, may arrive after that pod, and a pod that is rejected is rejected for good.
+        """
+        uid = ref_of(pod).uid
+        if uid not in self._node_requests:
+            doubtful = not is_static(pod) and refusal_by_node(pod, self._admitter.node_info()) is not None
+            if not doubtful or not self._node_reporter.request_node(lambda: self._handle_requested_node(uid)):
+                return False
+            self._node_requests[uid] = False
+        if self._node_requests[uid]:
+            return False
+        self._pods.hold(pod)
+        return True
+
+    def _handle_requested_node(self, uid: PodUid) -> None:
+        pod = self._pods.release(uid)
+        self._node_requests[uid] = True
+        if pod is not None:
+            self.handle_released_pod(pod)
+        del self._node_requests[uid]
+
+    def _remove_namesakes(self, record: PodRecord) -> None:
+        """Remove the pods that had the name of a new one, whose place in the store it has taken: a cluster has one pod
+        of a name. A cloud that lost its objects makes new ones, and never deletes the old ones.
+        """
+        ref, created = record.ref, record.pod.metadata.creation_timestamp or ""
+        self._pods.drop_held(ref.namespace, ref.name)
+        for other in self._pods.by_name(ref.namespace, ref.name):
+            is_older = (other.pod.metadata.creation_timestamp or "") <= created
+            if other is not record and not other.deletion_stored and is_older:
+                _log.info("pod %s: another of its name has come", other.ref)
+                self._step(other.ref.uid, machine.RemovePod())
+
+    # the machine of a pod
+
+    def _step(self, uid: PodUid, event: PodEvent) -> None:
+        """Step the machine of a pod, and carry each effect out before the next one is computed."""
+        record = self._records.get(uid)
+        if record is None:
+            return
+        now = self._now(uid)
+        for effect in machine.step(record, event, now):
+            self._carry_out(record, effect, now)
+
+    def _now(self, uid: PodUid) -> Now:
+        clock, settings = self._context.clock, self._settings
+        return Now(
+            clock.monotonic(),
+            Nanoseconds(clock.now_ns()),
+            self._probes.facts(uid),
+            self._lifecycle.post_start_hooks.facts(uid),
+            self._backoffs,
+            settings.relist_period,
+            settings.resync_period,
+            self._workers.is_working(uid),
+            self._pods.is_held(uid),
+        )
+
+    def _job(self, work: Work) -> Job | None:
+        """Return the job of a pod for a worker that is free; None when nothing is left to do."""
+        record = self._records.get(work.uid)
+        return None if record is None else machine.next_job(record, self._now(work.uid))
+
+    def _carry_out(self, record: PodSyncRecord, effect: Effect, now: Now) -> None:
+        uid, pod = record.ref.uid, record.pod
+        match effect:
+            case machine.Enqueue(queue):
+                self._workers.add(uid, queue)
+            case machine.EnqueueAfter(seconds, jitter):
+                delay = seconds * (1 + self._context.clock.random.uniform(0, jitter)) if jitter else seconds
+                self._workers.add_after(uid, Queue.ADDITION, delay)
+            case machine.RetryAfter(queue, seconds, error):
+                level = logging.DEBUG if isinstance(error, UnavailableError) else logging.WARNING
+                _log.log(level, "pod %s: %s; again in %.0f s", record.ref, error, seconds)
+                self._workers.add_after(uid, queue, seconds)
+            case machine.Kill(grace_period):
+                self._lifecycle.terminate_pod(uid, grace_period)
+            case machine.Hold(held):
+                self._pods.hold(held)
+            case machine.Forget():
+                self._forget_pod(record)
+            case machine.DeletePod():
+                self._status_manager.terminate_pod(uid)
+            case machine.TakeStatus(sent):
+                self._status_manager.add_pod(record.ref, sent)
+            case machine.CorrectStatus():
+                self._status_manager.correct_pod_status(uid)
+            case machine.Publish():
+                self._status_generator.publish()
+            case _ if pod is not None:
+                self._carry_out_for_pod(record, pod, effect, now)
+
+    def _carry_out_for_pod(self, record: PodSyncRecord, pod: PodRecord, effect: Effect, now: Now) -> None:
+        uid = record.ref.uid
+        match effect:
+            case machine.Status(is_final):
+                self._regenerate(pod, working=now.is_working and not is_final)
+                now.probes = self._probes.facts(uid)
+                now.hooks = self._lifecycle.post_start_hooks.facts(uid)
+            case machine.Admit(is_new):
+                rejection = self._admitter.rejection(pod, is_new=is_new)
+                if rejection is not None:
+                    self._step(uid, KillPod(uid, rejection, KillCause.REJECTION))
+            case machine.ReportStatus():
+                self._status_manager.set_pod_status(uid, pod.pod.status)
+            case machine.StopStatus():
+                self._status_generator.stop(pod)
+            case machine.RecordBackOff(container):
+                self._events.back_off(pod.pod, container)
+            case machine.RecordEnd(event):
+                self._record_end(pod, event)
+
+    def _regenerate(self, pod: PodRecord, *, working: bool) -> None:
+        if self._status_generator.regenerate(pod, working=working):
+            self._set_deadline(pod)
+
+    def _record_end(self, pod: PodRecord, event: KillPod) -> None:
+        options = event.options
+        _log.warning("pod %s is ended: %s: %s", pod.ref, options.reason, options.message)
+        match event.cause:
+            case KillCause.EVICTION:
+                self._events.evicted(pod.pod, options.message)
+            case KillCause.DEADLINE:
+                self._events.deadline_exceeded(pod.pod, options.message)
+            case KillCause.REJECTION:
+                self._events.refused(pod.pod, options.reason, options.message)
+
+    def _forget_pod(self, record: PodSyncRecord) -> None:
+        """Forget a pod that is removed from the node. A pod of its uid or name that was held begins."""
+        uid = record.ref.uid
+        del self._records[uid]
+        if record.pod is not None:
+            self._pods.forget(uid)
+            self._workers.forget_pod(uid)
+            self._backoffs.forget_pod(uid)
+            self._lifecycle.forget_pod(uid)
+            self._status_generator.forget_pod(uid)
+            self._drop_deadline(uid)
+            _log.info("pod %s is gone", record.ref)
+        held = self._pods.release(uid)
+        if held is not None:
+            self._update_pod(held)
+
+    def _set_deadline(self, record: PodRecord) -> None:
+        """Wait for the active deadline of a pod, if it has one (kubelet's activeDeadlineHandler).
+
+        A deadline is a time of the wall clock, because it must outlive the agent. The wait for it is measured by the
+        monotonic clock: a wall clock that is corrected meanwhile (a board that booted in 1970) ends no pod.
+        """
+        uid, at, known = record.ref.uid, deadline_of(record.pod), self._deadlines.get(record.ref.uid)
+        if at == (known.at if known is not None else None):
+            return
+        self._drop_deadline(uid)
+        if at is not None:
+            left = max((at - self._context.clock.now_ns()) / 1e9, 0.0)
+            kill = KillPod(uid, DEADLINE_EXCEEDED, KillCause.DEADLINE)
+            self._deadlines[uid] = _Deadline(at, self._context.after(left, lambda: self.handle(kill)))
+
+    def _drop_deadline(self, uid: PodUid) -> None:
+        known = self._deadlines.pop(uid, None)
+        if known is not None:
+            known.timer.cancel()
+
+    # the sources of pods
+
+    def _note_relist(self) -> None:
+        self._snapshots.relisted_at = self._context.clock.monotonic()
+
+    def _note_message(self, uid: PodUid) -> None:
+        if not self._complete:
+            self._updated.add(uid)
+
+    def _check_sources(self) -> None:
+        """Start to look for orphans once every source has sent all its pods (kubelet's sourcesReady)."""
+        if self._store.listed and self._static_pods.all_ready and not self._sources_ready:
+            self._sources_ready = True
+            self._store.sources_ready()
+            self._runtime_watch.relist_soon()
+            self._static_pods.cloud_pods_listed()

@@ -1,0 +1,555 @@
+"""The machine of a pod: which effects an event of the pod has (kubelet's podWorkers: UpdatePod, completeWork).
+
+A pod is in one of three states, each with the job that a worker does in it (`PodState`):
+
+| state | begins with | ends with |
+|---|---|---|
+| SYNC | `AddPod` | a deletionTimestamp of the cloud, `KillPod` |
+| TERMINATING | one of these | `RemovePod`: the cloud has deleted the pod |
+| TERMINATED | `RemovePod`, or the relist that shows an orphan | `Forget`: nothing of the pod is left |
+
+| event | effects |
+|---|---|
+| `AddPod` | TakeStatus, Admit, Status, CorrectStatus, Enqueue |
+| `UpdatePod` | the same; of an echo of the reported status Publish or Status; during a removal Hold |
+| `RemovePod` | StopStatus, Enqueue |
+| `KillPod` (eviction, deadline, rejection, shutdown) | Enqueue, RecordEnd; Kill if the pod is ending already |
+| `PodInspection` by the PLEG, if something changed | Status, and Enqueue unless a worker has the pod |
+| `NotListed`: the first relist does not have the pod | Status |
+| `HealthChanged`: a probe, a postStart hook or an image pull | Status, Enqueue |
+| `DependencyChanged`: a configmap or secret of the pod | Enqueue |
+| `RetryPod`: the cause of failures may be gone | Enqueue |
+| `WorkCompleted` without error | Status; then Enqueue, EnqueueAfter, DeletePod, Publish or Forget |
+| `WorkCompleted` with an error | Status, RetryAfter |
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from edged.api import ContainerStateWaiting, Nanoseconds, Pod
+from edged.pleg.messages import PodInspection
+from edged.pod_workers.errors import StartError
+from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey
+from edged.pod_workers.work_queue import Queue, queue_of
+from edged.pods.actions import PodActions, compute_pod_actions
+from edged.pods.backoff import BackOffs
+from edged.pods.grace_period import grace_seconds
+from edged.pods.kill_options import KillPod
+from edged.pods.manager import PodRecord, same_spec, terminated_by_cloud
+from edged.pods.model import HookFacts, PodFacts, PodRef, ProbeFacts
+from edged.pods.pod_status.status import crash_loop
+from edged.pods.restart import is_terminal
+from edged.pods.state import PodState
+
+MAX_IMMEDIATE_SYNCS = 20
+"""Syncs that a pod may have one right after the other: init containers that end immediately need one each."""
+FIRST_RETRY = 2.0
+"""Seconds until the first retry of a job that failed; doubles (KubeEdge begins with 10 s)."""
+LONGEST_RETRY = 300.0
+"""Upper limit of that delay in seconds (KubeEdge's MaxContainerBackOff)."""
+RESYNC_JITTER = 0.5
+"""Largest part of the resync period by which a resync is delayed at random."""
+
+_EARLY = 0.1
+"""Seconds before its time that a retry counts as due."""
+
+
+class Now(Struct):
+    """The time, and the facts about a pod beside its record. The loop updates probes and hooks after each `Status`."""
+
+    monotonic: float
+    """Seconds."""
+    wall: Nanoseconds
+    probes: ProbeFacts
+    hooks: HookFacts
+    backoffs: BackOffs
+    relist_period: float
+    """Seconds."""
+    resync_period: float
+    """Seconds."""
+    is_working: bool = False
+    """Whether a worker has the pod."""
+    is_held: bool = False
+    """Whether a pod is held until this one is removed."""
+
+
+class Retry(NamedTuple):
+    """The next attempt of a job that failed."""
+
+    delay: float
+    """Seconds from the failed job to the retry."""
+    at: float
+    """Time of the retry, in seconds of the monotonic clock."""
+
+
+class _Plan(NamedTuple):
+    """The next actions of a pod, and the facts that they were computed from."""
+
+    pod: Pod
+    facts: PodFacts
+    probes: ProbeFacts
+    hooks: HookFacts
+    actions: PodActions
+
+    def is_valid(self, pod: PodRecord, now: Now) -> bool:
+        """Return whether the actions would be computed again from the same facts. A wait depends on the time too."""
+        return (
+            not self.actions.waiting
+            and self.pod.spec is pod.pod.spec
+            and self.pod.metadata is pod.pod.metadata
+            and is_terminal(self.pod) == is_terminal(pod.pod)
+            and self.probes == now.probes
+            and self.hooks == now.hooks
+            and self.facts == pod.facts
+        )
+
+
+class PodSyncRecord(Struct):
+    """A pod that pod workers know (kubelet's podSyncStatus)."""
+
+    ref: PodRef
+    pod: PodRecord | None = None
+    """The pod; None for an orphan, whose pod is not known any more."""
+    retry: Retry | None = None
+    """The retry of the last job, if that failed."""
+    immediate_syncs: int = 0
+    """Syncs that followed one right after the other."""
+    plan: _Plan | None = None
+    """The next actions, once computed; None after a job that changed something."""
+    delivered: dict[ObjectKey, DeliveredObject] = {}
+    """Configmaps and secrets of the pod that messages have brought since its last job."""
+
+    @property
+    def is_being_removed(self) -> bool:
+        """Whether everything of the pod is being removed from the node."""
+        return self.pod is None or self.pod.deleted
+
+    def next_actions(self, pod: PodRecord, now: Now) -> PodActions:
+        """Return the actions of a worker if it synced the pod now. They are computed once for a job: after it, or by
+        the event that queues it.
+        """
+        if self.plan is None or not self.plan.is_valid(pod, now):
+            actions = compute_pod_actions(pod.pod, pod.facts, now.wall, now.backoffs, now.probes, now.hooks)
+            self.plan = _Plan(pod.pod, pod.facts, now.probes, now.hooks, actions)
+        return self.plan.actions
+
+
+def next_job(record: PodSyncRecord, now: Now) -> Job:
+    """Return the job of a pod. It is made when a worker is free, so that it has the newest facts, and takes the
+    delivered objects of the record: should the job fail, the next one requests them.
+    """
+    pod = record.pod
+    if pod is None:
+        return Job(PodState.TERMINATED, record.ref)
+    delivered, record.delivered = record.delivered, {}
+    plan = record.plan if record.plan is not None and record.plan.is_valid(pod, now) else None
+    return Job(
+        pod.state,
+        pod.ref,
+        pod.terminating_pod,
+        now.probes,
+        now.hooks,
+        pod.replaced,
+        pod.deleted and not pod.deletion_stored,
+        None if plan is None else (plan.facts, plan.actions),
+        delivered,
+    )
+
+
+# Events
+
+
+class AddPod(Struct, frozen=True, gc=False):
+    """A source has a pod that was not known."""
+
+    pod: Pod
+
+
+class UpdatePod(Struct, frozen=True, gc=False):
+    """A source has a pod that is known or is being removed."""
+
+    pod: Pod
+
+
+class RemovePod(Struct, frozen=True, gc=False):
+    """The cloud has deleted the pod for good."""
+
+    grace_period: int | None = None
+    """Seconds, if the deletion states them: 0 of a forced deletion."""
+    is_stored: bool = True
+    """Whether the deletion is in the store."""
+
+
+class NotListed(Struct, frozen=True, gc=False):
+    """A relist shows nothing of the pod."""
+
+    at: float
+    """When the relist began, in monotonic seconds."""
+
+
+class HealthChanged(Struct, frozen=True, gc=False):
+    """A probe has another result, or a postStart hook or an image pull has ended."""
+
+
+class DependencyChanged(Struct, frozen=True, gc=False):
+    """A configmap or secret of the pod has changed."""
+
+    key: ObjectKey
+    delivered: DeliveredObject | None = None
+    """The object; None when the message does not have it."""
+
+
+class RetryPod(Struct, frozen=True, gc=False):
+    """The cause of the pod's failures may be gone."""
+
+
+class WorkCompleted(Struct, frozen=True, gc=False):
+    """A worker has finished a job of the pod (kubelet's completeWork)."""
+
+    done: Done
+
+
+PodEvent = (
+    AddPod
+    | UpdatePod
+    | RemovePod
+    | KillPod
+    | PodInspection
+    | NotListed
+    | HealthChanged
+    | DependencyChanged
+    | RetryPod
+    | WorkCompleted
+)
+
+
+# Effects
+
+
+class TakeStatus(Struct, frozen=True, gc=False):
+    """Note the status that the cloud has of the pod."""
+
+    pod: Pod
+
+
+class Admit(Struct, frozen=True, gc=False):
+    """Check whether the node runs the pod, and kill it if it does not."""
+
+    is_new: bool
+
+
+class Status(Struct, frozen=True, gc=False):
+    """Generate the status of the pod, and set its probes and its deadline."""
+
+    is_final: bool = False
+    """Whether the facts count although a worker has the pod: the worker has just read them."""
+
+
+class Publish(Struct, frozen=True, gc=False):
+    """Publish the pods for the local HTTP server."""
+
+
+class ReportStatus(Struct, frozen=True, gc=False):
+    """Report the status that the pod has in its record."""
+
+
+class CorrectStatus(Struct, frozen=True, gc=False):
+    """Send the status again if the cloud has another one."""
+
+
+class StopStatus(Struct, frozen=True, gc=False):
+    """Report nothing more of the pod, and end its probes."""
+
+
+class DeletePod(Struct, frozen=True, gc=False):
+    """Delete the pod in the cloud: nothing of it runs any more (kubelet's TerminatePod)."""
+
+
+class Enqueue(Struct, frozen=True, gc=False):
+    """Queue the pod for a worker."""
+
+    queue: Queue
+
+
+class EnqueueAfter(Struct, frozen=True, gc=False):
+    """Queue the pod for a sync when so many seconds have passed."""
+
+    seconds: float
+    jitter: float = 0.0
+    """Largest part of the seconds that is added at random."""
+
+
+class RetryAfter(Struct, frozen=True, gc=False):
+    """Queue the pod again after a job that failed."""
+
+    queue: Queue
+    seconds: float
+    error: Exception
+
+
+class Kill(Struct, frozen=True, gc=False):
+    """End the waits for the pod's postStart hooks, and limit its grace periods to so many seconds from now."""
+
+    grace_period: int
+
+
+class RecordEnd(Struct, frozen=True, gc=False):
+    """Record the event that the node ends the pod."""
+
+    event: KillPod
+
+
+class RecordBackOff(Struct, frozen=True, gc=False):
+    """Record the event that a container waits for its restart."""
+
+    container: str
+
+
+class Hold(Struct, frozen=True, gc=False):
+    """Hold a pod until the pod of its uid is removed from the node."""
+
+    pod: Pod
+
+
+class Forget(Struct, frozen=True, gc=False):
+    """Forget the pod, which is removed from the node. A pod that was held for that begins."""
+
+
+Effect = (
+    TakeStatus
+    | Admit
+    | Status
+    | Publish
+    | ReportStatus
+    | CorrectStatus
+    | StopStatus
+    | DeletePod
+    | Enqueue
+    | EnqueueAfter
+    | RetryAfter
+    | Kill
+    | RecordEnd
+    | RecordBackOff
+    | Hold
+    | Forget
+)
+
+
+def step(record: PodSyncRecord, event: PodEvent, now: Now) -> Iterator[Effect]:
+    """Take an event of a pod into its record, and return the effects, of which each is carried out before the next one
+    is computed: `Status` sets the status in the record, `Admit` may kill the pod.
+
+    Changes nothing but the record, and reads no clock: the same arguments have the same effects.
+
+        record = PodSyncRecord(ref, PodRecord(pod, PodFacts(ref)))
+        list(step(record, HealthChanged(), now))  # [Status(), Enqueue(Queue.ADDITION)]
+    """
+    pod = record.pod
+    match event:
+        case WorkCompleted(done):
+            yield from _complete_work(record, done, now)
+        case UpdatePod() if record.is_being_removed:
+            yield Hold(event.pod)
+            if pod is not None and not pod.deletion_stored:
+                yield from _enqueue(record, pod, now)
+        case RetryPod():
+            record.retry = None
+            if pod is not None:
+                yield from _enqueue(record, pod, now)
+        case _ if pod is not None:
+            yield from _step_of_pod(record, pod, event, now)
+
+
+def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: Now) -> Iterator[Effect]:
+    match event:
+        case AddPod():
+            yield TakeStatus(event.pod)
+            yield Admit(is_new=True)
+            yield Status()
+            yield CorrectStatus()
+            yield from _enqueue(record, pod, now)
+        case UpdatePod():
+            yield from _update_pod(record, pod, event.pod, now)
+        case RemovePod(grace_period, is_stored):
+            pod.delete(grace_period, is_stored=is_stored)
+            yield StopStatus()
+            yield from _enqueue(record, pod, now)
+        case KillPod():
+            yield from _kill_pod(record, pod, event, now)
+        case PodInspection(facts, at):
+            if pod.observe(facts, at):
+                yield Status()
+                if not now.is_working:
+                    yield from _enqueue(record, pod, now)
+        case NotListed(at):
+            pod.observe(pod.facts, at)
+            yield Status()
+        case HealthChanged():
+            yield Status()
+            yield from _enqueue(record, pod, now)
+        case DependencyChanged():
+            if not pod.termination_requested:
+                _take_delivered(record, event)
+                yield from _enqueue(record, pod, now)
+
+
+def _take_delivered(record: PodSyncRecord, event: DependencyChanged) -> None:
+    record.delivered.pop(event.key, None)
+    if event.delivered is not None:
+        record.delivered[event.key] = event.delivered
+
+
+def _enqueue(record: PodSyncRecord, pod: PodRecord, now: Now) -> Iterator[Effect]:
+    """Queue a pod. A job that stops containers may take their grace period: it gets a worker of its own."""
+    if pod.termination_requested:
+        yield Kill(grace_seconds(pod.terminating_pod))
+        yield Enqueue(queue_of(pod.state))
+        return
+    runs = any(container.running for container in pod.facts.containers)
+    stops = runs and record.next_actions(pod, now).stops
+    yield Enqueue(queue_of(pod.state) if stops else Queue.ADDITION)
+
+
+def _update_pod(record: PodSyncRecord, pod: PodRecord, new: Pod, now: Now) -> Iterator[Effect]:
+    """Take the desired state of a pod. The echo of a reported status changes nothing (kubelet's reconcile) but the
+    conditions of others.
+    """
+    ended = terminated_by_cloud(pod.pod, new)
+    echo = not ended and same_spec(pod.pod, new)
+    before = pod.pod.status
+    pod.update(new)
+    yield TakeStatus(new)
+    if ended:
+        yield ReportStatus()
+    if not echo:
+        yield Admit(is_new=False)
+    yield Publish() if echo and pod.pod.status == before else Status()
+    yield CorrectStatus()
+    if not echo:
+        yield from _enqueue(record, pod, now)
+
+
+def _kill_pod(record: PodSyncRecord, pod: PodRecord, event: KillPod, now: Now) -> Iterator[Effect]:
+    """End a pod for good. For a pod that has ended or is ending the first options stand; `shortens` limits the grace
+    period of a pod that is ending.
+    """
+    options = event.options
+    if not (pod.termination_requested or is_terminal(pod.pod)):
+        pod.kill(options)
+        yield from _enqueue(record, pod, now)
+        yield RecordEnd(event)
+    elif event.shortens and options.grace_period is not None and not pod.has_terminated:
+        yield Kill(options.grace_period)
+
+
+def _complete_work(record: PodSyncRecord, done: Done, now: Now) -> Iterator[Effect]:
+    pod = record.pod
+    if not done.unchanged:
+        record.plan = None
+    if pod is not None:
+        if done.facts is not None:
+            pod.synced(done.facts, done.facts_at, done.replaced)
+        waits = _restart_waits(record, pod, now) if done.job.state is PodState.SYNC else {}
+        for name, reason in waits.items():
+            if pod.waiting_reasons.get(name) != reason:
+                yield RecordBackOff(name)
+        pod.wait({**waits, **done.waiting_reasons})
+        if done.terminated and pod.termination_requested:
+            pod.terminate()
+        yield Status(is_final=True)
+    if done.kill_options is not None:
+        if pod is not None:
+            yield from _kill_pod(record, pod, KillPod(record.ref.uid, done.kill_options), now)
+    elif done.error is not None:
+        yield from _retry(record, done, done.error, now)
+    else:
+        yield from _continue(record, done, now)
+
+
+def _restart_waits(record: PodSyncRecord, pod: PodRecord, now: Now) -> Mapping[str, ContainerStateWaiting]:
+    """Return the containers that wait for their restart, by name."""
+    waiting = record.next_actions(pod, now).waiting
+    return {wait.container.name: crash_loop(pod.ref, wait) for wait in waiting}
+
+
+def _continue(record: PodSyncRecord, done: Done, now: Now) -> Iterator[Effect]:
+    """Queue a pod again after a job without error. A job that only waits does not show whether the cause of the last
+    failure is gone, so the retry delay keeps growing.
+    """
+    pod = record.pod
+    if not done.pending:
+        record.retry = None
+    if done.job.state is PodState.TERMINATED:
+        if pod is not None and done.job.keeps_last and not now.is_held:
+            pod.end()
+            yield Publish()
+        else:
+            yield Forget()
+    elif pod is None:
+        return
+    elif done.job.state is PodState.TERMINATING:
+        if pod.deletion_requested:
+            yield DeletePod()
+    elif done.pending:
+        record.immediate_syncs = 0
+        yield EnqueueAfter(min(now.resync_period, _seconds_until_others_due(record, pod, done, now)))
+    elif not pod.finished:
+        yield from _sync_again(record, pod, now)
+
+
+def _sync_again(record: PodSyncRecord, pod: PodRecord, now: Now) -> Iterator[Effect]:
+    """Queue a pod after a successful sync: immediately when its result asks for a next step (an init container has
+    ended). A runtime whose answers do not match its actions would cause next steps for ever: after
+    `MAX_IMMEDIATE_SYNCS` the pod gets one every relist period.
+    """
+    actions = record.next_actions(pod, now)
+    if not actions.nothing:
+        record.immediate_syncs += 1
+        if record.immediate_syncs > MAX_IMMEDIATE_SYNCS:
+            yield EnqueueAfter(now.relist_period)
+        else:
+            yield from _enqueue(record, pod, now)
+        return
+    record.immediate_syncs = 0
+    if actions.next_try is not None:
+        yield EnqueueAfter(_seconds_until(actions.next_try, now))
+    else:
+        yield EnqueueAfter(now.resync_period, RESYNC_JITTER)
+
+
+def _retry(record: PodSyncRecord, done: Done, error: Exception, now: Now) -> Iterator[Effect]:
+    """Retry a job that failed: the delay doubles until one succeeds."""
+    pod, state = record.pod, done.job.state
+    delay = _next_retry(record, now) if done.retry_after is None else done.retry_after
+    if state is PodState.SYNC and pod is not None:
+        delay = min(delay, _seconds_until_others_due(record, pod, done, now))
+    yield RetryAfter(Queue.ADDITION if state is PodState.SYNC else queue_of(state), delay, error)
+
+
+def _next_retry(record: PodSyncRecord, now: Now) -> float:
+    """Return the seconds until the next retry, and note it. A job that failed before its retry was due was run for
+    another reason, such as a configmap that has arrived: its retry stays where it is.
+    """
+    before = record.retry
+    if before is not None and before.at - now.monotonic > _EARLY:
+        return before.at - now.monotonic
+    delay = FIRST_RETRY if before is None else min(LONGEST_RETRY, before.delay * 2)
+    record.retry = Retry(delay, now.monotonic + delay)
+    return delay
+
+
+def _seconds_until_others_due(record: PodSyncRecord, pod: PodRecord, done: Done, now: Now) -> float:
+    """Return the seconds until another container of the pod is due: it waits for its own back-off, not for that of
+    another container's image. A container that ended during the job is due, and no event reports it once more.
+    """
+    actions = record.next_actions(pod, now)
+    ended = [start for start in actions.starts if start.after is not None]
+    if isinstance(done.error, StartError) and any(start.container.name not in done.waiting_reasons for start in ended):
+        return now.relist_period
+    return float("inf") if actions.next_try is None else _seconds_until(actions.next_try, now)
+
+
+def _seconds_until(at: Nanoseconds, now: Now) -> float:
+    return (at - now.wall) / 1e9

@@ -1,0 +1,139 @@
+"""The pods of the store at the start of edged."""
+
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from beehive import Module, ResourceType
+from edged.api import Pod
+from edged.devices.manager import DeviceManager
+from edged.pod_workers.pod_directories import PodDirectories
+from edged.pods.decode import belongs_to, read_cloud_pod
+from edged.pods.model import PodUid
+from edged.static_pods.manager import StaticPodManager
+from edged.sync.events import PodReleased, PodsListed
+from edged.sync.orphans import Orphans
+from edged.sync.recovery import PodRecovery
+from metamanager.client import AsyncMetaClient, CallError
+
+_log = logging.getLogger(__name__)
+
+FILES_WAIT: Final = 600.0
+"""Seconds for which files without running containers stay when the store was new: the cloud may still send their pod.
+It cannot be requested, for a directory has the uid of its pod and not its name."""
+_AGAIN: Final = 1.0
+
+
+class LocalPods(NamedTuple):
+    """Finds the pods that belong to this node, and the ended pods that still have files or devices on it."""
+
+    node_name: str
+    static_pods: StaticPodManager
+    directories: PodDirectories
+    devices: DeviceManager
+
+    def is_mine(self, pod: Pod) -> bool:
+        """Return whether this node runs a pod of the store or the cloud. It does not run mirror pods."""
+        return belongs_to(pod, self.node_name) and not self.static_pods.is_mirror(pod)
+
+    def with_files(self) -> set[PodUid]:
+        """Return the pods that have files or devices on this node."""
+        return {*self.directories.pods(), *self.devices.pods()}
+
+
+class PodStore:
+    """Lists the store's pods when edged starts, and lets orphans be removed once every source has sent its pods.
+
+    A store that is complete is believed: a pod that it does not know is an orphan. A store that is not is new, because
+    the node is, or because its database was lost: the cloud is asked about each pod that runs here (`PodRecovery`).
+    Once everything that runs is accounted for, a note in the store says so, and the next start believes it.
+
+    Lives on the edged module's thread.
+
+    Args:
+        module: edged; it is ready when the store is listed.
+        meta: asks the store.
+        send: takes the pods.
+        orphans: looked for once all pods are known.
+        local_pods: which pods belong to this node.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        meta: AsyncMetaClient,
+        send: Callable[[PodsListed | PodReleased], None],
+        orphans: Orphans,
+        local_pods: LocalPods,
+    ) -> None:
+        self._module = module
+        self._meta = meta
+        self._send = send
+        self._orphans = orphans
+        self._local_pods = local_pods
+        self._recovery: PodRecovery | None = None
+        self._sources_ready = False
+        self.listed = False
+        """Whether the store has listed its pods."""
+
+    @property
+    def recovers(self) -> bool:
+        """Whether the cloud is being asked about pods that run here; each relist of the runtime continues that."""
+        return self._recovery is not None
+
+    def list_pods(self) -> None:
+        """Ask the store for its pods, until it answers."""
+        self._meta.store_is_complete(then=self._on_completeness)
+
+    def connected(self) -> None:
+        """Ask the cloud again, now that it is connected."""
+        if self._recovery is not None:
+            self._recovery.connected()
+
+    def sources_ready(self) -> None:
+        """Look for orphans from now on: all sources have sent their pods."""
+        self._sources_ready = True
+        if self._recovery is None:
+            self._orphans.start(self._local_pods.with_files())
+        else:
+            self._orphans.start((), is_disowned=self._recovery.is_disowned)
+
+    def handle_relist(self) -> None:
+        """End the recovery when the last relist has shown nothing that is not accounted for."""
+        if self._sources_ready and self._recovery is not None and self._recovery.settled():
+            self._recovery = None
+            self._orphans.start(())
+            self._module.after(FILES_WAIT, lambda: self._orphans.start(self._local_pods.with_files()))
+            self._meta.note_complete(then=_noted)
+
+    def _on_completeness(self, answer: bool | CallError) -> None:
+        if isinstance(answer, CallError):
+            self._ask_again(answer)
+            return
+        self._recovery = None if answer else PodRecovery(self._meta, self._module.clock, self._take_over)
+        self._meta.list_all(ResourceType.POD, then=self._on_pods)
+
+    def _on_pods(self, answer: list[bytes] | CallError) -> None:
+        if isinstance(answer, CallError):
+            self._ask_again(answer)
+            return
+        pods = [pod for raw in answer if (pod := read_cloud_pod(raw, "from the store")) is not None]
+        self.listed = True
+        self._send(PodsListed(tuple(filter(self._local_pods.is_mine, pods))))
+        self._module.announce_ready()
+
+    def _ask_again(self, error: CallError) -> None:
+        _log.warning("the store does not say which pods belong here: %s", error)
+        self._module.after(_AGAIN, self.list_pods)
+
+    def _take_over(self, uid: PodUid, raw: bytes) -> bool:
+        pod = read_cloud_pod(raw, "from the cloud")
+        if pod is None or pod.metadata.uid != uid or not self._local_pods.is_mine(pod):
+            return False
+        self._send(PodReleased(pod))
+        return True
+
+
+def _noted(error: CallError | None) -> None:
+    if error is not None:
+        _log.warning("the store could not note that it is complete; the next start asks the cloud again: %s", error)

@@ -1,0 +1,189 @@
+"""The schedules of CronJobs: five fields of cron in a time zone, or an interval.
+
+The grammar is that of Kubernetes (robfig/cron's standard parser): names of months and days, ranges, lists, steps, `?`
+for `*`, `@hourly` and its likes, `@every 1h30m`. Where both days are restricted, either may match.
+
+Around the change to or from summer time, a schedule with fixed hours and minutes follows Debian's cron: a time that
+occurs twice is taken once, one that does not occur is taken at the change. Other schedules follow real time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+_MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+_NAMES: Final = ("minute", "hour", "day of month", "month", "day of week")
+_MACROS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_EVERY: Final = re.compile(r"@every (?=.)(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
+_LONGEST: Final = 256
+_MOST_DAYS: Final = 8 * 366
+"""Days in which each date occurs: 29 February, over a century."""
+
+
+class Schedule(NamedTuple):
+    """The times of a CronJob."""
+
+    minutes: frozenset[int] = frozenset()
+    hours: frozenset[int] = frozenset()
+    days: frozenset[int] = frozenset()
+    months: frozenset[int] = frozenset()
+    weekdays: frozenset[int] = frozenset()
+    either_day: bool = False
+    """Whether the day of the month or that of the week must match, and not both."""
+    is_fixed: bool = False
+    """Whether hours and minutes are fixed ones."""
+    zone: tzinfo = UTC
+    every: float = 0.0
+    """Seconds of an interval, or 0."""
+
+    def latest(self, after: float, until: float) -> float | None:
+        """Return the latest time after one moment and not after another, or None; in seconds since the epoch."""
+        return next(self.backwards(after, until), None)
+
+    def backwards(self, after: float, until: float) -> Iterator[float]:
+        """Yield the times after one moment and not after another, the latest first."""
+        if self.every:
+            count = int((until - after) // self.every)
+            yield from (after + number * self.every for number in range(count, 0, -1))
+            return
+        day, first = self._date(until), self._date(after)
+        while day >= first:
+            yield from (moment for moment in reversed(self._times_on(day)) if after < moment <= until)
+            day -= timedelta(days=1)
+
+    def next_after(self, moment: float) -> float | None:
+        """Return the first time after a moment, or None if none ever comes."""
+        if self.every:
+            return moment + self.every
+        day = self._date(moment)
+        for _ in range(_MOST_DAYS):
+            found = next((each for each in self._times_on(day) if each > moment), None)
+            if found is not None:
+                return found
+            day += timedelta(days=1)
+        return None
+
+    def _date(self, moment: float) -> date:
+        return datetime.fromtimestamp(moment, self.zone).date()
+
+    def _times_on(self, day: date) -> Sequence[float]:
+        """Return the times on a local date, in order."""
+        if not self._matches(day):
+            return ()
+        midnight = datetime(day.year, day.month, day.day, tzinfo=self.zone)
+        if midnight.utcoffset() == (midnight + timedelta(days=1)).utcoffset():
+            begin = midnight.timestamp()
+            return [begin + 3600 * hour + 60 * minute for hour in sorted(self.hours) for minute in sorted(self.minutes)]
+        if self.is_fixed:
+            return sorted({self._fixed(midnight, hour, minute) for hour in self.hours for minute in self.minutes})
+        begin, end = midnight.timestamp(), (midnight + timedelta(days=1)).timestamp()
+        every = (datetime.fromtimestamp(moment, self.zone) for moment in range(int(begin), int(end), 60))
+        return [each.timestamp() for each in every if each.hour in self.hours and each.minute in self.minutes]
+
+    def _fixed(self, midnight: datetime, hour: int, minute: int) -> float:
+        wanted = midnight.replace(hour=hour, minute=minute)
+        moment = wanted.timestamp()
+        if datetime.fromtimestamp(moment, self.zone).replace(tzinfo=None) == wanted.replace(tzinfo=None):
+            return moment
+        first = midnight.timestamp()  # the time does not occur: the clock is put forward over it
+        offset = midnight.utcoffset()
+        while datetime.fromtimestamp(first, self.zone).utcoffset() == offset:
+            first += 60
+        return first
+
+    def _matches(self, day: date) -> bool:
+        if day.month not in self.months:
+            return False
+        of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
+        return of_month or of_week if self.either_day else of_month and of_week
+
+
+def parse_schedule(text: str, time_zone: str = "") -> Schedule:
+    """Return a schedule.
+
+    Args:
+        text: the schedule.
+        time_zone: a name of the tz database; "" is UTC.
+
+    Raises:
+        ValueError: the schedule is none, never comes, or the zone is unknown; the text says which.
+    """
+    zone = zone_named(time_zone)
+    if len(text) > _LONGEST:
+        raise ValueError(f"a schedule has at most {_LONGEST} characters")
+    if every := _EVERY.fullmatch(text):
+        parts = zip((3600, 60, 1), every.groups(), strict=True)
+        return Schedule(every=float(max(1, sum(unit * int(number or 0) for unit, number in parts))), zone=zone)
+    if text.startswith("@") and text not in _MACROS:
+        raise ValueError(f"unrecognized descriptor: {text}")
+    fields = _MACROS.get(text, text).split()
+    if len(fields) != len(_RANGES):
+        raise ValueError(f"expected exactly 5 fields, found {len(fields)}: {text}")
+    minutes, hours, days, months, weekdays = (_field(field, number) for number, field in enumerate(fields))
+    stars = [any(part in ("*", "?") for part in field.split(",")) for field in fields]
+    is_fixed = not any(field.startswith(("*", "?")) for field in fields[:2])
+    schedule = Schedule(
+        minutes, hours, days, months, weekdays, either_day=not stars[2] and not stars[4], is_fixed=is_fixed, zone=zone
+    )
+    if schedule.next_after(0.0) is None:
+        raise ValueError(f"there is no such day: {text}")
+    return schedule
+
+
+def zone_named(name: str) -> tzinfo:
+    """Return a time zone.
+
+    Raises:
+        ValueError: it is unknown.
+    """
+    if not name:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, LookupError) as error:
+        raise ValueError(f"unknown time zone {name}") from error
+
+
+def _field(text: str, number: int) -> frozenset[int]:
+    return frozenset(value for part in text.split(",") for value in _part(part, number))
+
+
+def _part(text: str, number: int) -> range:
+    low, high = _RANGES[number]
+    span, slash, step_text = text.partition("/")
+    if slash and not (step_text.isdecimal() and step_text.isascii() and 0 < int(step_text) <= high + 1):
+        raise ValueError(f"bad step in the {_NAMES[number]}: {text}")
+    step = int(step_text) if slash else 1
+    if span in ("*", "?"):
+        return range(low, high + 1, step)
+    first_text, dash, last_text = span.partition("-")
+    first = _value(first_text, number)
+    last = _value(last_text, number) if dash else (high if slash else first)
+    if last < first:
+        raise ValueError(f"the range of the {_NAMES[number]} ends before it begins: {text}")
+    return range(first, last + 1, step)
+
+
+def _value(text: str, number: int) -> int:
+    names: dict[int, Sequence[str]] = {3: _MONTHS, 4: _DAYS}
+    known = names.get(number, ())
+    if text.upper() in known:
+        return known.index(text.upper()) + _RANGES[number][0]
+    low, high = _RANGES[number]
+    if not (text.isascii() and text.isdecimal() and len(text) < 4 and low <= int(text) <= high):
+        raise ValueError(f"the {_NAMES[number]} is {low} to {high}: {text}")
+    return int(text)

@@ -1,0 +1,289 @@
+"""The controller of Jobs: pods until enough of them have succeeded (KCM 1.32, `pkg/controller/job`).
+
+Each pod is counted once, whenever cloudcore is killed: its uid is written into the status (uncountedTerminatedPods),
+then its finalizer is removed, then it is counted and its uid taken out.
+
+At an edge, the pods of a node that does not answer stay active: they may be working. `activeDeadlineSeconds` or the
+deletion of the Node ends that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
+from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.cloud.controllers import conditions, job_pods
+from modules.cloud.controllers.claims import claimed
+from modules.cloud.controllers.job_pods import (
+    has_failed,
+    has_succeeded,
+    index_of,
+    is_active,
+    is_terminating,
+    is_tracked,
+)
+from modules.cloud.controllers.job_status import (
+    COMPLETE,
+    FAILED,
+    FAILURE_TARGET,
+    SUCCESS_CRITERIA,
+    SUSPENDED,
+    condition,
+    finish_time,
+    finished,
+    indexes_text,
+    is_true,
+    read_indexes,
+)
+from modules.cloud.controllers.plan import (
+    NORMAL,
+    NOTHING,
+    WARNING,
+    EventNote,
+    PlannedWrite,
+    ReconcilePlan,
+    delete,
+    update_status,
+)
+from modules.cloud.controllers.pods import is_ready
+from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, makes_its_own, to_delete
+from modules.cloud.controllers.view import View, controller_of
+
+_MOST_UNCOUNTED: Final = 500
+
+
+def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
+    """Return what a Job needs, or the pods of one that is gone."""
+    job = view.find(key)
+    if job is None or not (job.get("status") or {}).get("startTime"):
+        writes = job_pods.orphaned(_pods_of_name(view, key), uid_of(job) if job else "")
+        if writes or job is None:
+            return ReconcilePlan(writes) if writes else NOTHING
+    claims = claimed(view, job, "Pod")
+    if claims.writes:
+        return ReconcilePlan(claims.writes)
+    end = finished(job)
+    if end is not None:
+        return _after_end(job, claims.owned, now)
+    return _Pass(view, job, claims.owned, now).plan()
+
+
+def _pods_of_name(view: View, key: ObjectKey) -> list[JsonObject]:
+    """Return the pods of Jobs of a name, of which earlier ones may be gone."""
+    owners = ((pod, controller_of(pod) or {}) for pod in view.in_namespace("Pod", key.namespace))
+    return [pod for pod, owner in owners if (owner.get("kind"), owner.get("name")) == ("Job", key.name)]
+
+
+def _after_end(job: JsonObject, pods: Sequence[JsonObject], now: float) -> ReconcilePlan:
+    """Return the end of the tracking of a Job that has ended, and its deletion when its time is over."""
+    writes = tuple(job_pods.untracked(pod) for pod in pods if is_tracked(pod))
+    seconds, ended = job["spec"].get("ttlSecondsAfterFinished"), finish_time(job)
+    if writes or not isinstance(seconds, int) or ended is None or is_being_deleted(job):
+        return ReconcilePlan(writes)
+    if now < ended + seconds:
+        return ReconcilePlan(again_at=ended + seconds)
+    return ReconcilePlan((delete(job, {"propagationPolicy": "Background"}),))
+
+
+class _Pass:
+    """One look at a Job that has not ended."""
+
+    def __init__(self, view: View, job: JsonObject, pods: Sequence[JsonObject], now: float) -> None:
+        self._view = view
+        self._job = job
+        self._spec: JsonObject = job["spec"]
+        self._pods = pods
+        self._now = now
+        self._status: JsonObject = dict(job.get("status") or {})
+        self._conditions: Sequence[JsonObject] = self._status.get("conditions") or ()
+        self._writes: list[PlannedWrite] = []
+        self._note: EventNote | None = None
+        self._again: list[float] = []
+        self._active = [pod for pod in pods if is_active(pod)]
+        self._terminating = [pod for pod in pods if is_terminating(pod)]
+        self._is_indexed = self._spec.get("completionMode") == "Indexed"
+        self._indexes = read_indexes(str(self._status.get("completedIndexes") or ""))
+        self._succeeded = self._failed = 0
+
+    def plan(self) -> ReconcilePlan:
+        self._count()
+        if is_being_deleted(self._job):
+            return self._end()
+        self._start()
+        if self._decide_failure():
+            self._delete(self._active)
+            self._finish(FAILED)
+        elif self._is_enough():
+            self._delete(self._active)
+            self._finish(COMPLETE)
+        elif self._spec.get("suspend"):
+            self._suspend()
+        else:
+            self._resume()
+            self._manage()
+        return self._end()
+
+    def _end(self) -> ReconcilePlan:
+        numbers = {
+            "active": len(self._active),
+            "ready": sum(map(is_ready, self._active)),
+            "terminating": len(self._terminating),
+        }
+        status = {**self._status, **numbers, "conditions": list(self._conditions)}
+        kept = {name: value for name, value in status.items() if value not in (0, "", None, [], {}) or name == "ready"}
+        if "uncountedTerminatedPods" in self._status:
+            kept["uncountedTerminatedPods"] = self._status["uncountedTerminatedPods"]
+        write = update_status(self._job, kept, done=self._note)
+        return ReconcilePlan(tuple(self._writes), write, again_at=min(self._again, default=None))
+
+    def _count(self) -> None:
+        """Count the pods that have ended, each once (trackJobStatusAndRemoveFinalizers)."""
+        by_uid = {uid_of(pod): pod for pod in self._pods}
+        stored = self._status.get("uncountedTerminatedPods") or {}
+        listed = {uid for uids in stored.values() for uid in uids}
+        uncounted: dict[str, list[str]] = {}
+        for field, ended in (("succeeded", has_succeeded), ("failed", lambda pod: has_failed(pod, self._job))):
+            counted = int(self._status.get(field) or 0)
+            waiting = []
+            for uid in stored.get(field) or ():
+                pod = by_uid.get(uid)
+                if pod is not None and is_tracked(pod):
+                    waiting.append(uid)
+                    self._writes.append(job_pods.untracked(pod))
+                else:
+                    counted += 1
+            new = [pod for pod in self._pods if is_tracked(pod) and uid_of(pod) not in listed and ended(pod)]
+            if field == "succeeded" and self._is_indexed:
+                new = self._indexed(new)
+            waiting += job_pods.uids(new)[: max(0, _MOST_UNCOUNTED - len(waiting))]
+            if waiting:
+                uncounted[field] = waiting
+            total = counted + len(waiting)
+            if field == "failed":
+                self._failed = total
+            else:
+                self._succeeded = len(self._indexes) if self._is_indexed else total
+                counted = len(self._indexes) if self._is_indexed else counted
+            self._status[field] = counted
+        self._status["uncountedTerminatedPods"] = uncounted
+        if self._is_indexed:
+            self._status["completedIndexes"] = indexes_text(self._indexes)
+
+    def _indexed(self, pods: Sequence[JsonObject]) -> list[JsonObject]:
+        """Take the indexes of pods that have succeeded. What is in the status already lets its pod go."""
+        bound = int(self._spec.get("completions") or 0)
+        for pod in pods:
+            index = index_of(pod)
+            if index is None or index in self._indexes or index >= bound:
+                self._writes.append(job_pods.untracked(pod))
+            else:
+                self._indexes.add(index)
+        return []
+
+    def _start(self) -> None:
+        """Set the time at which the Job began; the clock of a suspended one stands."""
+        if "startTime" not in self._status and not self._spec.get("suspend"):
+            self._status["startTime"] = format_rfc3339(self._now)
+
+    def _decide_failure(self) -> bool:
+        """Return whether the Job has failed, and set why."""
+        if is_true(self._job, FAILURE_TARGET) is not None:
+            return True
+        if is_true(self._job, SUCCESS_CRITERIA) is not None:
+            return False
+        limit = int(self._spec.get("backoffLimit", 6))
+        restarts = 0
+        if ((self._spec.get("template") or {}).get("spec") or {}).get("restartPolicy") == "OnFailure":
+            restarts = job_pods.restarts_of([pod for pod in self._pods if not has_failed(pod, self._job)])
+        if self._failed > limit or (restarts > 0 and restarts >= limit):
+            return self._fail("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        seconds, started = self._spec.get("activeDeadlineSeconds"), self._started()
+        if isinstance(seconds, int) and started is not None and not self._spec.get("suspend"):
+            if self._now >= started + seconds:
+                return self._fail("DeadlineExceeded", "Job was active longer than specified deadline")
+            self._again.append(started + seconds)
+        return False
+
+    def _started(self) -> float | None:
+        return parse_rfc3339(str(self._status.get("startTime") or ""))
+
+    def _fail(self, reason: str, message: str) -> bool:
+        self._set(FAILURE_TARGET, "True", reason, message)
+        return True
+
+    def _is_enough(self) -> bool:
+        """Return whether enough pods have succeeded, and set it."""
+        if is_true(self._job, SUCCESS_CRITERIA) is not None:
+            return True
+        completions = self._spec.get("completions")
+        if isinstance(completions, int):
+            is_enough = self._succeeded >= completions
+        else:
+            is_enough = self._succeeded > 0 and not self._active
+        if is_enough:
+            self._set(SUCCESS_CRITERIA, "True", "CompletionsReached", "Reached expected number of succeeded pods")
+        return is_enough
+
+    def _finish(self, kind: str) -> None:
+        """Set the last condition, when all pods have ended and are counted."""
+        if self._active or self._terminating or any(self._status["uncountedTerminatedPods"].values()):
+            return
+        interim = FAILURE_TARGET if kind == FAILED else SUCCESS_CRITERIA
+        cause = is_true(self._job, interim)
+        if cause is None:  # it is written first, so that nothing else is decided after a restart
+            return
+        self._set(kind, "True", str(cause.get("reason")), str(cause.get("message")))
+        if kind == COMPLETE:
+            self._status["completionTime"] = format_rfc3339(self._now)
+            self._note = EventNote(NORMAL, "Completed", "Job completed")
+        else:
+            self._note = EventNote(WARNING, str(cause.get("reason")), str(cause.get("message")))
+
+    def _suspend(self) -> None:
+        self._delete(self._active)
+        self._status.pop("startTime", None)
+        if is_true(self._job, SUSPENDED) is None:
+            self._set(SUSPENDED, "True", "JobSuspended", "Job suspended")
+            self._note = EventNote(NORMAL, "Suspended", "Job suspended")
+
+    def _resume(self) -> None:
+        if is_true(self._job, SUSPENDED) is not None:
+            self._set(SUSPENDED, "False", "JobResumed", "Job resumed")
+            self._status["startTime"] = format_rfc3339(self._now)
+            self._note = EventNote(NORMAL, "Resumed", "Job resumed")
+
+    def _manage(self) -> None:
+        """Make pods, or delete those that are too many."""
+        parallelism, completions = int(self._spec.get("parallelism", 1)), self._spec.get("completions")
+        if isinstance(completions, int):
+            wanted = min(parallelism, completions - self._succeeded)
+        else:
+            wanted = len(self._active) if self._succeeded else parallelism
+        wanted = max(0, wanted)
+        surplus = len(self._active) - wanted
+        if surplus > 0:
+            self._delete(to_delete(self._view, self._job, self._active, self._now)[:surplus])
+            return
+        waits = len(self._terminating) if self._spec.get("podReplacementPolicy") == "Failed" else 0
+        missing = min(wanted - len(self._active) - waits, MOST_WRITES)
+        if missing <= 0 or not makes_its_own(self._job):
+            return
+        until = job_pods.pause_ends(self._pods, self._job, self._now)
+        if self._now < until:
+            self._again.append(until)
+            return
+        if self._is_indexed:
+            running = {index for pod in self._active if (index := index_of(pod)) is not None}
+            for index in job_pods.free_indexes(self._job, self._indexes | running, missing):
+                self._writes.append(creation(job_pods.pod_for(self._job, index)))
+        else:
+            self._writes += [creation(job_pods.pod_for(self._job, None))] * missing
+
+    def _delete(self, pods: Sequence[JsonObject]) -> None:
+        self._writes += map(deletion, pods[:MOST_WRITES])
+
+    def _set(self, kind: str, status: str, reason: str, message: str) -> None:
+        new = condition(kind, status, reason, message, self._now)
+        self._conditions = conditions.with_condition(self._conditions, new)

@@ -1,0 +1,146 @@
+"""The pods of a Job: how they are made, counted and indexed (KCM 1.32, `pkg/controller/job`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
+from modules.apimachinery.times import parse_rfc3339
+from modules.cloud.controllers.plan import PlannedWrite, patch
+from modules.cloud.controllers.pods import condition_of, has_ended, phase_of, pod_of
+
+TRACKING: Final = "batch.kubernetes.io/job-tracking"
+"""The finalizer that keeps a pod until it was counted."""
+_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_FIRST_PAUSE: Final = 10.0
+_LONGEST_PAUSE: Final = 600.0
+
+
+def is_tracked(pod: JsonObject) -> bool:
+    """Return whether a pod has the finalizer."""
+    return TRACKING in (metadata_of(pod).get("finalizers") or ())
+
+
+def untracked(pod: JsonObject) -> PlannedWrite:
+    """Return the removal of the finalizer."""
+    finalizers = [one for one in metadata_of(pod).get("finalizers") or () if one != TRACKING]
+    return patch(pod, {"metadata": {"finalizers": finalizers or None}})
+
+
+def is_active(pod: JsonObject) -> bool:
+    """Return whether a pod runs or will."""
+    return not has_ended(pod) and not is_being_deleted(pod)
+
+
+def is_terminating(pod: JsonObject) -> bool:
+    """Return whether a pod is being deleted and has not ended yet."""
+    return not has_ended(pod) and is_being_deleted(pod)
+
+
+def has_succeeded(pod: JsonObject) -> bool:
+    """Return whether a pod counts as a success."""
+    return phase_of(pod) == "Succeeded"
+
+
+def has_failed(pod: JsonObject, job: JsonObject) -> bool:
+    """Return whether a pod counts as a failure; one that is being deleted does unless only failed ones are replaced."""
+    if phase_of(pod) == "Failed":
+        return True
+    return is_terminating(pod) and job["spec"].get("podReplacementPolicy") != "Failed"
+
+
+def index_of(pod: JsonObject) -> int | None:
+    """Return the completion index of a pod, or None."""
+    text = str((metadata_of(pod).get("annotations") or {}).get(_INDEX, ""))
+    return int(text) if text.isdecimal() and text.isascii() else None
+
+
+def free_indexes(job: JsonObject, taken: set[int], most: int) -> list[int]:
+    """Return the lowest indexes of a Job that are not taken."""
+    found: list[int] = []
+    for index in range(int(job["spec"].get("completions") or 0)):
+        if len(found) >= most:
+            break
+        if index not in taken:
+            found.append(index)
+    return found
+
+
+def pod_for(job: JsonObject, index: int | None) -> JsonObject:
+    """Return a new pod of a Job, tracked, with its index if the Job has indexes."""
+    template = job["spec"].get("template") or {}
+    name = job["metadata"]["name"]
+    pod = pod_of(template, job, f"{name}-" if index is None else f"{name}-{index}-")
+    metadata = pod["metadata"]
+    metadata["finalizers"] = [*(metadata.get("finalizers") or ()), TRACKING]
+    if index is None:
+        return pod
+    metadata["labels"] = {**(metadata.get("labels") or {}), _INDEX: str(index)}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), _INDEX: str(index)}
+    field = {"fieldRef": {"fieldPath": f"metadata.labels['{_INDEX}']"}}
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": field}
+    spec = dict(pod["spec"])
+    for which in ("initContainers", "containers"):
+        if spec.get(which):
+            spec[which] = [_with_variable(container, variable) for container in spec[which]]
+    return {**pod, "spec": {**spec, "hostname": f"{name}-{index}"}}
+
+
+def restarts_of(pods: Sequence[JsonObject]) -> int:
+    """Return how often the containers of pods were started again."""
+    statuses = (
+        status
+        for pod in pods
+        for which in ("initContainerStatuses", "containerStatuses")
+        for status in (pod.get("status") or {}).get(which) or ()
+    )
+    return sum(int(status.get("restartCount") or 0) for status in statuses)
+
+
+def pause_ends(pods: Sequence[JsonObject], job: JsonObject, now: float) -> float:
+    """Return the time before which no pod is made: 10 s after the last failure, twice as long for each failure since
+    the last success, at most 10 min.
+    """
+    failures = sorted(_ended_at(pod, now) for pod in pods if has_failed(pod, job))
+    success = max((_ended_at(pod, now) for pod in pods if has_succeeded(pod)), default=0.0)
+    since = [moment for moment in failures if moment > success]
+    if not since:
+        return 0.0
+    return since[-1] + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(len(since) - 1, 10))
+
+
+def _ended_at(pod: JsonObject, now: float) -> float:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    texts = [((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in statuses]
+    texts = [text for text in texts if text]
+    if not texts:
+        texts = [metadata_of(pod).get("deletionTimestamp") or condition_of(pod, "Ready").get("lastTransitionTime")]
+    return max((parse_rfc3339(str(text or "")) or now for text in texts), default=now)
+
+
+def _with_variable(container: JsonObject, variable: JsonObject) -> JsonObject:
+    given = container.get("env") or ()
+    if any(one.get("name") == variable["name"] for one in given):
+        return container
+    return {**container, "env": [*given, variable]}
+
+
+def orphaned(pods: Sequence[JsonObject], uid: str) -> tuple[PlannedWrite, ...]:
+    """Return the removals of the finalizer from pods whose Job is not there any more.
+
+    Args:
+        pods: with a reference to a Job of the name.
+        uid: of the present Job of that name; "" if there is none.
+    """
+    return tuple(untracked(pod) for pod in pods if is_tracked(pod) and not _is_of(pod, uid))
+
+
+def _is_of(pod: JsonObject, uid: str) -> bool:
+    references = metadata_of(pod).get("ownerReferences") or ()
+    return any(one.get("uid") == uid and uid for one in references)
+
+
+def uids(pods: Sequence[JsonObject]) -> list[str]:
+    """Return the uids of pods."""
+    return list(map(uid_of, pods))

@@ -1,0 +1,77 @@
+"""The state of a Job, as its status says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.cloud.controllers import conditions
+
+COMPLETE: Final = "Complete"
+FAILED: Final = "Failed"
+FAILURE_TARGET: Final = "FailureTarget"
+SUCCESS_CRITERIA: Final = "SuccessCriteriaMet"
+SUSPENDED: Final = "Suspended"
+_MOST_INDEXES: Final = 100_000
+
+
+def finished(job: JsonObject) -> JsonObject | None:
+    """Return the condition with which a Job has ended, or None."""
+    for kind in (COMPLETE, FAILED):
+        found = is_true(job, kind)
+        if found is not None:
+            return found
+    return None
+
+
+def is_finished(job: JsonObject) -> bool:
+    """Return whether a Job has ended."""
+    return finished(job) is not None
+
+
+def is_true(job: JsonObject, kind: str) -> JsonObject | None:
+    """Return a condition of a Job if it is True, or None."""
+    found = conditions.found((job.get("status") or {}).get("conditions") or (), kind)
+    return found if found is not None and found.get("status") == "True" else None
+
+
+def finish_time(job: JsonObject) -> float | None:
+    """Return the time at which a Job has ended, in seconds since the epoch, or None."""
+    end = finished(job)
+    return None if end is None else parse_rfc3339(str(end.get("lastTransitionTime") or ""))
+
+
+def condition(kind: str, status: str, reason: str, message: str, now: float) -> JsonObject:
+    """Return a new condition of a Job."""
+    moment = format_rfc3339(now)
+    return {
+        "type": kind,
+        "status": status,
+        "lastProbeTime": moment,
+        "lastTransitionTime": moment,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def read_indexes(text: str) -> set[int]:
+    """Return the completed indexes of a Job: `0-2,5`."""
+    found = set[int]()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal() and int(last or first) < _MOST_INDEXES:
+            found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def indexes_text(indexes: Iterable[int]) -> str:
+    """Return indexes as a Job's status has them."""
+    spans: list[list[int]] = []
+    for index in sorted(indexes):
+        if spans and spans[-1][1] == index - 1:
+            spans[-1][1] = index
+        else:
+            spans.append([index, index])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)

@@ -1,0 +1,95 @@
+"""ControllerRevisions: the templates that a DaemonSet or a StatefulSet has had.
+
+After Kubernetes' `pkg/controller/history`. The data of a revision is the patch that brings its template back.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
+from modules.cloud.controllers.plan import PlannedWrite, create, delete, patch
+from modules.cloud.controllers.pods import owner_reference, template_hash
+from modules.cloud.controllers.view import View, is_controlled_by
+
+HASH: Final = "controller-revision-hash"
+_KIND: Final = "ControllerRevision"
+
+
+class Revisions(NamedTuple):
+    """The revisions of a workload."""
+
+    present: JsonObject | None
+    """That of its template, or None if it is still to be made."""
+    old: list[JsonObject]
+    """The others, the oldest first."""
+    writes: tuple[PlannedWrite, ...]
+    """What is due first: the making of the present one, or its move to the end."""
+    collides: bool = False
+    """Whether the name of the one to make is taken."""
+
+    @property
+    def hash(self) -> str:
+        """The label of pods of the present revision."""
+        return hash_of(self.present) if self.present else ""
+
+
+def hash_of(obj: JsonObject) -> str:
+    """Return the hash of the template of a revision or a pod."""
+    return str((obj["metadata"].get("labels") or {}).get(HASH, ""))
+
+
+def revisions_of(view: View, workload: JsonObject) -> Revisions:
+    """Return the revisions of a workload, and what is due about them."""
+    found = sorted(view.owned_by(uid_of(workload), _KIND), key=_order)
+    data = _data(workload["spec"].get("template") or {})
+    present = next((one for one in reversed(found) if one.get("data") == data), None)
+    old = [one for one in found if one is not present]
+    newest = max((int(one.get("revision") or 0) for one in old), default=0)
+    if present is None:
+        made = _made(workload, data, newest + 1)
+        taken = view.find(ObjectKey(_KIND, made["metadata"]["namespace"], made["metadata"]["name"]))
+        if taken is not None:
+            return Revisions(None, old, (), collides=not is_controlled_by(taken, workload))
+        return Revisions(None, old, (create(made),))
+    if int(present.get("revision") or 0) <= newest:
+        return Revisions(present, old, (patch(present, {"revision": newest + 1}),))
+    return Revisions(present, old, ())
+
+
+def surplus(revisions: Revisions, used: set[str], limit: int) -> tuple[PlannedWrite, ...]:
+    """Return the deletions of the oldest revisions beyond a limit that no pod has.
+
+    Args:
+        revisions: all of a workload.
+        used: the hashes of its pods.
+        limit: revisionHistoryLimit.
+    """
+    unused = [one for one in revisions.old if hash_of(one) not in used]
+    return tuple(map(delete, unused[: max(0, len(unused) - limit)]))
+
+
+def _data(template: JsonObject) -> JsonObject:
+    return {"spec": {"template": {**template, "$patch": "replace"}}}
+
+
+def _made(workload: JsonObject, data: JsonObject, revision: int) -> JsonObject:
+    template = workload["spec"].get("template") or {}
+    suffix = template_hash(template, int((workload.get("status") or {}).get("collisionCount") or 0))
+    labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: suffix}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": _KIND,
+        "metadata": {
+            "name": f"{workload['metadata']['name']}-{suffix}",
+            "namespace": workload["metadata"]["namespace"],
+            "labels": labels,
+            "ownerReferences": [owner_reference(workload)],
+        },
+        "data": data,
+        "revision": revision,
+    }
+
+
+def _order(revision: JsonObject) -> tuple[int, str]:
+    return int(revision.get("revision") or 0), revision["metadata"]["name"]

@@ -1,0 +1,170 @@
+"""`rollout`: shows, undoes, restarts, pauses and resumes the rollouts of workloads."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.tools.kubectl import arguments
+from modules.tools.kubectl.durations import end_of
+from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError, UsageError, not_found
+from modules.tools.kubectl.output import print_result
+from modules.tools.kubectl.resources import ObjectRef, fetch_refs, find
+from modules.tools.kubectl.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from modules.tools.kubectl.rollout_history import Revision, history_table, revisions_of
+from modules.tools.kubectl.rollout_status import rollout_status
+from modules.tools.kubectl.session import Session, report
+from modules.tools.kubectl.watching import states
+from modules.tools.kubectl.yaml_text import yaml_text
+from modules.tools.printing.fields import JsonObject, value_at
+from modules.tools.printing.terminal import print_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from modules.tools.kubectl.parser import VerbParser
+
+_RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
+_HASH: Final = "pod-template-hash"
+_FOR_EVER: Final = "0s"
+
+
+def add(parser: VerbParser) -> None:
+    """Add the options."""
+    actions = "|".join(_ACTIONS)
+    parser.add_argument("words", nargs="*", metavar=f"{actions} TYPE/NAME…", help="what is done, and the workloads")
+    arguments.add_namespace(parser, all_too=False)
+    arguments.add_selectors(parser, fields=False)
+    arguments.add_files(parser)
+    arguments.add_output(parser)
+    parser.flag("-w", "--watch", default=True, text="status: wait until the rollout is done (default: true)")
+    parser.add_argument("--timeout", default=_FOR_EVER, metavar="DURATION", help="status: longest wait (default: none)")
+    parser.add_argument("--revision", default="0", metavar="NUMBER", help="history: the template of one revision")
+    parser.add_argument("--to-revision", default="0", metavar="NUMBER", help="undo: the revision (default: the last)")
+
+
+def run(session: Session, chosen: Any) -> int:
+    """Do what is asked for with each workload; return 1 when it could not be done with one."""
+    action, chosen.words = (chosen.words[0] if chosen.words else ""), chosen.words[1:]
+    if action not in _ACTIONS:
+        raise UsageError(f"`rollout` wants one of {', '.join(_ACTIONS)}, such as `rollout status deployment/web`")
+    found, errors = fetch_refs(session, find(session, chosen, verb=f"rollout {action}"))
+    for ref, obj in found:
+        try:
+            _ACTIONS[action](session, chosen, ref, obj)
+        except (StatusError, KubectlError) as error:
+            errors.append(error)
+    return report(session, errors)
+
+
+def _status(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> None:
+    seen = rollout_status(obj)
+    print_text(seen.text)
+    if seen.is_done or not chosen.watch:
+        return
+    ends = None if chosen.timeout in ("0", _FOR_EVER) else end_of(chosen.timeout)
+    try:
+        for each in states(session, ref, ends=ends):
+            if each is None:
+                raise not_found(ref.resource.qualified, ref.name)
+            now = rollout_status(each)
+            if now.text != seen.text:
+                print_text(now.text)
+            if now.is_done:
+                return
+            seen = now
+    except TimedOutError:
+        raise TimedOutError("timed out waiting for the condition") from None
+
+
+def _history(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> None:
+    revisions = revisions_of(session, ref, obj)
+    number = _number(chosen.revision, "--revision")
+    if not number:
+        print_text(f"{ref} \n{history_table(revisions)}")
+        return
+    revision = _found(revisions, number, "unable to find the specified revision")
+    print_text(f"{ref} with revision #{number}\nPod Template:")
+    print_text(yaml_text(_without_hash(revision.template)).removesuffix("\n"))
+
+
+def _undo(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> None:
+    if value_at(obj, "spec.paused"):
+        why = "you cannot rollback a paused deployment; resume it first with 'rollout resume' and try again"
+        raise KubectlError(why)
+    revisions = revisions_of(session, ref, obj)
+    number = _number(chosen.to_revision, "--to-revision")
+    if number:
+        revision = _found(revisions, number, "unable to find specified revision")
+    elif len(revisions) > 1:
+        revision = revisions[-2]
+    else:
+        raise KubectlError(f'no rollout history found for {ref.resource.singular} "{ref.name}"')
+    template = _without_hash(revision.template)
+    if template == _without_hash(value_at(obj, "spec.template") or {}):
+        print_result(
+            chosen, ref.resource, obj, f"skipped rollback (current template already matches revision {number})"
+        )
+        return
+    body = [{"op": "replace", "path": "/spec/template", "value": template}]
+    after = session.client.request("PATCH", ref.path, (), body, JSON_PATCH)
+    print_result(chosen, ref.resource, after, "rolled back")
+
+
+def _restart(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> None:
+    if value_at(obj, "spec.template") is None:
+        raise KubectlError(f"{ref.resource.plural} cannot be restarted: they have no template of pods")
+    if value_at(obj, "spec.paused"):
+        raise KubectlError("can't restart paused deployment (run rollout resume first)")
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    body = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED: moment}}}}}
+    after = session.client.request("PATCH", ref.path, (), body, STRATEGIC_MERGE_PATCH)
+    print_result(chosen, ref.resource, after, "restarted")
+
+
+def _pause(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> None:
+    _set_paused(session, chosen, ref, obj, is_paused=True)
+
+
+def _resume(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> None:
+    _set_paused(session, chosen, ref, obj, is_paused=False)
+
+
+def _set_paused(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject, *, is_paused: bool) -> None:
+    word = "pause" if is_paused else "resume"
+    if ref.resource.kind != "Deployment":
+        raise KubectlError(f"{word[:-1]}ing is not supported for {ref.resource.plural}")
+    if bool(value_at(obj, "spec.paused")) is is_paused:
+        state = "already paused" if is_paused else "not paused"
+        raise KubectlError(f'{ref.resource.qualified} "{ref.name}" is {state}')
+    after = session.client.request("PATCH", ref.path, (), {"spec": {"paused": is_paused or None}}, MERGE_PATCH)
+    print_result(chosen, ref.resource, after, f"{word}d")
+
+
+def _found(revisions: list[Revision], number: int, why: str) -> Revision:
+    for each in revisions:
+        if each.number == number:
+            return each
+    raise KubectlError(why)
+
+
+def _without_hash(template: JsonObject) -> JsonObject:
+    metadata = dict(template.get("metadata") or {})
+    labels = {name: value for name, value in (metadata.get("labels") or {}).items() if name != _HASH}
+    return {**template, "metadata": {**metadata, "labels": labels}}
+
+
+def _number(text: str, option: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise UsageError(f"{option} is a number, not {text[:20]!r}")
+    return int(text)
+
+
+_ACTIONS: Final[dict[str, Callable[[Session, Any, ObjectRef, JsonObject], None]]] = {
+    "status": _status,
+    "history": _history,
+    "undo": _undo,
+    "restart": _restart,
+    "pause": _pause,
+    "resume": _resume,
+}

@@ -1,0 +1,378 @@
+"""The machine of a pod: rules that hold after any events, and the retries and next steps of single jobs."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from edged.api import Nanoseconds, Pod, PodStatus, decode, encode
+from edged.pleg.messages import PodInspection
+from edged.pod_workers.job import DeliveredObject, Done, Job
+from edged.pod_workers.work_queue import Queue
+from edged.pods import actions
+from edged.pods.backoff import BackOffs
+from edged.pods.kill_options import KillOptions, KillPod, eviction
+from edged.pods.manager import PodRecord
+from edged.pods.model import (
+    ContainerFacts,
+    ContainerId,
+    HookFacts,
+    PodFacts,
+    PodRef,
+    PodUid,
+    ProbeFacts,
+    RunState,
+    SandboxFacts,
+    SandboxId,
+)
+from edged.pods.pod_status.status import NodeView, pod_status
+from edged.pods.state import PodState
+from edged.sync import pod_machine as machine
+from edged.sync.pod_machine import Effect, Now, PodEvent, PodSyncRecord, next_job, step
+from tests.edged.conftest import pod
+
+CHANGED = machine.DependencyChanged(("configmap", "default", "settings"), DeliveredObject(b"{}"))
+UID = PodUid("uid-web")
+REF = PodRef(UID, "default", "web")
+SECOND = 1_000_000_000
+START = 1_800_000_000 * SECOND
+
+
+def web(**changes: Any) -> Pod:
+    return decode(Pod, encode(pod(**changes)))
+
+
+def facts(
+    state: RunState | None = RunState.RUNNING, attempt: int = 0, *, ready: bool = True, exit_code: int = 0
+) -> PodFacts:
+    """A pod with a sandbox and a container in it; no container if `state` is None."""
+    sandbox = SandboxFacts(SandboxId("s"), 0, ready, Nanoseconds(START))
+    ended = Nanoseconds(START if state is RunState.EXITED else 0)
+    container = ContainerFacts(
+        ContainerId(f"c{attempt}"), SandboxId("s"), "main", attempt, state or RunState.CREATED, Nanoseconds(START),
+        finished_at=ended, exit_code=exit_code,
+    )  # fmt: skip
+    return PodFacts(REF, (sandbox,), () if state is None else (container,))
+
+
+class Loop:
+    """Carries effects out as the sync loop does, without any part of a node."""
+
+    def __init__(self) -> None:
+        self.record = PodSyncRecord(REF, PodRecord(web(), PodFacts(REF)))
+        self.monotonic = 100.0
+        self.backoffs = BackOffs()
+        self.is_working = False
+        self.effects: list[Effect] = []
+        """The effects of the last event."""
+
+    @property
+    def pod(self) -> PodRecord:
+        """The pod."""
+        assert self.record.pod is not None
+        return self.record.pod
+
+    def now(self) -> Now:
+        """The time."""
+        wall = Nanoseconds(int(START + self.monotonic * SECOND))
+        return Now(self.monotonic, wall, ProbeFacts(), HookFacts(), self.backoffs, 1.0, 60.0, self.is_working)
+
+    def handle(self, event: PodEvent) -> list[Effect]:
+        """Step the machine; return the effects but the statuses."""
+        now = self.now()
+        self.effects = []
+        for effect in step(self.record, event, now):
+            self.effects.append(effect)
+            if isinstance(effect, machine.Status) and self.record.pod is not None and not self.pod.deleted:
+                self.pod.set_status(self._status(now))
+        return [effect for effect in self.effects if not isinstance(effect, machine.Status)]
+
+    def work(self, after: PodFacts | None = None, **result: Any) -> list[Effect]:
+        """Carry out a job of the pod, with this result."""
+        self.is_working = True
+        job = next_job(self.record, self.now())
+        try:
+            return self.handle(machine.WorkCompleted(Done(job, after, self.monotonic, **result)))
+        finally:
+            self.is_working = False
+
+    def _status(self, now: Now) -> PodStatus:
+        record = self.pod
+        return pod_status(
+            record.pod, record.facts, NodeView(("192.0.2.2",), "fake"), now.wall, probes=now.probes,
+            waiting_reasons=record.waiting_reasons, ended=record.terminated, kill=record.kill_options,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def loop() -> Loop:
+    loop = Loop()
+    loop.handle(machine.AddPod(web()))
+    return loop
+
+
+# rules
+
+
+def _facts(chance: random.Random) -> PodFacts:
+    if chance.random() < 0.2:
+        return PodFacts(REF)
+    state = chance.choice([None, RunState.CREATED, RunState.RUNNING, RunState.RUNNING, RunState.EXITED])
+    return facts(state, chance.randrange(3), ready=chance.random() < 0.8, exit_code=chance.choice([0, 1]))
+
+
+def _event(chance: random.Random, loop: Loop) -> PodEvent:
+    version: dict[str, Any] = {"resourceVersion": str(chance.randrange(100))}
+    deleted: dict[str, Any] = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 5}
+    if loop.pod.pod.metadata.deletion_timestamp is not None:
+        version |= deleted  # no API server takes it back
+    pods = [
+        web(metadata=version),
+        web(metadata={**version, "labels": {"a": str(chance.randrange(3))}}),
+        web(metadata={**version, **deleted}),
+        replace(web(metadata=version), status=loop.pod.pod.status),
+        replace(web(metadata=version), status=PodStatus(phase="Failed")),
+    ]
+    events: list[PodEvent] = [
+        machine.UpdatePod(chance.choice(pods)),
+        machine.RemovePod(chance.choice([None, 0, 7]), chance.random() < 0.5),
+        chance.choice([eviction(UID, "too much"), KillPod(UID, KillOptions("Shutdown", "", 3), shortens=True)]),
+        PodInspection(_facts(chance), loop.monotonic),
+        machine.NotListed(loop.monotonic),
+        machine.HealthChanged(),
+        CHANGED,
+        machine.RetryPod(),
+    ]
+    return chance.choices(events, [3, 1, 1, 8, 1, 3, 2, 1])[0]
+
+
+def _work(chance: random.Random, loop: Loop) -> list[Effect]:
+    error = OSError("no") if chance.random() < 0.3 else None
+    found = None if chance.random() < 0.1 else _facts(chance)
+    pending = error is None and chance.random() < 0.2
+    return loop.work(found, error=error, pending=pending, terminated=chance.random() < 0.5)
+
+
+def _is_queued(effects: list[Effect]) -> bool:
+    return any(isinstance(each, machine.Enqueue | machine.EnqueueAfter | machine.RetryAfter) for each in effects)
+
+
+def _life(seed: int, loop: Loop) -> Iterator[tuple[PodState, bool, list[Effect]]]:
+    """Each step of a random life: the state before it, whether it was the end of a job, and the effects."""
+    chance = random.Random(seed)  # noqa: S311 - reproducible on purpose
+    for _ in range(60):
+        loop.monotonic += chance.choice([0.0, 0.01, 1.0, 30.0])
+        before, is_work = loop.pod.state, chance.random() < 0.4
+        effects = _work(chance, loop) if is_work else loop.handle(_event(chance, loop))
+        yield before, is_work, effects
+        if machine.Forget() in effects:
+            return
+
+
+_ORDER = [PodState.SYNC, PodState.TERMINATING, PodState.TERMINATED]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_rules_of_every_life(seed: int, loop: Loop) -> None:
+    for before, is_work, effects in _life(seed, loop):
+        state = loop.pod.state
+        # a pod never goes back: its end is for good, its removal too
+        assert _ORDER.index(state) >= _ORDER.index(before)
+        # only the end of a removal forgets a pod, and only the end of a job that stopped everything deletes it
+        assert machine.Forget() not in effects or (is_work and before is PodState.TERMINATED)
+        assert machine.DeletePod() not in effects or (is_work and before is PodState.TERMINATING)
+        # a pod that ends or is removed is never queued as one that is added, nor the reverse
+        for effect in effects:
+            if isinstance(effect, machine.Enqueue):
+                assert state is not PodState.SYNC or effect.queue is not Queue.REMOVAL
+                assert state is not PodState.TERMINATING or effect.queue is Queue.DELETION
+                assert state is not PodState.TERMINATED or effect.queue is Queue.REMOVAL
+            if isinstance(effect, machine.EnqueueAfter | machine.RetryAfter):
+                assert effect.seconds < float("inf")
+        # a job never leaves a pod behind that nothing will ever sync again
+        if is_work and state is PodState.SYNC and not loop.pod.finished:
+            assert _is_queued(effects)
+        # the end of a pod reaches a worker in the same step
+        if state is not before:
+            assert _is_queued(effects)
+        # a retry is in the future, and not further than the longest
+        if loop.record.retry is not None:
+            assert loop.record.retry.delay <= machine.LONGEST_RETRY
+        # only an echo, or what a worker is about to see itself, is not queued
+        if machine.Publish() in effects:
+            assert not _is_queued(effects)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_same_events_have_the_same_effects(seed: int) -> None:
+    lives = []
+    for _ in range(2):
+        loop = Loop()
+        loop.handle(machine.AddPod(web()))
+        lives.append([repr(one) for one in _life(seed, loop)])
+    assert lives[0] == lives[1]
+
+
+def test_a_step_reads_no_clock_and_calls_no_part(loop: Loop) -> None:
+    """Its arguments have none: what it returns is data."""
+    for event in (machine.HealthChanged(), machine.RemovePod(), eviction(UID, "")):
+        for effect in step(loop.record, event, loop.now()):
+            assert repr(effect)
+
+
+def test_an_object_that_a_message_brought_is_for_the_next_job(loop: Loop) -> None:
+    """The newest one. Its content, perhaps a secret's, is in no text."""
+    key = ("secret", "default", "s")
+    for content in (b"old", b"hunter2"):
+        loop.handle(machine.DependencyChanged(key, DeliveredObject(content)))
+    assert "hunter2" not in repr(loop.record)
+    assert next_job(loop.record, loop.now()).delivered == {key: DeliveredObject(b"hunter2")}
+    assert next_job(loop.record, loop.now()).delivered == {}
+    loop.handle(machine.DependencyChanged(key, DeliveredObject(b"old")))
+    loop.handle(machine.DependencyChanged(key))
+    assert next_job(loop.record, loop.now()).delivered == {}
+
+
+# a new pod
+
+
+def test_a_new_pod_is_admitted_before_it_gets_a_status_and_is_queued() -> None:
+    loop = Loop()
+    loop.handle(machine.AddPod(web()))
+    kinds = [type(effect).__name__ for effect in loop.effects]
+    assert kinds == ["TakeStatus", "Admit", "Status", "CorrectStatus", "Enqueue"]
+    assert loop.effects[-1] == machine.Enqueue(Queue.ADDITION)
+
+
+def test_an_echo_of_the_reported_status_is_not_queued(loop: Loop) -> None:
+    echo = replace(web(metadata={"resourceVersion": "7"}), status=loop.pod.pod.status)
+    assert loop.handle(machine.UpdatePod(echo)) == [
+        machine.TakeStatus(echo), machine.Publish(), machine.CorrectStatus()
+    ]  # fmt: skip
+
+
+def test_a_pod_that_comes_during_its_removal_is_held(loop: Loop) -> None:
+    loop.handle(machine.RemovePod())
+    again = web(metadata={"resourceVersion": "9"})
+    assert loop.handle(machine.UpdatePod(again)) == [machine.Hold(again)]
+    orphan = PodSyncRecord(REF)
+    assert list(step(orphan, machine.UpdatePod(again), loop.now())) == [machine.Hold(again)]
+
+
+# its end
+
+
+def test_a_second_reason_does_not_end_a_pod_again_but_may_shorten_its_time(loop: Loop) -> None:
+    first = eviction(UID, "memory")
+    assert loop.handle(first)[-1] == machine.RecordEnd(first)
+    assert loop.handle(eviction(UID, "disk")) == []
+    shutdown = KillPod(UID, KillOptions("Terminated", "the machine shuts down", 3), shortens=True)
+    assert loop.handle(shutdown) == [machine.Kill(3)]
+    assert loop.pod.kill_options == first.options
+    loop.work(facts(RunState.EXITED, ready=False), terminated=True)
+    assert loop.handle(shutdown) == []
+
+
+@pytest.mark.parametrize(("ready", "queue"), [(True, Queue.ADDITION), (False, Queue.DELETION)])
+def test_a_sync_that_stops_containers_gets_a_worker_of_its_own(loop: Loop, ready: bool, queue: Queue) -> None:
+    """Their grace period may take long; they are stopped because their sandbox is not ready."""
+    loop.pod.observe(facts(ready=ready), loop.monotonic)
+    assert loop.handle(CHANGED) == [machine.Enqueue(queue)]
+
+
+def test_while_a_worker_has_the_pod_an_inspection_does_not_queue_it(loop: Loop) -> None:
+    loop.is_working = True
+    assert loop.handle(PodInspection(facts(), loop.monotonic)) == []
+    assert loop.effects == [machine.Status()]
+
+
+# after a job
+
+
+def failed(loop: Loop, after: float, **result: Any) -> float:
+    """Have a job fail some seconds after the last one; return the seconds until the retry."""
+    loop.monotonic += after
+    (effect,) = [each for each in loop.work(error=OSError(), **result) if isinstance(each, machine.RetryAfter)]
+    return effect.seconds
+
+
+@pytest.fixture
+def ending(loop: Loop) -> Loop:
+    """A pod that ends."""
+    loop.handle(eviction(UID, "memory"))
+    return loop
+
+
+def test_the_delay_doubles_from_retry_to_retry(ending: Loop) -> None:
+    delays = [0.0]
+    for _ in range(10):
+        delays.append(failed(ending, delays[-1]))
+    assert delays[1:5] == [2, 4, 8, 16]
+    assert delays[-1] == machine.LONGEST_RETRY
+
+
+def test_a_job_that_is_run_for_another_reason_does_not_double_it(ending: Loop) -> None:
+    """A pod of three configmaps that arrive one after the other: each brings a job that still lacks the next one."""
+    assert [failed(ending, 0), failed(ending, 0.5), failed(ending, 0.5)] == [2, 1.5, 1]
+    assert failed(ending, 1) == 4
+
+
+def test_an_error_that_states_its_delay_has_it(ending: Loop) -> None:
+    assert failed(ending, 0, retry_after=40.0) == 40.0
+    assert ending.record.retry is None
+
+
+def test_a_success_and_news_of_the_cloud_begin_anew(ending: Loop) -> None:
+    assert [failed(ending, 0), failed(ending, 2)] == [2, 4]
+    ending.work()
+    assert [failed(ending, 0), failed(ending, 2)] == [2, 4]
+    ending.handle(machine.RetryPod())
+    assert failed(ending, 0) == 2
+
+
+def test_a_runtime_that_never_does_as_told_is_not_asked_without_end(loop: Loop) -> None:
+    effects = [loop.work(PodFacts(REF)) for _ in range(machine.MAX_IMMEDIATE_SYNCS + 1)]
+    assert effects[:-1] == [[machine.Enqueue(Queue.ADDITION)]] * machine.MAX_IMMEDIATE_SYNCS
+    assert effects[-1] == [machine.EnqueueAfter(1.0)]
+
+
+def test_a_pod_that_is_deleted_and_not_stored_keeps_its_record(loop: Loop) -> None:
+    loop.handle(machine.RemovePod(is_stored=False))
+    assert loop.work(PodFacts(REF), terminated=True) == [machine.Publish()]
+    assert loop.pod.pod.status.phase == "Failed"
+    loop.handle(machine.RemovePod(is_stored=True))
+    assert loop.work(PodFacts(REF), terminated=True) == [machine.Forget()]
+
+
+def test_an_orphan_is_retried_and_forgotten() -> None:
+    loop, orphan = Loop(), PodSyncRecord(REF)
+    job = next_job(orphan, loop.now())
+    assert job == Job(PodState.TERMINATED, REF)
+    error = OSError()
+    retried = list(step(orphan, machine.WorkCompleted(Done(job, error=error)), loop.now()))
+    assert retried == [machine.RetryAfter(Queue.REMOVAL, machine.FIRST_RETRY, error)]
+    assert list(step(orphan, machine.WorkCompleted(Done(job)), loop.now())) == [machine.Forget()]
+
+
+def test_the_actions_are_computed_once_for_a_job(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event that queues a running pod computes them, the job has them, and its end computes the next ones."""
+    computed = []
+    compute = actions.compute_pod_actions
+
+    def counting(*arguments: Any) -> actions.PodActions:
+        computed.append(arguments)
+        return compute(*arguments)
+
+    monkeypatch.setattr(machine, "compute_pod_actions", counting)
+    loop.handle(PodInspection(facts(), loop.monotonic))
+    assert len(computed) == 1
+    plan = next_job(loop.record, loop.now()).plan
+    assert plan is not None
+    assert plan[0] == loop.pod.facts
+    loop.work(facts(attempt=1))
+    assert len(computed) == 2
+    for _ in range(3):
+        loop.work(facts(attempt=1), unchanged=True)
+    assert len(computed) == 2

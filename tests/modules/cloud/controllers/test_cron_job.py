@@ -1,0 +1,160 @@
+"""CronJobs and their schedules, in virtual time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from modules.apimachinery.cron_schedule import parse_schedule
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.controllers.job_status import is_finished
+from tests.modules.cloud.controllers.site import Site, workload
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def cron_job(schedule: str = "* * * * *", **spec: Any) -> JsonObject:
+    template = {"spec": workload("Job", "tick")["spec"]}
+    given = {"schedule": schedule, "jobTemplate": template, **spec}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}, "spec": given}
+
+
+def names(site: Site) -> list[str]:
+    return [one["metadata"]["name"] for one in site.all("Job")]
+
+
+def finish(site: Site, phase: str = "Succeeded") -> None:
+    for pod in site.pods():
+        if pod["status"]["phase"] == "Running":
+            site.report(pod, phase, containerStatuses=[{"name": "main"}])
+    site.run_for(1)
+
+
+def times(schedule: str, zone: str, first: str, count: int) -> list[str]:
+    """The times of a schedule in local time."""
+    found, moment = [], datetime.fromisoformat(first).replace(tzinfo=ZoneInfo(zone)).timestamp()
+    parsed = parse_schedule(schedule, zone)
+    for _ in range(count):
+        following = parsed.next_after(moment)
+        assert following is not None
+        assert parsed.latest(moment, following) == following
+        moment = following
+        found.append(datetime.fromtimestamp(moment, ZoneInfo(zone)).isoformat(sep=" "))
+    return found
+
+
+def test_a_job_each_minute_and_a_short_history() -> None:
+    site = Site()
+    site.apply(cron_job())
+    for _ in range(6):
+        site.run_for(60)
+        finish(site)
+    assert len(names(site)) == 3
+    status = site.get("CronJob", "tick")["status"]
+    assert "lastScheduleTime" in status
+    assert "lastSuccessfulTime" in status
+    reasons = {reason for reason, _ in site.events()}
+    assert {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"} <= reasons
+
+
+def test_one_run_after_cloudcore_was_down_for_hours() -> None:
+    site = Site()
+    site.apply(cron_job())
+    site.run_for(70)
+    finish(site)
+    site.clock.fire_next(site.clock.monotonic() + 3 * 3600)
+    site.restart()
+    site.run_for(1)
+    assert len(names(site)) == 2
+    assert any(reason == "TooManyMissedTimes" for reason, _ in site.events())
+
+
+def test_forbid_skips_and_replace_replaces() -> None:
+    site = Site()
+    site.apply(cron_job(concurrencyPolicy="Forbid"))
+    site.run_for(200)
+    assert len(names(site)) == 1
+    assert any(reason == "JobAlreadyActive" for reason, _ in site.events())
+    site.patch(site.get("CronJob", "tick"), {"spec": {"concurrencyPolicy": "Replace"}})
+    site.run_for(200)
+    assert len([one for one in site.all("Job") if not is_finished(one)]) == 1
+
+
+def test_a_suspended_one_makes_none() -> None:
+    site = Site()
+    site.apply(cron_job(suspend=True))
+    site.run_for(600)
+    assert names(site) == []
+
+
+def test_what_is_too_late_is_missed() -> None:
+    site = Site()
+    site.apply(cron_job("0 * * * *", startingDeadlineSeconds=60))
+    site.clock.fire_next(site.clock.monotonic() + 2 * 3600 + 600)
+    site.run_for(1)
+    assert names(site) == []
+    assert any(reason == "MissSchedule" for reason, _ in site.events())
+
+
+def test_killed_between_the_job_and_the_status_there_is_no_second_job() -> None:
+    site = Site()
+    lost = iter([True])
+
+    def answer(call: ApiCall) -> ApiResult | None:
+        if call.plural == "cronjobs" and site.all("Job") and next(lost, False):
+            return ApiResult(refusal={"code": 504, "message": "lost"})
+        return None
+
+    site.answer = answer
+    site.apply(cron_job("0 0 1 1 *"))
+    first = parse_schedule("0 0 1 1 *").next_after(site.clock.now())
+    assert first is not None
+    site.run_for(first - site.clock.now() + 5)
+    assert len(names(site)) == 1
+    assert "lastScheduleTime" in site.get("CronJob", "tick")["status"]
+
+
+def test_a_time_that_occurs_twice_is_taken_once_and_one_that_does_not_at_the_change() -> None:
+    assert times("30 2 * * *", "Europe/Berlin", "2026-03-28 12:00", 2) == [
+        "2026-03-29 03:00:00+02:00", "2026-03-30 02:30:00+02:00",
+    ]  # fmt: skip
+    assert times("30 2 * * *", "Europe/Berlin", "2026-10-24 12:00", 2) == [
+        "2026-10-25 02:30:00+02:00", "2026-10-26 02:30:00+01:00",
+    ]  # fmt: skip
+    assert times("0 * * * *", "Europe/Berlin", "2026-10-25 01:30", 3) == [
+        "2026-10-25 02:00:00+02:00", "2026-10-25 02:00:00+01:00", "2026-10-25 03:00:00+01:00",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("@every 90m", ["2026-01-01 01:30", "2026-01-01 03:00"]),
+        ("0 0 */2 * 1", ["2026-01-03 00:00", "2026-01-05 00:00"]),
+        ("*/20 9-10 ? * MON-FRI", ["2026-01-01 09:00", "2026-01-01 09:20"]),
+        ("0 0 29 2 *", ["2028-02-29 00:00", "2032-02-29 00:00"]),
+        ("@weekly", ["2026-01-04 00:00", "2026-01-11 00:00"]),
+        ("5/25 0 * jan *", ["2026-01-01 00:05", "2026-01-01 00:30"]),
+    ],
+)
+def test_schedules(schedule: str, expected: list[str]) -> None:
+    assert times(schedule, "UTC", "2026-01-01 00:00", 2) == [f"{each}:00+00:00" for each in expected]
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    ["", "* * * *", "0 0 31 2 *", "60 * * * *", "* * * * 7", "@never", "*/0 * * * *", "0 0 L * *", "1-0 * * * *",
+     "* * * * * *", "TZ=UTC 0 0 * * *", "@every 1x", "@every "],
+)  # fmt: skip
+def test_what_is_no_schedule(schedule: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_schedule(schedule)
+
+
+def test_an_unknown_zone() -> None:
+    with pytest.raises(ValueError, match="unknown time zone Mars/Base"):
+        parse_schedule("* * * * *", "Mars/Base")

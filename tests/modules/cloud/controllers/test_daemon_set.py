@@ -1,0 +1,198 @@
+"""DaemonSets, in virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.cloud.controllers.pods import is_ready
+from modules.cloud.controllers.view import node_of
+from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
+
+TEN = tuple(f"n{number}" for number in range(10))
+
+
+def site_with(nodes: tuple[str, ...] = ("n1", "n2", "n3"), seed: int = 0, **spec: Any) -> Site:
+    site = Site(seed, nodes)
+    site.apply(workload("DaemonSet", "agent", **spec))
+    site.run_for(60)
+    return site
+
+
+def daemon_set(site: Site) -> JsonObject:
+    return site.get("DaemonSet", "agent")
+
+
+def places(site: Site) -> list[str]:
+    return sorted(node_of(pod) for pod in site.pods())
+
+
+def set_node(site: Site, name: str, changes: JsonObject) -> None:
+    site.patch(ObjectKey("Node", "", name), changes)
+    site.run_for(10)
+
+
+def fall_silent(site: Site, *names: str) -> None:
+    for name in names:
+        site.offline.add(name)
+        node = site.cluster.storage.get(ObjectKey("Node", "", name))
+        unknown = {"type": "Ready", "status": "Unknown"}
+        site.cluster.replace({**node, "status": {**node["status"], "conditions": [unknown]}})
+    site.settle()
+
+
+def come_back(site: Site, *names: str) -> None:
+    for name in names:
+        site.offline.discard(name)
+        node = site.cluster.storage.get(ObjectKey("Node", "", name))
+        ready = {"type": "Ready", "status": "True"}
+        site.cluster.replace({**node, "status": {**node["status"], "conditions": [ready]}})
+    site.settle()
+
+
+def images(site: Site) -> dict[str, str]:
+    return {node_of(pod): image_of(pod) for pod in site.pods()}
+
+
+def test_each_node_has_one_and_a_new_one_gets_one() -> None:
+    site = site_with()
+    assert places(site) == ["n1", "n2", "n3"]
+    site.add_node("n4")
+    site.run_for(10)
+    assert places(site) == ["n1", "n2", "n3", "n4"]
+    status = daemon_set(site)["status"]
+    assert (status["desiredNumberScheduled"], status["numberReady"], status["numberAvailable"]) == (4, 4, 4)
+    before = len(site.writes)
+    site.engine.look_at_all()
+    site.run_for(3600)
+    assert len(site.writes) == before
+
+
+def test_labels_and_taints_decide() -> None:
+    site = Site()
+    set_node(site, "n1", {"metadata": {"labels": {"zone": "a"}}})
+    set_node(site, "n2", {"metadata": {"labels": {"zone": "a"}}})
+    wanted = workload("DaemonSet", "agent")
+    wanted["spec"]["template"]["spec"]["nodeSelector"] = {"zone": "a"}
+    site.apply(wanted)
+    site.run_for(10)
+    assert places(site) == ["n1", "n2"]
+    set_node(site, "n1", {"metadata": {"labels": {"zone": None}}})
+    assert places(site) == ["n2"]
+    set_node(site, "n2", {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})
+    assert places(site) == ["n2"]  # kept, and not made
+    assert daemon_set(site)["status"]["desiredNumberScheduled"] == 0
+    set_node(site, "n2", {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}})
+    assert places(site) == []
+    set_node(site, "n2", {"spec": {"taints": [{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]}})
+    assert places(site) == ["n2"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rolling_update_keeps_its_bounds(seed: int) -> None:
+    site = site_with(TEN, seed, updateStrategy={"rollingUpdate": {"maxUnavailable": 2}})
+
+    def check(site: Site) -> None:
+        assert sum(is_ready(pod) and not is_being_deleted(pod) for pod in site.all("Pod")) >= 8
+        assert len([pod for pod in site.pods() if pod["metadata"].get("ownerReferences")]) <= 10
+
+    site.checks.append(check)
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(120)
+    assert images(site) == dict.fromkeys(TEN, "app:2")
+    assert daemon_set(site)["status"]["updatedNumberScheduled"] == 10
+    assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [1, 2]
+
+
+def test_nodes_that_are_away_use_up_no_budget_and_have_their_turn_later() -> None:
+    site = site_with(TEN)
+    fall_silent(site, "n1", "n2", "n3")
+    old = {node_of(pod): pod["metadata"]["uid"] for pod in site.pods()}
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(300)
+    found = images(site)
+    assert sorted(name for name in found if found[name] == "app:1") == ["n1", "n2", "n3"]
+    assert {node_of(pod): pod["metadata"]["uid"] for pod in site.pods()}["n1"] == old["n1"]
+    come_back(site, "n1", "n2", "n3")
+    site.run_for(60)
+    assert images(site) == dict.fromkeys(TEN, "app:2")
+
+
+def test_a_version_that_takes_its_node_down_does_not_spread() -> None:
+    site = site_with(TEN)
+    down: set[str] = set()
+
+    def ready_after(pod: JsonObject) -> float | None:
+        if image_of(pod) != "app:2":
+            return 1.0
+        down.add(node_of(pod))
+        return None
+
+    site.ready_after = ready_after
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(30)
+    fall_silent(site, *down)
+    site.run_for(600)
+    assert len(down) == 1
+    assert sorted(images(site).values()).count("app:2") == 1
+    site.ready_after = lambda _: 1.0
+    site.patch(daemon_set(site), new_image("app:1"))
+    come_back(site, *down)
+    site.run_for(60)
+    assert images(site) == dict.fromkeys(TEN, "app:1")
+
+
+def test_with_a_surge_the_old_pod_goes_when_the_new_one_is_available() -> None:
+    site = site_with(updateStrategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
+
+    def check(site: Site) -> None:
+        ready = {node_of(pod) for pod in site.pods() if is_ready(pod)}
+        assert ready == {"n1", "n2", "n3"}
+        assert sum(not is_ready(pod) for pod in site.pods()) <= 1
+
+    site.checks.append(check)
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(60)
+    assert images(site) == dict.fromkeys(("n1", "n2", "n3"), "app:2")
+
+
+def test_a_second_update_leaves_pods_that_are_not_available_yet() -> None:
+    site = Site(0, TEN)
+    site.apply(workload("DaemonSet", "agent", minReadySeconds=100))
+    site.run_for(50)
+
+    def check(site: Site) -> None:
+        assert sum(map(is_ready, site.pods())) >= 9
+
+    site.checks.append(check)
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(3000)
+    assert images(site) == dict.fromkeys(TEN, "app:2")
+
+
+def test_a_pod_that_fails_each_second_is_replaced_ever_more_slowly() -> None:
+    site = site_with(("n1",))
+    made = 0
+    for _ in range(600):
+        for pod in site.pods():
+            if pod["status"]["phase"] != "Failed":
+                made += 1
+                site.report(pod, "Failed", containerStatuses=[{"name": "main"}])
+        site.run_for(1)
+    assert made < 12
+    assert any(reason == "FailedDaemonPod" for reason, _ in site.events())
+
+
+def test_undone_by_a_revision() -> None:
+    """`rollout undo` writes the data of a revision, which then becomes the newest one."""
+    site = site_with()
+    site.patch(daemon_set(site), new_image("app:2"))
+    site.run_for(60)
+    first = min(site.all("ControllerRevision"), key=lambda one: int(one["revision"]))
+    data = first["data"]["spec"]["template"]
+    site.patch(daemon_set(site), {"spec": {"template": {"spec": data["spec"]}}})
+    site.run_for(60)
+    assert set(images(site).values()) == {"app:1"}
+    assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [2, 3]

@@ -1,0 +1,200 @@
+"""Jobs, in virtual time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver import api_calls
+from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.controllers.job_pods import TRACKING, is_active
+from modules.cloud.controllers.job_status import indexes_text, read_indexes
+from tests.modules.cloud.controllers.site import Site, workload
+
+
+def job(**spec: Any) -> JsonObject:
+    return workload("Job", "sum", **spec)
+
+
+def status(site: Site) -> JsonObject:
+    found: JsonObject = site.get("Job", "sum")["status"]
+    return found
+
+
+def conditions(site: Site) -> list[tuple[str, str, str]]:
+    return [(one["type"], one["status"], one["reason"]) for one in status(site).get("conditions", ())]
+
+
+def running(site: Site) -> list[JsonObject]:
+    return [pod for pod in site.pods("sum") if is_active(pod)]
+
+
+def end(site: Site, pod: JsonObject, phase: str = "Succeeded") -> None:
+    site.report(pod, phase, containerStatuses=[{"name": "main"}])
+    site.run_for(1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_completions_are_exact_and_parallelism_is_kept(seed: int) -> None:
+    site = Site(seed)
+
+    def check(site: Site) -> None:
+        assert len(running(site)) <= 2
+
+    site.checks.append(check)
+    site.apply(job(completions=5, parallelism=2))
+    for _ in range(5):
+        site.run_for(1)
+        end(site, running(site)[0])
+    site.run_for(5)
+    assert running(site) == []
+    assert status(site)["succeeded"] == 5
+    assert conditions(site)[-2:] == [
+        ("SuccessCriteriaMet", "True", "CompletionsReached"), ("Complete", "True", "CompletionsReached"),
+    ]  # fmt: skip
+    assert "completionTime" in status(site)
+    assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in site.all("Pod"))
+    assert ("Completed", "Job completed") in site.events()
+    before = len(site.writes)
+    site.engine.look_at_all()
+    site.run_for(3600)
+    assert len(site.writes) == before
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_at_any_write_each_pod_is_counted_once(seed: int) -> None:
+    site = Site(seed)
+    kills = set(site.random.sample(range(60), 12))
+
+    def answer(call: ApiCall) -> ApiResult | None:
+        if len(site.writes) in kills:
+            kills.discard(len(site.writes))
+            if seed % 2:  # it was made, and only the answer is lost
+                api_calls.serve(site.cluster, call)
+            return ApiResult(refusal={"code": 504, "message": "lost"})
+        return None
+
+    site.answer = answer
+    site.apply(job(completions=6, parallelism=3))
+    ended = 0
+    for _ in range(60):
+        site.run_for(2)
+        for pod in running(site)[:1]:
+            ended += 1
+            end(site, pod)
+    assert ended == 6
+    assert status(site)["succeeded"] == 6
+    assert conditions(site)[-1][:2] == ("Complete", "True")
+
+
+def test_failures_are_retried_ever_more_slowly_up_to_the_limit() -> None:
+    site = Site()
+    site.apply(job(backoffLimit=2))
+    times = []
+    for _ in range(3):
+        while not running(site):
+            site.run_for(1)
+        times.append(site.clock.now())
+        end(site, running(site)[0], "Failed")
+    site.run_for(60)
+    pauses = [late - early for early, late in pairwise(times)]
+    assert 9 <= pauses[0] <= 14
+    assert 19 <= pauses[1] <= 24
+    assert status(site)["failed"] == 3
+    assert [one[0] for one in conditions(site)] == ["FailureTarget", "Failed"]
+    assert ("BackoffLimitExceeded", "Job has reached the specified backoff limit") in site.events()
+
+
+def test_a_pod_that_is_deleted_by_hand_counts_as_failed_and_is_replaced() -> None:
+    site = Site()
+    site.apply(job())
+    site.run_for(2)
+    site.call("delete", running(site)[0])
+    site.run_for(30)
+    assert status(site)["failed"] == 1
+    assert len(running(site)) == 1
+
+
+def test_without_completions_the_first_success_ends_the_making() -> None:
+    site = Site()
+    site.apply(job(parallelism=3))
+    site.run_for(2)
+    first, *others = running(site)
+    assert len(others) == 2
+    end(site, first)
+    assert len(running(site)) == 2
+    for pod in others:
+        end(site, pod)
+    site.run_for(5)
+    assert conditions(site)[-1][:2] == ("Complete", "True")
+
+
+def test_the_deadline_ends_a_job_and_stands_while_it_is_suspended() -> None:
+    site = Site()
+    site.apply(job(activeDeadlineSeconds=100, suspend=True))
+    site.run_for(1000)
+    assert running(site) == []
+    assert conditions(site) == [("Suspended", "True", "JobSuspended")]
+    site.patch(site.get("Job", "sum"), {"spec": {"suspend": False}})
+    site.run_for(90)
+    assert len(running(site)) == 1
+    site.run_for(20)
+    assert running(site) == []
+    assert conditions(site)[-1] == ("Failed", "True", "DeadlineExceeded")
+
+
+def test_indexes_are_each_completed_once() -> None:
+    site = Site()
+    site.apply(job(completions=4, parallelism=4, completionMode="Indexed"))
+    site.run_for(2)
+    by_index = {pod["spec"]["hostname"]: pod for pod in running(site)}
+    assert sorted(by_index) == ["sum-0", "sum-1", "sum-2", "sum-3"]
+    assert by_index["sum-2"]["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX"
+    end(site, by_index["sum-2"], "Failed")
+    for name in ("sum-0", "sum-1", "sum-3"):
+        end(site, by_index[name])
+    assert status(site)["completedIndexes"] == "0-1,3"
+    site.run_for(30)
+    assert [pod["spec"]["hostname"] for pod in running(site)] == ["sum-2"]
+    end(site, running(site)[0])
+    site.run_for(5)
+    assert (status(site)["completedIndexes"], status(site)["succeeded"]) == ("0-3", 4)
+    assert conditions(site)[-1][:2] == ("Complete", "True")
+
+
+def test_a_job_is_deleted_when_its_time_is_over() -> None:
+    site = Site()
+    site.apply(job(ttlSecondsAfterFinished=60))
+    site.run_for(2)
+    end(site, running(site)[0])
+    site.run_for(50)
+    assert len(site.all("Job")) == 1
+    site.run_for(20)
+    assert site.all("Job") == []
+
+
+def test_a_node_that_is_away_keeps_its_pod_and_no_second_one_is_made() -> None:
+    site = Site(nodes=("n1",))
+    site.apply(job())
+    site.run_for(2)
+    site.offline.add("n1")
+    site.run_for(100_000)
+    assert len(site.pods("sum")) == 1
+
+
+def test_the_pods_of_a_deleted_job_lose_their_finalizer() -> None:
+    site = Site()
+    site.apply(job(parallelism=2, completions=2))
+    site.run_for(2)
+    site.call("delete", site.get("Job", "sum"), options={"propagationPolicy": "Background"})
+    site.run_for(5)
+    assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in site.all("Pod"))
+
+
+def test_texts_of_indexes() -> None:
+    assert indexes_text({0, 1, 2, 5, 7, 8}) == "0-2,5,7-8"
+    assert read_indexes("0-2,5,7-8") == {0, 1, 2, 5, 7, 8}
+    assert read_indexes("") == set()
