@@ -6,7 +6,7 @@ from typing import Any, Final
 from edged.validation.causes import Causes, invalid, required, too_long
 from edged.validation.labels import labels
 from edged.validation.names import faults_of_label, faults_of_label_key, faults_of_subdomain
-from edged.validation.rules import Fields, Rule, named, non_negative
+from edged.validation.rules import Fields, Rule, named
 from modules.apimachinery.kinds import LAST_APPLIED
 from modules.apimachinery.limits import ANNOTATION_BYTES
 
@@ -69,7 +69,6 @@ def finalizers(value: Any, path: str, found: Causes) -> None:
 
 _METADATA: Final = Fields(
     {
-        "generation": non_negative,
         "labels": labels,
         "annotations": annotations,
         "ownerReferences": _owner_references,

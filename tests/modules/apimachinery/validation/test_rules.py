@@ -119,7 +119,6 @@ _METADATA = [
     (pod(finalizers=["a b"]), "metadata.finalizers", 'Invalid value: "a b": name part'),
     (pod(finalizers=["a"]), "metadata.finalizers[0]", 'Invalid value: "a": name is neither a standard finalizer'),
     (pod(finalizers=["orphan", "foregroundDeletion"]), "metadata.finalizers", "Invalid value: "),
-    (pod(generation=-1), "metadata.generation", f"Invalid value: -1: {_NEGATIVE}"),
 ]  # fmt: skip
 _PODS = [
     (pod({"containers": []}), "spec.containers", "Required value"),
