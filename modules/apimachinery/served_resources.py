@@ -13,7 +13,7 @@ from modules.apimachinery.resources import (
 )
 
 _WITH_STATUS: Final = (
-    "Pod", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
+    "Pod", "Service", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
     "CertificateSigningRequest", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob",
     "PodDisruptionBudget",
 )  # fmt: skip

@@ -23,6 +23,10 @@ class Authenticator:
         self._tokens = tokens
         self._check = check
 
+    def user_of_token(self, token: str) -> User | None:
+        """Return the user of a bearer token, None for one that is not valid."""
+        return self._tokens.user(token)
+
     def user(self, request: Request) -> User | None:
         """Return the user of a request, None for an anonymous one.
 

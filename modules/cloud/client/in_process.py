@@ -19,6 +19,10 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _log = logging.getLogger(__name__)
 
 
+def _nothing(_exchange: object) -> None:
+    pass
+
+
 class InProcessExchange:
     """A request that was started (`Exchange`). The server's end calls `head`, `data`, `end` and `fail`.
 
@@ -29,18 +33,25 @@ class InProcessExchange:
         listener: takes the response.
         runtime: its clock sets the deadlines.
         server: the server's name, for errors.
+        ended: called once when the exchange is done, for whatever reason; it must not wait.
     """
 
-    def __init__(self, request: ApiRequest, listener: ResponseListener, runtime: Runtime, server: str) -> None:
+    def __init__(
+        self,
+        request: ApiRequest,
+        listener: ResponseListener,
+        runtime: Runtime,
+        server: str,
+        ended: Callable[["InProcessExchange"], None] = _nothing,
+    ) -> None:
         self.request = request
         self.is_done = False
         """Whether the listener gets no more calls."""
-        self.is_sent = False
+        self._is_sent = False
         """Whether the server may have the request."""
-        self.ended: Callable[[], None] = lambda: None
-        """Called once when it is done, for whatever reason; it must not wait."""
-        self.woken: Callable[[], None] = lambda: None
-        """Called before it, and when the response is read again, to wake the server's end; it must not wait."""
+        self._ended = ended
+        self._wake_server: Callable[[], None] | None = None
+        """Given with the head of a stream, see `head`."""
         self._listener = listener
         self._runtime = runtime
         self._server = server
@@ -67,20 +78,31 @@ class InProcessExchange:
             self._heard_at = self._runtime.clock.monotonic()
             for tell in waiting:
                 self._carry(tell)
-        self.woken()
+        self._wake()
 
     @property
     def is_read(self) -> bool:
         """Whether the client reads more of the response."""
         return not self.is_done and self._paused is None
 
-    def head(self, head: ResponseHead) -> None:
-        """Take the beginning of the response."""
+    def sent(self) -> None:
+        """Note that the server may have the request from now on."""
+        self._is_sent = True
+
+    def head(self, head: ResponseHead, wake: Callable[[], None] | None = None) -> None:
+        """Take the beginning of the response.
+
+        Args:
+            head: the beginning.
+            wake: called when the response is read again, and when the exchange is done, to wake the server's end; it
+                must not wait.
+        """
         with self._lock:
             if self.request.stream:
                 self._timer.cancel()
                 self._listen_until_silence()
             self._carry(lambda: self._tell(lambda: self._listener.on_head(head)))
+            self._wake_server = wake
 
     def data(self, data: bytes) -> None:
         """Take a piece of the body."""
@@ -100,7 +122,7 @@ class InProcessExchange:
 
     def fail(self, error: TransportError) -> None:
         """Take the reason why there is no response, or no complete one."""
-        is_unknown = self.is_sent and self.request.method not in _SAFE and not isinstance(error, KubeConnectError)
+        is_unknown = self._is_sent and self.request.method not in _SAFE and not isinstance(error, KubeConnectError)
         told = error.unanswered() if is_unknown else error
         with self._lock:
             self._tell(lambda: self._listener.on_error(told))
@@ -130,8 +152,12 @@ class InProcessExchange:
             is_new, self.is_done = not self.is_done, True
             self._timer.cancel()
         if is_new:
-            self.woken()
-            self.ended()
+            self._wake()
+            self._ended(self)
+
+    def _wake(self) -> None:
+        if self._wake_server is not None:
+            self._wake_server()
 
     def _late(self) -> None:
         why = f"{self.request.timeout:g} s have passed: is the server overloaded?"

@@ -144,7 +144,7 @@ class Controllers(Module):
         if self._engine is not None:
             self._engine.stop()
         for subscription in self._open:
-            subscription.woken = _nothing
+            subscription.wake(None)
             self._subscriptions.unsubscribe(subscription)
         self._engine, self._open, self._is_loading_all, self._is_complete = None, [], False, False
         self._set_timer(None)
@@ -154,7 +154,7 @@ class Controllers(Module):
         engine = self._engine
         for kind in kinds:
             subscription = self._subscriptions.subscribe(kind)
-            subscription.woken = self._wake
+            subscription.wake(self._wake)
             self._open.append(subscription)
 
         def ask(rest: Sequence[str]) -> None:
@@ -254,7 +254,3 @@ def _lease(holder: str, live: JsonObject | None, now: float) -> JsonObject:
             "leaseTransitions": (transitions if isinstance(transitions, int) else 0) + 1,
         },
     }
-
-
-def _nothing() -> None:
-    """Take no notice of a change."""

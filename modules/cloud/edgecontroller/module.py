@@ -23,7 +23,6 @@ from modules.cloud.authorization.node_authorizer import may_read
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
-from modules.cloud.edgecontroller.change_listeners import tell_of_changes
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.resending import Resending
@@ -355,7 +354,7 @@ class EdgeController(Module):
     def _commit(self) -> None:
         """Commits the transaction, and passes its changes on."""
         self._transactions.commit()
-        tell_of_changes(self, self._api.take_noted())
+        self._api.tell_of_devices()
         self._kubelet_ports.tell()
 
     def _wait(self) -> None:

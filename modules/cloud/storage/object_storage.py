@@ -5,7 +5,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
 from heapq import merge
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -86,6 +86,7 @@ class Storage:
 
     def __init__(self, clock: "Clock", first_version: int = 1) -> None:
         self._clock = clock
+        self.first_version: Final = first_version
         self._version = first_version
         self._objects: dict[ObjectKey, JsonObject] = {}
         self._of_kind: defaultdict[str, dict[ObjectKey, JsonObject]] = defaultdict(dict)

@@ -137,6 +137,7 @@ class WatchHistory:
         """Returns the version after which all changes of a kind are known."""
         unknown = self._storage.unknown_until
         return max(
+            self._storage.first_version,
             self._began.get(kind, self._began[""]),
             self._forgotten.get(kind, 0),
             unknown if unknown > self._unknown_before else 0,

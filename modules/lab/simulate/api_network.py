@@ -93,11 +93,11 @@ class SimulatedTransport:
 
     def start(self, request: ApiRequest, listener: ResponseListener) -> InProcessExchange:
         """Send a request."""
-        exchange = InProcessExchange(request, listener, self._process, _SERVER)
+        connection = ApiConnection(self._network, self._process, request, listener)
         self._started = [each for each in self._started if not each.is_done]
-        self._started.append(exchange)
-        ApiConnection(self._network, exchange).begin()
-        return exchange
+        self._started.append(connection.exchange)
+        connection.begin()
+        return connection.exchange
 
     def close(self) -> None:
         """End all exchanges with an error."""
@@ -111,11 +111,13 @@ class ApiConnection:
 
     Args:
         network: the way.
-        exchange: the client's end.
+        process: of the client.
+        request: the request.
+        listener: takes the response at the client.
     """
 
-    def __init__(self, network: ApiNetwork, exchange: InProcessExchange) -> None:
-        self.exchange = exchange
+    def __init__(self, network: ApiNetwork, process: Runtime, request: ApiRequest, listener: ResponseListener) -> None:
+        self.exchange = InProcessExchange(request, listener, process, _SERVER, self._ended)
         self._network = network
         self._world = network.world
         self._server_end: InProcessExchange | None = None
@@ -129,7 +131,6 @@ class ApiConnection:
     def begin(self) -> None:
         """Send the request."""
         self._network.open.append(self)
-        self.exchange.ended = self._ended
         self._world.at(self._world.now() + self._network.delay(), self._arrive)
 
     def break_off(self) -> None:
@@ -185,7 +186,7 @@ class ApiConnection:
             self._note("refused:")
             self._send(lambda: exchange.fail(_refused()))
             return
-        exchange.is_sent = True
+        exchange.sent()
         if network.happens(network.cuts):
             self._note("breaks before")
             self.break_off()
@@ -237,7 +238,7 @@ class ApiConnection:
         due = self._free_at = max(self._free_at, self._world.now() + self._network.delay())
         self._world.at(due, tell)
 
-    def _ended(self) -> None:
+    def _ended(self, _exchange: InProcessExchange) -> None:
         if self in self._network.open:
             self._network.open.remove(self)
         server_end = self._server_end

@@ -129,8 +129,14 @@ class Control(Module):
 
     def _access(self, listener: ApiListener) -> HttpService:
         if isinstance(listener, SecureListener):
-            of_node = lambda node: self._api(NodeCaller(self, node))  # noqa: E731 - for this service only
-            return AccessService(listener.authenticator, self.service(), of_node, flow=FlowControl())
+            authenticator = listener.authenticator
+            return AccessService(
+                authenticator,
+                self.service(),
+                lambda node: self._api(NodeCaller(self, node)),
+                flow=FlowControl(),
+                user_of_token=authenticator.user_of_token,
+            )
         return LoopbackService(self.service())
 
     def call(self, call: ApiCall) -> ApiResult:

@@ -40,6 +40,7 @@ from modules.runtimes.oci.spec import (
     selinux_labels,
     updated_resources,
 )
+from modules.runtimes.oci.spec.mounts import inside_image
 from modules.runtimes.oci.users import mapped_root
 from protos.cri.v1 import api_pb2 as cri
 
@@ -93,6 +94,28 @@ class Bundles:
         """Keep the images of a container until `forget`. Raises NoSuchObjectError."""
         for holder, image_id in holds_of(container).items():
             self._images.hold(holder, image_id)
+
+    def check_image_paths(self, container: OciContainer) -> None:
+        """Look for the paths that are mounted from images: each image is mounted for a moment.
+
+        Where there are no overlays, the start of the container does it: a copy of an image takes too long.
+
+        Raises:
+            BadRequestError: an image lacks a path.
+            RequestRefusedError: it cannot be mounted.
+        """
+        attempt, images = f'create container "{container.config.metadata.name}"', dict(container.record.image_volumes)
+        for mount in container.config.mounts:
+            if not (mount.image.image and mount.image_sub_path and self._roots.has_overlays):
+                continue
+            image_id = images[mount.image.image]
+            scratch = container.directory.with_name(f".{container.id}")
+            scratch.mkdir()
+            try:
+                root = self._roots.mount_image(image_id, scratch)
+                inside_image(attempt, mount, {mount.image.image: ImageVolume(root, image_id)})
+            finally:
+                self._roots.remove(scratch)
 
     def make(self, container: OciContainer) -> OciSpec:
         """Mount the root file system and write config.json; `release` undoes it.

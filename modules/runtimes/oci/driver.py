@@ -213,6 +213,11 @@ class OciDriver(Driver[OciContainer]):
         container_id = ContainerId(self._new_id())
         container = OciContainer(container_id, self._state.containers / container_id, request, record)
         self._bundles.hold(container)
+        try:
+            self._bundles.check_image_paths(container)
+        except BaseException:
+            self._bundles.forget(container)
+            raise
         return container
 
     def abort_create(self, container: OciContainer) -> None:

@@ -44,6 +44,7 @@ VERBS: Final = {
     "edit": VerbCommand("change objects in an editor", f"{_HERE}.edit"),
     "explain": VerbCommand("show the fields of a kind", f"{_HERE}.explain"),
     "events": VerbCommand("show events, the newest last", f"{_HERE}.events"),
+    "why": VerbCommand("say why a pod does not run, or how it came to run", f"{_HERE}.why"),
     "delete": VerbCommand("delete objects, and wait until they are gone", f"{_HERE}.delete"),
     "wait": VerbCommand("wait for a condition of objects, or for their end", f"{_HERE}.wait"),
     "label": VerbCommand("set and remove labels", f"{_HERE}.label"),

@@ -17,11 +17,12 @@ from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.paths import parse_target
 from modules.cloud.apiserver.access.flow_control import FlowControl, TooManyRequestsError, too_many_requests
-from modules.cloud.apiserver.endpoints.requests import call_of_request
+from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded
 from modules.cloud.apiserver.endpoints.service import ApiCaller
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.rules import RULES
+from modules.cloud.authorization.subject_reviews import TOKEN_REVIEW, token_review
 from modules.cloud.authorization.user_reviews import PATHS, review
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
@@ -70,6 +71,7 @@ class AccessService:
         of_node: returns the service for a node.
         review: answers the access reviews of nodes; None: they are refused.
         flow: bounds the requests that are served at a time, fairly by user; None: nothing does.
+        user_of_token: finds the user of a bearer token, for TokenReviews of administrators; None: they are not served.
     """
 
     def __init__(
@@ -79,7 +81,9 @@ class AccessService:
         of_node: Callable[[str], HttpService],
         review: Callable[[ApiCall], ApiResult] | None = None,
         flow: FlowControl | None = None,
+        user_of_token: Callable[[str], User | None] | None = None,
     ) -> None:
+        self._user_of_token = user_of_token
         self._flow = flow
         self._authenticator = authenticator
         self._administrators = administrators
@@ -120,6 +124,9 @@ class AccessService:
         if request.method == "POST" and request.parts in PATHS:
             return review(user, request.parts)
         if user.is_administrator:
+            if request.method == "POST" and request.parts == TOKEN_REVIEW and self._user_of_token is not None:
+                found = token_review(decoded(request.body, request.header("content-type")), self._user_of_token)
+                return Response(201, "application/json", msgspec.json.encode(found))
             return self._administrators.serve(request)
         if user.node:
             reply = self._of_node(user.node).serve(request)

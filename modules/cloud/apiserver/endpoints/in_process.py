@@ -54,8 +54,7 @@ class InProcessTransport:
 
     def start(self, request: ApiRequest, listener: ResponseListener) -> InProcessExchange:
         """Let the service answer a request; after `close` the listener gets an error at once."""
-        exchange = InProcessExchange(request, listener, self._runtime, _SERVER)
-        exchange.ended = lambda: self._forget(exchange)
+        exchange = InProcessExchange(request, listener, self._runtime, _SERVER, self._forget)
         with self._lock:
             is_closed = self._is_closed
             if not is_closed:
@@ -63,7 +62,7 @@ class InProcessTransport:
         if is_closed:
             exchange.fail(self._closed())
         elif request.call is not None and not _is_impersonated(request):
-            exchange.is_sent = True
+            exchange.sent()
             self._make(request.call, lambda result: _pass_on(result, exchange))
         else:
             self._read(Serving(self._service, self._runtime, exchange))
@@ -122,7 +121,7 @@ class Serving:
             return
         try:
             request = request_of(exchange.request)
-            exchange.is_sent = True
+            exchange.sent()
             reply = self._service.serve(request)
         except ValueError as error:
             exchange.fail(KubeProtocolError("the request cannot be sent", _SERVER, str(error)))

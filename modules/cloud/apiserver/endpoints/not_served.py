@@ -9,11 +9,14 @@ from modules.apimachinery.resources import SCALE, Resource
 _NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets the number of replicas"
 _NO_ROLES: Final = "there are no roles here: members of system:masters may do everything, and nodes what they need"
 _NO_LIMITS: Final = "nothing is limited here for a namespace; resources.limits of containers are kept by their nodes"
+_RESIZE: Final = "resize"
 _GROUPS: Final = {
     "autoscaling": _NO_AUTOSCALER,
     "rbac.authorization.k8s.io": _NO_ROLES,
     "networking.k8s.io": "services have no network here; hostPort or hostNetwork of a pod opens a port of its node",
     "scheduling.k8s.io": "there are no PriorityClasses here: write spec.priority of pods",
+    "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions",
+    "events.k8s.io": "Events are served as v1 (`/api/v1/events`), the same objects",
     "admissionregistration.k8s.io": "no webhooks are called here",
 }
 _OF_CORE: Final = {
@@ -32,7 +35,11 @@ def not_served(target: Target) -> ApiStatusError:
 
 
 def check_subresource(target: Target, resource: Resource) -> None:
-    """Raise ApiStatusError, 404, for a resource that kubectl wants to scale and that has no replicas."""
+    """Raise ApiStatusError, 404, for a resource that kubectl wants to scale and that has no replicas, and for a resize
+    of a pod.
+    """
+    if target.subresource == _RESIZE and resource.kind == "Pod":
+        raise _with("containers are not resized in place here: make the pod again with other resources")
     if target.subresource == SCALE and SCALE not in resource.subresources:
         raise _with(
             f"{resource.plural} have no replicas; those of Deployments, ReplicaSets and StatefulSets are scaled"

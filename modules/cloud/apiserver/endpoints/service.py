@@ -29,7 +29,7 @@ from modules.cloud.apiserver.endpoints.custom_resources import CustomResourceLis
 from modules.cloud.apiserver.endpoints.list_answers import list_answer
 from modules.cloud.apiserver.endpoints.not_served import check_subresource, not_served
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
-from modules.cloud.apiserver.endpoints.requests import call_of_request, number, with_status_merged
+from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded, number, with_status_merged
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
@@ -38,6 +38,7 @@ from modules.cloud.apiserver.endpoints.watching import ObjectWatch
 from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wants_yaml
 from modules.cloud.apiserver.fields.openapi import openapi_schemas
 from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.authorization.subject_reviews import access_review, is_access_review
 from modules.cloud.authorization.user_reviews import PATHS, review
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
@@ -124,6 +125,9 @@ class ApiService:
                 return json(msgspec.json.encode(document))
         elif request.method == "POST" and request.parts in PATHS:
             return review(_OWNER, request.parts)
+        elif request.method == "POST" and is_access_review(request.parts):
+            body = decoded(request.body, request.header("content-type"))
+            return _response(HTTPStatus.CREATED, access_review(request.parts, body, self._caller.call), ())
         if request.parts[:1] not in _ROOTS and request.parts[:1] != OPENAPI_V2[:1]:
             return text(HTTPStatus.NOT_FOUND, "404 page not found\n")
         target = parse_target(request.parts)

@@ -43,8 +43,7 @@ class Streaming:
 
     def begin(self) -> None:
         """Begin the response."""
-        self._exchange.head(ResponseHead(200, (("content-type", self._content_type),)))
-        self._exchange.woken = self._wake
+        self._exchange.head(ResponseHead(200, (("content-type", self._content_type),)), self._wake)
         self._wake()
 
     def _wake(self) -> None:

@@ -18,8 +18,7 @@ class Subscription:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.woken: Callable[[], None] = lambda: None
-        """Called when there are changes or it has ended, for a watch that waits for no descriptor; it must not wait."""
+        self._woken: Callable[[], None] | None = None
         self._lock = threading.Lock()
         self._descriptor: int | None = None
         self._waiting: deque[ObjectChanged] = deque()
@@ -40,6 +39,12 @@ class Subscription:
                 self._descriptor = os.eventfd(int(bool(self._waiting) or self._ended), os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             return self._descriptor
 
+    def wake(self, woken: Callable[[], None] | None) -> None:
+        """Has a function called when there are changes or the subscription has ended, for a watch that waits for no
+        descriptor; it must not wait. None: no function any more.
+        """
+        self._woken = woken
+
     def put(self, changed: ObjectChanged) -> None:
         """Adds a change, or ends the subscription when too many wait."""
         with self._lock:
@@ -48,14 +53,14 @@ class Subscription:
             else:
                 self._waiting.append(changed)
             self._signal()
-        self.woken()
+        self._tell()
 
     def end(self) -> None:
         """Ends the subscription: no more changes come."""
         with self._lock:
             self._ended = True
             self._signal()
-        self.woken()
+        self._tell()
 
     def take(self) -> tuple[list[ObjectChanged], bool]:
         """Returns the changes that wait, and whether it has ended."""
@@ -73,6 +78,11 @@ class Subscription:
             if not self._closed and self._descriptor is not None:
                 os.close(self._descriptor)
             self._closed = True
+
+    def _tell(self) -> None:
+        woken = self._woken
+        if woken is not None:
+            woken()
 
     def _signal(self) -> None:
         if not self._closed and self._descriptor is not None:

@@ -60,7 +60,7 @@ class ObjectWatch:
             woken: called when there is more, instead of the subscription's descriptor; it must not wait.
         """
         if woken is not None:
-            subscription.woken = woken
+            subscription.wake(woken)
         deadline = self._clock.monotonic() + self._options.seconds
         version = start.version
         yield from self._lines(start.changes)

@@ -3,14 +3,18 @@
 from http import HTTPStatus
 from typing import Final
 
+from beehive.module import Module
+from beehive.names import Group
 from modules.apimachinery.api_errors import MethodNotAllowedError
+from modules.cloud import api_messages
+from modules.cloud.api_messages import Verb
 from modules.cloud.client.call_requests import failure
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.mirror.reflectors import Reflectors
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.transactions import Transactions
-from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
+from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, WatchQuery, WatchStart
 
 _KINDS: Final = {kind.key_name: kind for kind in (DEVICE_MODEL, DEVICE)}
 
@@ -22,12 +26,14 @@ class ClusterDevices:
         mirror: has the objects.
         reflectors: know whether it has all.
         transactions: of edgecontroller.
+        module: edgecontroller.
     """
 
-    def __init__(self, mirror: Mirror, reflectors: Reflectors, transactions: Transactions) -> None:
+    def __init__(self, mirror: Mirror, reflectors: Reflectors, transactions: Transactions, module: Module) -> None:
         self._mirror = mirror
         self._reflectors = reflectors
         self._transactions = transactions
+        self._module = module
         self._noted: list[ObjectChanged] = []
         """Committed changes that devicecontroller has not been told yet."""
 
@@ -52,7 +58,11 @@ class ClusterDevices:
             changed = ObjectChanged(event.type, event.new, event.old)
             self._transactions.after_commit(lambda: self._noted.append(changed))
 
-    def take_noted(self) -> tuple[ObjectChanged, ...]:
-        """Return the changes that were committed since the last call."""
+    def tell(self) -> None:
+        """Pass the changes that were committed since the last call on to devicecontroller, in one message: a message
+        for each change would overflow its inbox when a large manifest is applied.
+        """
         noted, self._noted = tuple(self._noted), []
-        return noted
+        if noted and self._module.hive.members(Group.DEVICECONTROLLER):
+            changed = self._module.message(api_messages.RESOURCE, Verb.CHANGED, ObjectChanges(noted))
+            self._module.broadcast(Group.DEVICECONTROLLER, changed)

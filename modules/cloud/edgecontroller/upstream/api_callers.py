@@ -8,6 +8,7 @@ from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.client.calls import DOCUMENT, UNWATCH, WATCH, ApiCall, ApiResult
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.upstream import as_the_node
 from modules.cloud.edgecontroller.upstream.cluster_api import ClusterApi
 
 
@@ -52,7 +53,7 @@ class ApiCallers:
         elif call.verb == UNWATCH:
             self._downstream.unwatch(call.node)
             answered(ApiResult())
-        elif call.node and self._api.decides(call):
+        elif call.node and as_the_node.is_decided(call):
             self._api.perform(call, call.node, answered)
         elif call.node and access_reviews.is_review(call):
             answered(access_reviews.answer(call, self._graph))

@@ -5,15 +5,11 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
-
 from beehive.module import Module
-from modules.apimachinery.api_errors import ApiError, MethodNotAllowedError, UnknownKindError
-from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for, key_of, uid_of
-from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.client.call_requests import CallError, failure, request_of, result_of
-from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, WATCH, Answered, ApiCall, ApiResult
+from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, Answered, ApiCall, ApiResult
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded, RequestLane
 from modules.cloud.coordination.lease_keeper import LeaseListener
@@ -23,23 +19,22 @@ from modules.cloud.edgecontroller.downstream.controller import DownstreamControl
 from modules.cloud.edgecontroller.mirror.cluster_devices import ClusterDevices
 from modules.cloud.edgecontroller.mirror.cluster_resources import ClusterResources
 from modules.cloud.edgecontroller.mirror.cluster_watches import ClusterWatches
-from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
 from modules.cloud.edgecontroller.mirror.lease_watch import watch_leases
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.mirror.missing_bodies import MissingBodies
-from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED, Reflectors
+from modules.cloud.edgecontroller.mirror.reflectors import Reflectors
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_machine import ConfirmDeletion, Disappeared, ForCluster, RestoreMissed
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.state.object_sync_import import Imported, ObjectSyncImport
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
 from modules.cloud.edgecontroller.upstream import as_the_node
-from modules.cloud.edgecontroller.upstream.node_reads import shown
-from modules.cloud.edgecontroller.upstream.node_writes import admitted, is_write, needs_live, same_uid, with_labels
+from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
+from modules.cloud.edgecontroller.upstream.node_writes import is_write
 from modules.cloud.messages import ConnectEvent
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.transactions import Transactions
-from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
+from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _LANES: Final = {
     "leases": RequestLane.LEASE,
@@ -84,11 +79,9 @@ class ClusterApi:
         states: StoredStates,
     ) -> None:
         self._mirror = mirror
-        self._kinds = ServedKinds({})
         self._cluster = cluster
         self._module = module
         self._client: KubeClient | None = None
-        self._access_control = access_control
         self._transactions = transactions
         self._end_turn = end_turn
         self._loaded = loaded
@@ -99,8 +92,10 @@ class ClusterApi:
         self._reflectors = Reflectors(mirror, module, transactions, end_turn, downstream, epochs, self._all_listed)
         self._is_sending = False
         resources = ClusterResources(lambda: self._client, module.clock.monotonic)
-        self._watches = ClusterWatches(self._send, resources, self._reflectors, downstream, transactions)
-        self._devices = ClusterDevices(mirror, self._reflectors, transactions)
+        watches = ClusterWatches(self._send, resources, self._reflectors, downstream, transactions)
+        locations = downstream.locations
+        self._calls = NodeCalls(cluster, mirror, self._send, watches, self._reflectors, access_control, locations)
+        self._devices = ClusterDevices(mirror, self._reflectors, transactions, module)
         send = partial(self._send, node="")
         self._bodies = MissingBodies(mirror, downstream, send, self._reflectors.observe, module, end_turn)
         self._state = (
@@ -114,8 +109,6 @@ class ClusterApi:
         """Whether all objects were there once, and the state or KubeEdge's ObjectSyncs were read if there was need."""
         self._claiming: dict[str, list[Callable[[], None]]] = {}
         """The waiting lists of each node that is being claimed."""
-        self._following: dict[str, list[Callable[[], None]]] = {}
-        """By object that is read before a write to it, the later writes, which must not overtake that write."""
 
     @property
     def knows_all(self) -> bool:
@@ -149,7 +142,7 @@ class ClusterApi:
             self._client.close()
 
     def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
-        """Make a call: a read of a mirrored object from the mirror, all others by requests.
+        """Make a call (`NodeCalls`).
 
         A node's list waits for the claim of the node: this cloudcore tells the node of deletions after the claim. The
         cloudcore to which the node was connected before may have sent objects without having noted them.
@@ -157,27 +150,7 @@ class ClusterApi:
         if call.verb == "list" and node in self._claiming:
             self._claiming[node].append(partial(self.perform, call, node, answered))
             return
-        kind = self._kind_of(call)
-        if kind is not None and not kind.namespaced:  # a metaserver's path may have one all the same
-            call = msgspec.structs.replace(call, namespace="")
-        known = self._mirrored(kind, call)
-        if known is not None:
-            answered(ApiResult(known))
-        elif call.verb == WATCH:
-            self._watches.begin(call, answered)
-        elif not node or as_the_node.is_decided(call):
-            self._send(call, answered, node)
-        elif not is_write(call):
-            self._send(call, partial(self._have_read, call, node, answered), node)
-        elif kind is not None:
-            self._admit(kind, call, node, self._noting_end(kind, call, node, answered))
-        else:
-            error = MethodNotAllowedError(f"a node writes no {call.plural[:80]}")
-            answered(ApiResult(refusal=error.status()))
-
-    def decides(self, call: ApiCall) -> bool:
-        """Return whether the API server decides on a node's call (`as_the_node`)."""
-        return as_the_node.is_decided(call)
+        self._calls.perform(call, node, answered)
 
     def claim(self, event: ConnectEvent, then: Callable[[], None], superseded: Callable[[], None]) -> None:
         """Claim a node in the cluster if its state is there, and read what the node needs and is not in the mirror.
@@ -244,9 +217,9 @@ class ClusterApi:
         """Take note of a change of a Device or a DeviceModel; other kinds people watch in the cluster themselves."""
         self._devices.note(event)
 
-    def take_noted(self) -> tuple[ObjectChanged, ...]:
-        """Return the changes of Devices and DeviceModels that were committed since the last call."""
-        return self._devices.take_noted()
+    def tell_of_devices(self) -> None:
+        """Pass the committed changes of Devices and DeviceModels on to devicecontroller."""
+        self._devices.tell()
 
     def _confirm_deletion(self, node: str, asked: ConfirmDeletion) -> None:
         def answered(result: ApiResult) -> None:
@@ -254,86 +227,6 @@ class ClusterApi:
                 self._reflectors.observe(partial(self._connections.deletion_confirmed, node, asked))
 
         self._send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered, "")
-
-    def _kind_of(self, call: ApiCall) -> Kind | None:
-        """Return the kind of a call's resource, None for a resource that edgecontroller does not know."""
-        try:
-            return self._kinds.at(call.api_version, call.plural)
-        except UnknownKindError:
-            return None
-
-    def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
-        if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
-            return None
-        return self._mirror.find_whole(key_for(kind, call.namespace, call.name))
-
-    def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
-        """Take the answer to a node's read. A list of its pods may be newer than the mirror, whose watch is late: a pod
-        that the list lacks must not be sent to the node again.
-        """
-        known = (self._mirror.find(key) for key in self._downstream.locations.pods_of(node))
-        for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
-            self._reflectors.note_end(key_of(pod), uid_of(pod), node)
-        if call.verb == "list" and result.object is not None and not self._cluster.knows_all():
-            result.object["metadata"]["remainingItemCount"] = 1  # nodes delete nothing for such a list
-        answered(shown(call, node, result))
-
-    def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
-        """Return a function that takes the answer to a node's write. The answer to a deletion has no object, as in
-        KubeEdge. The end of a pod is noted until the watch reports it, because the node waits for it, also when the
-        mirror never had the pod.
-        """
-        if call.verb != "delete":
-            return answered
-
-        def noted(result: ApiResult) -> None:
-            uid = ended_uid(call, result) if kind.name == "Pod" else ""
-            if uid:
-                self._reflectors.note_deletion(key_for(kind, call.namespace, call.name), uid, node)
-            answered(result if result.refusal is not None else ApiResult())
-
-        return noted
-
-    def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
-        """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
-        new object from another cloudcore.
-        """
-        turn = f"{call.plural} {call.namespace}/{call.name}"
-        if call.name and turn in self._following:
-            self._following[turn].append(partial(self._admit, kind, call, node, answered))
-            return
-        live = self._mirror.find_whole(key_for(kind, call.namespace, call.name)) if call.name else None
-        if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
-            self._admit_change(kind, call, node, live, answered)
-            return
-
-        def found(result: ApiResult) -> None:
-            waiting = self._following.pop(turn, ())
-            try:
-                if result.object is None:
-                    answered(result)
-                else:
-                    self._admit_change(kind, call, node, result.object, answered)
-            finally:
-                for each in waiting:
-                    each()
-
-        if call.name:
-            self._following[turn] = []
-        read = ApiCall(
-            verb="get", api_version=call.api_version, plural=call.plural, namespace=call.namespace, name=call.name
-        )
-        self._send(read, found, "")
-
-    def _admit_change(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered) -> None:
-        try:
-            write = admitted(kind, call, live, self._access_control.admission(node))
-        except ApiError as error:
-            answered(ApiResult(refusal=error.status()))
-        else:
-            if kind.name == "Node" and write.verb == "create":
-                write = with_labels(write, self._cluster.labels_of(node))
-            self._send(write, answered, node)
 
     def _send(self, call: ApiCall, answered: Answered, node: str) -> None:
         if self._client is None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _HERE: Final = __name__
 
 _VERBS: Final = (
-    "get", "describe", "events", "wait", "api-resources", "api-versions", "delete", "label", "annotate", "patch",
+    "get", "describe", "events", "why", "wait", "api-resources", "api-versions", "delete", "label", "annotate", "patch",
 )  # fmt: skip
 """The verbs of kubectl that make sense on a node; the cloud carries out the last four."""
 

@@ -116,13 +116,14 @@ def _sandbox_mounts(files: SandboxFiles, taken: Set[str], *, has_host_ipc: bool,
 
 def _volume(attempt: str, path: str, mount: cri.Mount, volumes: Mapping[str, ImageVolume]) -> Json:
     if mount.HasField("image") and mount.image.image:
-        return _bind(path, _inside_image(attempt, mount, volumes), "rprivate", "ro")
+        return _bind(path, inside_image(attempt, mount, volumes), "rprivate", "ro")
     access = "rro" if mount.recursive_read_only else "ro" if mount.readonly else "rw"
     mapped = ("idmap",) if mount.uidMappings or mount.gidMappings else ()
     return _bind(path, _source(attempt, mount), _PROPAGATION[mount.propagation], access, *mapped, *mount.mount_options)
 
 
-def _inside_image(attempt: str, mount: cri.Mount, volumes: Mapping[str, ImageVolume]) -> str:
+def inside_image(attempt: str, mount: cri.Mount, volumes: Mapping[str, ImageVolume]) -> str:
+    """Return the path of an image volume on the machine. Raises BadRequestError if the image lacks it."""
     volume = volumes.get(mount.image.image)
     if volume is None:
         raise WrongStateError(attempt, f'the image volume "{mount.image.image[:200]}" is not mounted')

@@ -76,7 +76,7 @@ class Service:
                 return
 
     def _steps(self, subscription: Subscription, woken: Callable[[], None]) -> Iterator[bytes | float]:
-        subscription.woken = woken
+        subscription.wake(woken)
         while True:
             changes, ended = subscription.take()
             yield from (f"{change.change}\n".encode() for change in changes)

@@ -198,7 +198,7 @@ def test_a_watch_begins_with_what_was_changed_before_a_restart(url: str) -> None
         (gone,) = found.start(WatchQuery("Secret", begin)).changes
         assert (gone.change, "data" in gone.object) == ("DELETED", False), "a deleted secret is nowhere"
         later.apply(configmap("c"))
-        assert found.start(WatchQuery("ConfigMap", 0)).refusal is None, "the whole life of this database is kept"
+        assert found.start(WatchQuery("ConfigMap", 1)).refusal is None, "the whole life of this database is kept"
 
 
 def test_the_history_of_a_kind_begins_after_what_is_not_kept(url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.storage.stored_changes import StoredHistory
 from modules.cloud.storage.watch_history import BYTES, CHANGES, FORGET_EVERY, WatchHistory, WatchQuery
 from tests.modules.cloud.objects import configmap, pod
 
@@ -54,6 +55,16 @@ def test_a_watch_from_before_the_history_or_from_the_future_lists_again() -> Non
         assert refusal is not None
         assert (refusal["code"], refusal["reason"]) == (410, "Expired")
     assert watched.since(first, "Pod") == [], "the history is each kind's own"
+
+
+def test_a_watch_from_before_the_first_version_lists_again() -> None:
+    """A cloud without a durable database has forgotten what it has sent before; its new database says nothing of it."""
+    storage = Cluster(Simulation(0).clock, first_version=1000).storage
+    history = WatchHistory(storage, StoredHistory([], {"": 0}))
+    refusal = history.start(WatchQuery("ConfigMap", 999)).refusal
+    assert refusal is not None
+    assert refusal["code"] == 410
+    assert history.start(WatchQuery("ConfigMap", 1000)).refusal is None
 
 
 def test_a_change_that_is_not_noted_yet_comes_after_the_start() -> None:

@@ -1,0 +1,99 @@
+"""The reviews with which an administrator's program asks about others, as proxies and metrics servers do:
+SubjectAccessReview, LocalSubjectAccessReview and TokenReview.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from modules.apimachinery.api_errors import BadRequestError, InvalidError
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.authentication.users import User
+from modules.cloud.client.calls import ApiCall, ApiResult
+
+_AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io", "authentication.k8s.io"
+_ACCESS: Final = ("apis", _AUTHORIZATION, "v1", "subjectaccessreviews")
+_LOCAL_ROOT: Final = ("apis", _AUTHORIZATION, "v1", "namespaces")
+_LOCAL: Final = "localsubjectaccessreviews"
+TOKEN_REVIEW: Final = ("apis", _AUTHENTICATION, "v1", "tokenreviews")
+"""The path of TokenReviews, in parts."""
+_AUTHENTICATED: Final = "system:authenticated"
+_NO_RBAC: Final = "this API server has no RBAC: members of system:masters may do everything, others nothing"
+
+
+def is_access_review(parts: tuple[str, ...]) -> bool:
+    """Return whether a path is that of SubjectAccessReviews or, in a namespace, of LocalSubjectAccessReviews."""
+    return parts == _ACCESS or (parts[:4] == _LOCAL_ROOT and len(parts) == 6 and parts[5] == _LOCAL)
+
+
+def access_review(parts: tuple[str, ...], body: Any, ask: Callable[[ApiCall], ApiResult]) -> JsonObject:
+    """Return the answer to a review of a user's rights.
+
+    Args:
+        parts: the path.
+        body: the review.
+        ask: makes the call with which the node authorizer answers for a node.
+
+    Raises:
+        BadRequestError, InvalidError: it asks for nothing, or names nobody.
+    """
+    is_local = parts != _ACCESS
+    kind = "LocalSubjectAccessReview" if is_local else "SubjectAccessReview"
+    spec = _spec_of(body, kind)
+    _check(kind, spec, parts[4] if is_local else "")
+    groups = spec.get("groups") or []
+    user = User(str(spec.get("user") or ""), groups=tuple(map(str, groups if isinstance(groups, list) else ())))
+    if user.is_administrator:
+        status: JsonObject = {"allowed": True}
+    elif user.node:
+        plural, version = _ACCESS[3], f"{_AUTHORIZATION}/v1"
+        asked = ApiCall(verb="create", api_version=version, plural=plural, node=user.node, body={"spec": spec})
+        status = (ask(asked).object or {}).get("status") or {"allowed": False}
+    else:
+        status = {"allowed": False, "reason": _NO_RBAC}
+    return {"kind": kind, "apiVersion": f"{_AUTHORIZATION}/v1", "metadata": {}, "spec": spec, "status": status}
+
+
+def token_review(body: Any, user_of: Callable[[str], User | None]) -> JsonObject:
+    """Return the answer to a review of a bearer token.
+
+    Args:
+        body: the review.
+        user_of: returns the user of a token; None: it is not valid.
+
+    Raises:
+        BadRequestError: it has no token.
+    """
+    spec = _spec_of(body, "TokenReview")
+    token = spec.get("token")
+    if not isinstance(token, str) or not token:
+        raise BadRequestError("token is required for TokenReview in authentication")
+    user = user_of(token)
+    status: JsonObject = {"authenticated": False, "error": "invalid bearer token"}
+    if user is not None:
+        info = {"username": user.name, "uid": user.uid, "groups": [*user.groups, _AUTHENTICATED]}
+        status = {"authenticated": True, "user": info}
+    review = {"kind": "TokenReview", "apiVersion": f"{_AUTHENTICATION}/v1", "metadata": {}}
+    return {**review, "spec": {name: value for name, value in spec.items() if name != "token"}, "status": status}
+
+
+def _spec_of(body: Any, kind: str) -> JsonObject:
+    spec = body.get("spec") if isinstance(body, dict) else None
+    if not isinstance(spec, dict):
+        raise BadRequestError(f"a {kind} with a spec is wanted")
+    return spec
+
+
+def _check(kind: str, spec: JsonObject, namespace: str) -> None:
+    """Check the spec as kube-apiserver does (ValidateSubjectAccessReviewSpec)."""
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if namespace and path is not None:
+        why = "Invalid value: disallowed on this kind of request"
+        raise InvalidError(kind, "", "spec.nonResourceAttributes", why, _AUTHORIZATION)
+    if isinstance(resource, dict) == isinstance(path, dict):
+        why = "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        raise InvalidError(kind, "", "spec.resourceAttributes", why, _AUTHORIZATION)
+    if not spec.get("user") and not spec.get("groups"):
+        why = 'Invalid value: "": at least one of user or group must be specified'
+        raise InvalidError(kind, "", "spec.user", why, _AUTHORIZATION)
+    if namespace and isinstance(resource, dict) and resource.get("namespace") != namespace:
+        raise BadRequestError(f"spec.resourceAttributes.namespace must match namespace: {namespace}")

@@ -1,0 +1,159 @@
+"""The API calls of nodes, of administrators and of the cloud's other modules, as the cluster's API server gets them."""
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from modules.apimachinery.api_errors import ApiError, MethodNotAllowedError, UnknownKindError
+from modules.apimachinery.kinds import JsonObject, Kind, key_for, key_of, uid_of
+from modules.cloud.apiextensions.kinds import ServedKinds
+from modules.cloud.authorization.access_control import AccessControl
+from modules.cloud.client.calls import WATCH, Answered, ApiCall, ApiResult
+from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
+from modules.cloud.edgecontroller.mirror.cluster_watches import ClusterWatches
+from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED, Reflectors
+from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
+from modules.cloud.edgecontroller.upstream import as_the_node
+from modules.cloud.edgecontroller.upstream.node_reads import shown
+from modules.cloud.edgecontroller.upstream.node_writes import admitted, is_write, needs_live, same_uid, with_labels
+
+
+class NodeCalls:
+    """Answers reads of mirrored objects from the mirror, checks the writes of nodes by NodeRestriction, and makes all
+    other calls by requests.
+
+    Args:
+        cluster: the cluster.
+        mirror: of its objects.
+        send: makes a call for a node, "" for none.
+        watches: of other resources, for nodes.
+        reflectors: note deletions that the watches have not reported yet.
+        access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
+        locations: the pods of each node.
+    """
+
+    def __init__(
+        self,
+        cluster: RemoteCluster,
+        mirror: Mirror,
+        send: Callable[[ApiCall, Answered, str], None],
+        watches: ClusterWatches,
+        reflectors: Reflectors,
+        access_control: AccessControl,
+        locations: LocationCache,
+    ) -> None:
+        self._kinds = ServedKinds({})
+        self._cluster = cluster
+        self._mirror = mirror
+        self._send = send
+        self._watches = watches
+        self._reflectors = reflectors
+        self._access_control = access_control
+        self._locations = locations
+        self._following: dict[str, list[Callable[[], None]]] = {}
+        """By object that is read before a write to it, the later writes, which must not overtake that write."""
+
+    def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
+        """Make a call of a node, or of an administrator (""): a read of a mirrored object from the mirror, all others
+        by requests.
+        """
+        kind = self._kind_of(call)
+        if kind is not None and not kind.namespaced:  # a metaserver's path may have one all the same
+            call = msgspec.structs.replace(call, namespace="")
+        known = self._mirrored(kind, call)
+        if known is not None:
+            answered(ApiResult(known))
+        elif call.verb == WATCH:
+            self._watches.begin(call, answered)
+        elif not node or as_the_node.is_decided(call):
+            self._send(call, answered, node)
+        elif not is_write(call):
+            self._send(call, partial(self._have_read, call, node, answered), node)
+        elif kind is not None:
+            self._admit(kind, call, node, self._noting_end(kind, call, node, answered))
+        else:
+            error = MethodNotAllowedError(f"a node writes no {call.plural[:80]}")
+            answered(ApiResult(refusal=error.status()))
+
+    def _kind_of(self, call: ApiCall) -> Kind | None:
+        """Return the kind of a call's resource, None for a resource that edgecontroller does not know."""
+        try:
+            return self._kinds.at(call.api_version, call.plural)
+        except UnknownKindError:
+            return None
+
+    def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
+        if call.verb != "get" or call.subresource or kind is None or kind.name not in MIRRORED:
+            return None
+        return self._mirror.find_whole(key_for(kind, call.namespace, call.name))
+
+    def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
+        """Take the answer to a node's read. A list of its pods may be newer than the mirror, whose watch is late: a pod
+        that the list lacks must not be sent to the node again.
+        """
+        known = (self._mirror.find(key) for key in self._locations.pods_of(node))
+        for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
+            self._reflectors.note_end(key_of(pod), uid_of(pod), node)
+        if call.verb == "list" and result.object is not None and not self._cluster.knows_all():
+            result.object["metadata"]["remainingItemCount"] = 1  # nodes delete nothing for such a list
+        answered(shown(call, node, result))
+
+    def _noting_end(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> Answered:
+        """Return a function that takes the answer to a node's write. The answer to a deletion has no object, as in
+        KubeEdge. The end of a pod is noted until the watch reports it, because the node waits for it, also when the
+        mirror never had the pod.
+        """
+        if call.verb != "delete":
+            return answered
+
+        def noted(result: ApiResult) -> None:
+            uid = ended_uid(call, result) if kind.name == "Pod" else ""
+            if uid:
+                self._reflectors.note_deletion(key_for(kind, call.namespace, call.name), uid, node)
+            answered(result if result.refusal is not None else ApiResult())
+
+        return noted
+
+    def _admit(self, kind: Kind, call: ApiCall, node: str, answered: Answered) -> None:
+        """Check a node's write by NodeRestriction, and make it. The mirror may be behind the node, which may have had a
+        new object from another cloudcore.
+        """
+        turn = f"{call.plural} {call.namespace}/{call.name}"
+        if call.name and turn in self._following:
+            self._following[turn].append(partial(self._admit, kind, call, node, answered))
+            return
+        live = self._mirror.find_whole(key_for(kind, call.namespace, call.name)) if call.name else None
+        if not needs_live(kind, call) or (live is not None and same_uid(call, live)):
+            self._admit_change(kind, call, node, live, answered)
+            return
+
+        def found(result: ApiResult) -> None:
+            waiting = self._following.pop(turn, ())
+            try:
+                if result.object is None:
+                    answered(result)
+                else:
+                    self._admit_change(kind, call, node, result.object, answered)
+            finally:
+                for each in waiting:
+                    each()
+
+        if call.name:
+            self._following[turn] = []
+        read = ApiCall(
+            verb="get", api_version=call.api_version, plural=call.plural, namespace=call.namespace, name=call.name
+        )
+        self._send(read, found, "")
+
+    def _admit_change(self, kind: Kind, call: ApiCall, node: str, live: JsonObject | None, answered: Answered) -> None:
+        try:
+            write = admitted(kind, call, live, self._access_control.admission(node))
+        except ApiError as error:
+            answered(ApiResult(refusal=error.status()))
+        else:
+            if kind.name == "Node" and write.verb == "create":
+                write = with_labels(write, self._cluster.labels_of(node))
+            self._send(write, answered, node)

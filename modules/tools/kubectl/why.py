@@ -1,0 +1,134 @@
+"""`why`: says why a pod does not run, or how it came to run, and what to do."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from beehive.printable import printable
+from modules.tools.kubectl import arguments
+from modules.tools.kubectl.errors import KubectlError, StatusError, UnreachableError, UsageError
+from modules.tools.kubectl.resources import Listing, objects_of
+from modules.tools.printing.ages import ago
+from modules.tools.printing.fields import JsonObject, text_at
+from modules.tools.printing.terminal import print_json, print_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modules.tools.kubectl.parser import VerbParser
+    from modules.tools.kubectl.session import Session
+    from modules.tools.why.pods import Answer, Facts
+    from modules.tools.why.references import Missing, Reference
+
+_PODS: Final = ("pod", "pods", "po")
+_CAUSE: Final = "◆"
+"""Marks the step that is the cause."""
+
+
+def add(parser: VerbParser) -> None:
+    """Add the options."""
+    arguments.add_names(parser, "pod NAME, pod/NAME, pod NAMESPACE/NAME")
+    arguments.add_namespace(parser, all_too=False)
+    parser.add_argument("-o", "--output", default="", choices=("", "json"), metavar="FORMAT", help="json")
+
+
+def run(session: Session, chosen: Any) -> int:
+    """Say why a pod does not run; return 1 when there is no such pod."""
+    from modules.tools.why.pods import explain  # noqa: PLC0415 - `add` imports nothing heavy
+
+    namespace, name = _named(session, chosen.words)
+    facts = _facts(session, namespace, name)
+    answer = explain(facts)
+    if chosen.output == "json":
+        print_json(answer, indent=2)
+    else:
+        print_lines(_lines(answer, facts.now))
+    return 0
+
+
+def _named(session: Session, words: list[str]) -> tuple[str, str]:
+    """Return namespace and name of the pod."""
+    parts = "/".join(words).split("/")
+    if parts[0] not in _PODS or len(parts) not in (2, 3) or not all(parts):
+        command = f"{session.program} why pod"
+        raise UsageError(f"name one pod: `{command} NAME` or `{command} NAMESPACE/NAME`")
+    return (session.namespace, parts[1]) if len(parts) == 2 else (parts[1], parts[2])
+
+
+def _facts(session: Session, namespace: str, name: str) -> Facts:
+    """Ask the server for the pod, its node, the objects that it needs, and its events."""
+    from modules.tools.kubectl.describers.common import events_about  # noqa: PLC0415 - as in `run`
+    from modules.tools.why.pods import Facts  # noqa: PLC0415
+    from modules.tools.why.references import MAX_REFERENCES, references_of  # noqa: PLC0415
+
+    pod = session.client.get(session.discovery.one("pods").path(namespace, name))
+    unread: list[str] = []
+    missing: list[Missing] = []
+    references = references_of(pod)
+    for reference in references[:MAX_REFERENCES]:
+        missing += _missing(session, namespace, reference, unread)
+    if len(references) > MAX_REFERENCES:
+        unread.append(f"whether {len(references) - MAX_REFERENCES} more objects exist that the pod needs")
+    bound = text_at(pod, "spec.nodeName")
+    node, is_there = _get(session, "nodes", "", bound, unread) if bound else (None, True)
+    return Facts(
+        pod=pod,
+        now=time.time(),
+        program=session.program,
+        node=node,
+        is_node_missing=not is_there,
+        missing=missing,
+        unread=unread,
+        events=events_about(_events(session, namespace, name, unread), pod),
+    )
+
+
+def _missing(session: Session, namespace: str, reference: Reference, unread: list[str]) -> Iterator[Missing]:
+    from modules.tools.why.references import missing_of  # noqa: PLC0415 - as in `run`
+
+    obj, is_there = _get(session, reference.kind, namespace, reference.name, unread)
+    found = missing_of(reference, obj) if obj is not None or not is_there else None
+    if found is not None:
+        yield found
+
+
+def _get(session: Session, word: str, namespace: str, name: str, unread: list[str]) -> tuple[JsonObject | None, bool]:
+    """Return an object, and whether it exists as far as is known; what cannot be read is noted."""
+    try:
+        resource = session.discovery.one(word.lower())
+        return session.client.get(resource.path(namespace if resource.namespaced else "", name)), True
+    except UnreachableError:
+        raise
+    except StatusError as error:
+        if error.is_not_found:
+            return None, False
+        unread.append(f"{word} {name}: {error.text}")
+    except KubectlError as error:
+        unread.append(f"{word} {name}: {error.text}")
+    return None, True
+
+
+def _events(session: Session, namespace: str, name: str, unread: list[str]) -> list[JsonObject]:
+    try:
+        query = (("fieldSelector", f"involvedObject.name={name}"),)
+        return objects_of(session, Listing(session.discovery.one("events"), namespace, query))[0]
+    except UnreachableError:
+        raise
+    except KubectlError as error:
+        unread.append(f"its events: {error.text}")
+        return []
+
+
+def _lines(answer: Answer, now: float) -> Iterator[str]:
+    yield f"{answer.sentence}."
+    yield from (f"({printable(note)})" for note in answer.notes)
+    yield ""
+    if answer.left_out:
+        yield f"  {answer.left_out} earlier steps are left out"
+    for step in answer.steps:
+        mark = _CAUSE if step.is_cause else " "
+        yield f"{mark} {ago(step.at, now):>9}  {step.who:<16} {step.text}"
+    if answer.remedy:
+        yield ""
+        yield from (f"To do: {each}" for each in answer.remedy)

@@ -1,0 +1,109 @@
+"""Reviews about others: SubjectAccessReview, LocalSubjectAccessReview, TokenReview."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from beehive.http.request import Request
+from beehive.http.responses import Response
+from modules.apimachinery.api_errors import ApiError
+from modules.cloud.apiserver.access.service import AccessService
+from modules.cloud.authentication.users import ADMINISTRATORS, User
+from modules.cloud.authorization.subject_reviews import access_review, is_access_review, token_review
+from modules.cloud.client.calls import ApiCall, ApiResult
+from tests.modules.cloud.apiserver.endpoints.serving import Serving
+
+ACCESS = ("apis", "authorization.k8s.io", "v1", "subjectaccessreviews")
+LOCAL = ("apis", "authorization.k8s.io", "v1", "namespaces", "shop", "localsubjectaccessreviews")
+GET = {"verb": "get", "resource": "pods", "namespace": "shop"}
+
+
+def of_node(call: ApiCall) -> ApiResult:
+    """The node authorizer, in its place."""
+    return ApiResult({"status": {"allowed": call.node == "n1"}})
+
+
+def review(parts: tuple[str, ...] = ACCESS, **spec: Any) -> dict[str, Any]:
+    return access_review(parts, {"spec": {"resourceAttributes": GET, **spec}}, of_node)
+
+
+@pytest.mark.parametrize(
+    ("spec", "allowed"),
+    [
+        ({"user": "eve", "groups": ["system:masters"]}, True),
+        ({"user": "eve", "groups": ["shop"]}, False),
+        ({"groups": ["system:masters"]}, True),
+        ({"user": "system:node:n1", "groups": ["system:nodes"]}, True),
+        ({"user": "system:node:n2", "groups": ["system:nodes"]}, False),
+        ({"user": "system:node:n1"}, False),
+    ],
+)
+@pytest.mark.parametrize("parts", [ACCESS, LOCAL])
+def test_the_rights_of_another(parts: tuple[str, ...], spec: dict[str, Any], allowed: bool) -> None:
+    assert is_access_review(parts)
+    found = review(parts, **spec)
+    assert found["status"]["allowed"] is allowed
+    assert found["kind"] == ("SubjectAccessReview" if parts == ACCESS else "LocalSubjectAccessReview")
+
+
+@pytest.mark.parametrize(
+    ("parts", "spec", "code", "words"),
+    [
+        (ACCESS, {}, 422, "at least one of user or group must be specified"),
+        (ACCESS, {"user": "a", "resourceAttributes": None}, 422, "exactly one of"),
+        (ACCESS, {"user": "a", "nonResourceAttributes": {"path": "/"}}, 422, "exactly one of"),
+        (LOCAL, {"user": "a", "nonResourceAttributes": {"path": "/"}}, 422, "disallowed on this kind of request"),
+        (LOCAL, {"user": "a", "resourceAttributes": {"namespace": "x"}}, 400, "must match namespace: shop"),
+    ],
+)
+def test_a_review_of_nothing_or_nobody_is_refused(
+    parts: tuple[str, ...], spec: dict[str, Any], code: int, words: str
+) -> None:
+    with pytest.raises(ApiError, match=words) as refused:
+        review(parts, **spec)
+    assert refused.value.status()["code"] == code
+
+
+def test_a_token_is_its_users_or_nobodys() -> None:
+    users = {"t": User("alice", "1", ("shop",))}
+    found = token_review({"spec": {"token": "t"}}, users.get)
+    groups = ["shop", "system:authenticated"]
+    assert found["status"] == {
+        "authenticated": True,
+        "user": {"username": "alice", "uid": "1", "groups": groups},
+    }
+    assert "token" not in found["spec"], "it is in no answer"
+    assert token_review({"spec": {"token": "x"}}, users.get)["status"]["authenticated"] is False
+    with pytest.raises(ApiError, match="token is required"):
+        token_review({"spec": {}}, users.get)
+
+
+def test_the_server_answers_them() -> None:
+    serving = Serving()
+    path = f"/{'/'.join(ACCESS)}"
+    made = serving.ask("POST", path, {"spec": {"user": "eve", "resourceAttributes": GET}})
+    assert (made.status, json.loads(made.body)["status"]["allowed"]) == (201, False)
+    assert serving.ask("POST", path, {"spec": {"user": "eve"}}).status == 422
+
+
+class Alice:
+    """Authenticates everybody as an administrator."""
+
+    def user(self, _request: Request) -> User:
+        return User("alice", groups=(ADMINISTRATORS,))
+
+
+@pytest.mark.parametrize(("token", "authenticated"), [("good", True), ("bad", False)])
+def test_an_administrator_reviews_tokens(token: str, authenticated: bool) -> None:
+    users = {"good": User("bob")}
+    service = Serving().service
+    access = AccessService(Alice(), service, lambda _node: service, user_of_token=users.get)
+    body = msgspec.json.encode({"spec": {"token": token}})
+    path = ("apis", "authentication.k8s.io", "v1", "tokenreviews")
+    reply = access.serve(Request(method="POST", target="/".join(path), parts=path, body=body))
+    assert isinstance(reply, Response)
+    assert (reply.status, json.loads(reply.body)["status"]["authenticated"]) == (201, authenticated)

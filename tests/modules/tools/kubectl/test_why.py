@@ -1,0 +1,68 @@
+"""`why`: what the server says of a pod, in one sentence."""
+
+import json
+from typing import Any
+
+import pytest
+
+from modules.tools.kubectl.errors import StatusError
+from modules.tools.kubectl.session import Session
+from modules.tools.kubectl.why import run
+from modules.tools.printing.fields import JsonObject
+from tests.modules.tools.kubectl.cloud import Cloud, node, pod
+
+
+def test_why_names_what_is_missing_until_it_is_there(cloud: Cloud) -> None:
+    """And what is wrong with the question."""
+    waits = pod("waits")
+    waits["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "settings"}}]
+    cloud.make(node(), waits)
+    asked = cloud.run("why", "pod", "waits")
+    assert asked.lines[0] == (
+        "default/waits does not run: container main needs the ConfigMap settings, which does not exist."
+    )
+    assert asked.lines[-1] == "To do: cloudcore -n default create configmap settings --from-literal=KEY=VALUE"
+    assert cloud.run("-n", "default", "create", "configmap", "settings", "--from-literal=KEY=VALUE").status == 0
+    later = cloud.run("why", "pod/default/waits", "-o", "json").object
+    assert (later["state"], later["remedy"]) == ("waits", [])
+    assert later["sentence"] == "default/waits is bound to n1, which has said nothing about it yet"
+    assert cloud.run("why", "po", "none").err == 'Error from server (NotFound): pods "none" not found\n'
+    assert "name one pod: `cloudcore why pod NAME`" in cloud.run("why", "node", "n1").err
+
+
+class _Refusing:
+    """A server that lets one read pods and nothing else."""
+
+    def get(self, path: str, _query: Any = ()) -> JsonObject:
+        """Return the pod."""
+        if path == "/api/v1/namespaces/default/pods/web":
+            spec = {"volumes": [{"name": "v", "secret": {"secretName": "key"}}], "nodeName": "n1"}
+            return {"metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+        if path in ("/api/v1", "/api", "/apis"):
+            resources = [("pods", "Pod"), ("secrets", "Secret"), ("nodes", "Node"), ("events", "Event")]
+            listed = [
+                {
+                    "name": name,
+                    "kind": kind,
+                    "singularName": kind.lower(),
+                    "namespaced": name != "nodes",
+                    "verbs": ["get"],
+                }
+                for name, kind in resources
+            ]
+            return {"versions": ["v1"], "groups": [], "groupVersion": "v1", "resources": listed}
+        raise StatusError(403, "Forbidden", f"{path} is forbidden")
+
+
+def test_what_may_not_be_read_is_said_to_be_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not said to be missing."""
+    session = Session("cloudcore", _Refusing())  # type: ignore[arg-type]
+
+    class Chosen:
+        words = ("pod", "web")
+        output = "json"
+
+    assert run(session, Chosen()) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["sentence"] == "default/web is bound to n1, which has said nothing about it yet"
+    assert [note.split(":")[1] for note in answer["notes"]] == [" Secret key", " nodes n1", " its events"]
