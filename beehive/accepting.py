@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 _FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL_SECONDS: Final = 1.0
 _FREED_SECONDS: Final = 0.02
-"""Seconds in which the thread of a connection that was ended closes its socket."""
+"""Seconds within which the thread of a connection that was ended closes its socket."""
 
 
 def accept_connection(
@@ -22,7 +22,7 @@ def accept_connection(
     """Return the next connection, None when the socket was shut down or closed.
 
     While the process may open no more files, connections stay in the backlog; accepting is tried again after `wait`
-    seconds, and at once when the socket is shut down.
+    seconds, and immediately when the socket is shut down.
 
     Args:
         listening: the socket.

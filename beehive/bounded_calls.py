@@ -1,4 +1,4 @@
-"""Runs blocking calls beside a module's thread: a few at once, and a few more in a queue."""
+"""Runs blocking calls beside a module's thread: a few at a time, and a few more in a queue."""
 
 from collections import deque
 from collections.abc import Callable
@@ -15,7 +15,7 @@ class BoundedCalls:
 
     Args:
         module: the results are handled on its thread.
-        parallel: largest number of calls at once.
+        parallel: largest number of calls at a time.
         waiting: largest number of calls in the queue.
     """
 

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 _FOREVER = float("inf")
 
 _LONGEST_SLEEP = 24 * 3600.0
-"""Seconds for which the clock's thread sleeps at most: a pod's grace period, and so a timer, has no upper bound."""
+"""Longest sleep of the clock's thread in seconds: a pod's grace period, and so a timer, has no upper bound."""
 
 _UUID_RANDOM = 0xFFFFFFFF_FFFF_0FFF_3FFF_FFFFFFFFFFFF
 """The bits of a UUID version 4 that are random (RFC 9562 §5.4)."""
@@ -40,7 +40,7 @@ class Clock(ABC):
     """The time, timers, randomness and unique ids of a runtime.
 
     Code that waits sets a timer on the clock that it was given, so that it runs in real time on threads and in virtual
-    time in simulation. A timer's function runs on the clock's own thread (or scheduler step) and must return at once;
+    time in simulation. A timer's function runs on the clock's own thread (or scheduler step) and must not block;
     usually it puts an item into an inbox.
     """
 
@@ -57,7 +57,7 @@ class Clock(ABC):
 
     @abstractmethod
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
-        """Call `function` once, `seconds` from now (at once when not positive)."""
+        """Call `function` once, `seconds` from now (immediately when not positive)."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """JSON, msgpack and plain values to typed ones, from any thread.
 
 msgspec resolves the annotations of a Struct when the type is first decoded, and shows the type to other threads while
-some of its fields are still null pointers: two threads that decode a type for the first time at once can end the
-process with a segmentation fault (msgspec 0.22). Here a lock surrounds the resolution; later uses take none. All typed
-decoding of the project goes through this module.
+some of its fields are still null pointers: two threads that decode a type for the first time, simultaneously, can end
+the process with a segmentation fault (msgspec 0.22). Here a lock surrounds the resolution; later uses take none. All
+typed decoding of the project goes through this module.
 """
 
 import threading

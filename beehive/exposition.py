@@ -42,7 +42,7 @@ class MetricFamily(ABC):
         self._samples: list[_Sample] = []
 
     def text(self) -> str:
-        """Return the HELP and TYPE lines, and the samples in the order in which they were added."""
+        """Return the HELP and TYPE lines, and the samples in the order that they were added."""
         title = f"{self._name}{self.suffix}"
         escaped = self._help.replace("\\", r"\\").replace("\n", r"\n")
         return f"# HELP {title} {escaped}\n# TYPE {title} {self.kind}\n" + "".join(map(self._line, self._samples))

@@ -49,7 +49,7 @@ class Hive(Observed):
         hive.add(EdgeHub, settings)
         hive.start()
 
-    Modules start in the order in which they were added, and stop in reverse. A sender names its destination and holds
+    Modules start in the order that they were added, and stop in reverse. A sender names its destination and holds
     no reference to it, so a module can be started again, replaced by a test, or be absent. A hive is an ordinary
     object, never a global: one process may have several.
 
@@ -96,7 +96,7 @@ class Hive(Observed):
             self._groups.setdefault(module.group, []).append(module.name)
 
     def start(self, seconds: float = 30.0) -> None:
-        """Start the modules in the order in which they were added, each after the one before has started.
+        """Start the modules in the order that they were added, each after the one before has started.
 
         Args:
             seconds: time for that; a module that reports progress has as long again, see `Module.announce_progress`.

@@ -30,7 +30,7 @@ def unpredictable_id() -> str:
 
 
 def _refilled() -> str:
-    """Make a batch of ids and return one of them. Two threads that call it at once make two batches."""
+    """Make a batch of ids and return one of them. Two threads that call it together make two batches."""
     digits = os.urandom(_AT_ONCE * _DIGITS // 2).hex()
     ids = [_uuid(digits[at : at + _DIGITS]) for at in range(0, len(digits), _DIGITS)]
     _ready.extend(ids[1:])

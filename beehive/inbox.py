@@ -135,8 +135,8 @@ class Inbox:
     def put_deferred(self, item: Any, give_up: Callable[[Any], None]) -> None:
         """Append a command as soon as there is room, after the commands that wait already; never blocks.
 
-        `give_up` is called with the item if there was no room within the put timeout, on the clock's thread, or at once
-        if as many commands wait outside as the inbox holds.
+        `give_up` is called with the item if there was no room within the put timeout, on the clock's thread, or
+        immediately if as many commands wait outside as the inbox holds.
         """
         if self._deferred:
             self._admit_deferred()

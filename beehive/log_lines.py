@@ -25,11 +25,11 @@ LONGEST_TRACEBACK: Final = 16 * 1024
 BURST: Final = {logging.DEBUG: 0, logging.INFO: 2000, logging.WARNING: 50}
 """Lines of one kind that are logged within `PERIOD`, by the lowest level that it applies to; 0 is unlimited."""
 PERIOD: Final = 10.0
-"""Seconds in which the lines of a kind are counted."""
+"""Seconds during which the lines of a kind are counted."""
 SAME_BURST: Final = 5
 """Identical lines that are logged within `SAME_PERIOD`."""
 SAME_PERIOD: Final = 60.0
-"""Seconds in which identical lines are counted."""
+"""Seconds during which identical lines are counted."""
 _MACHINE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _DATABASE: Final = ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_NOMEM")
 _LONGEST_CHAIN = 8

@@ -62,7 +62,7 @@ class Module(Actor):
     batch_limit: ClassVar[int] = 256
     """Messages after which `on_batch_end` is called even if more are waiting."""
     batch_seconds: ClassVar[float] = 0.0
-    """Seconds after which it is called all the same; 0: no limit."""
+    """Seconds after which it is called nevertheless; 0: no limit."""
     inbox_capacity: ClassVar[int] = COMMAND_CAPACITY
     """Commands that may wait in its inbox."""
     handlers: ClassVar[HandlerTable]

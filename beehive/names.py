@@ -165,7 +165,7 @@ CONNECTION_RESOURCE = "node/connection"
 """Resource of the connection event inside the edge (docs/protocol.md, "Connection events on the edge")."""
 
 DISK_RESOURCE = "node/disk"
-"""Resource of metamanager's event that its database found the disk full, so that edged checks the disk at once."""
+"""Resource of metamanager's event that its database found the disk full, so that edged checks the disk immediately."""
 REGISTRATION_RESOURCE = "node/registration"
 """Resource of edged's event that the cloud has confirmed the Node object, once for each connection."""
 SHUTDOWN_RESOURCE = "node/shutdown"

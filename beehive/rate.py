@@ -8,7 +8,7 @@ class TokenBucket:
 
     Args:
         rate: tokens a second; 0 is unlimited.
-        burst: tokens that may be taken at once; less than one counts as one, since no token would ever be there.
+        burst: tokens that may be taken at a time; less than one counts as one, since no token would ever be there.
     """
 
     def __init__(self, rate: float, burst: int) -> None:

@@ -72,7 +72,7 @@ class PendingRequests:
 
         Args:
             message: the request; answers carry its id as their parent.
-            seconds: the deadline; not positive is at once.
+            seconds: the deadline; it has passed already unless positive.
             done: called with the answer, or with a `RequestTimeoutError`.
             expected: 0 for a single answer; for a group the number of answers, which are passed as a list.
             asked: the modules that may answer; without any, every module may.

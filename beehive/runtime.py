@@ -59,7 +59,7 @@ class Future(pykka.Future[T]):
 
     @property
     def settled(self) -> bool:
-        """Whether `get` returns at once."""
+        """Whether `get` does not block."""
         return self._settled
 
     def _settle(self, value: Any, error: BaseException | None) -> None:

@@ -124,7 +124,7 @@ class Harness:
         return answer
 
     def future(self, destination: str, message: Message, seconds: float = 60.0) -> Future[Message]:
-        """Send a request and return the future of the answer at once."""
+        """Send a request and return the future of the answer immediately."""
         return self.hive.request(destination, message, seconds)
 
     def answer(self, destination: str, answerer: Answerer) -> None:

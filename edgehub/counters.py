@@ -49,9 +49,9 @@ class LinkState(NamedTuple):
     """The link as it is now. Replaced as a whole, so that any thread may read it."""
 
     connected_at: float | None = None
-    """Unix time at which the link came up; None while it is down."""
+    """Unix time when the link came up; None while it is down."""
     lost_at: float | None = None
-    """Unix time at which the last link that was up ended; None if there was none."""
+    """Unix time when the last link that was up ended; None if there was none."""
     failures: int = 0
     """Attempts in a row, up to now, that did not bring a link."""
     why: str = ""
@@ -59,7 +59,7 @@ class LinkState(NamedTuple):
     next_try: float | None = None
     """Monotonic time in seconds of the next attempt; None while one is made or the link is up."""
     replaced_at: float | None = None
-    """Unix time at which the cloud has last ended a link of this node because another connection with its name took its
+    """Unix time when the cloud has last ended a link of this node because another connection with its name took its
     place; None if it never did."""
 
 
@@ -102,7 +102,7 @@ class LinkCounters:
         self.waiting: Callable[[], Mapping[str, tuple[int, int]]] = dict
         """Returns the number of messages and bytes kept for the cloud now, by class."""
         self.certificate_expires: float | None = None
-        """Unix time at which the node's certificate expires; None without one. Two threads set it, to equal values."""
+        """Unix time when the node's certificate expires; None without one. Two threads set it, to equal values."""
         self.certificates: Counter[str] = Counter()
         """Certificate requests by outcome: `issued`, or `CertificateError.reason`."""
 

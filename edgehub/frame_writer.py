@@ -14,10 +14,10 @@ PING_PAUSE = 0.1
 would triple the work of confirmations while many pods start."""
 
 PING_MESSAGES = 32
-"""Unconfirmed messages that are asked about at once; an eighth of the window (`edgehub.outgoing`)."""
+"""Unconfirmed messages that are asked about at a time; an eighth of the window (`edgehub.outgoing`)."""
 
 PING_BYTES = 16 * 1024
-"""Unconfirmed bytes that are asked about at once; as many as there may be of events."""
+"""Unconfirmed bytes that are asked about at a time; as many as there may be of events."""
 
 _SEQUENCE = struct.Struct("!Q")
 
@@ -29,9 +29,9 @@ class FrameWriter:
     order, and its pong proves that it has read everything before the ping. This costs one small frame each way in every
     round trip with data, and relies only on the pong that every websocket sends (gorilla's while its reader reads).
 
-    The first message after a pause gets its ping at once. While a few small messages come one after another, as when
-    pods start, there is a ping each `PING_PAUSE` only: each costs both sides more than a message. Times are monotonic
-    seconds.
+    The first message after a pause gets its ping immediately. While a few small messages come one after another, as
+    when pods start, there is a ping each `PING_PAUSE` only: each costs both sides more than a message. Times are
+    monotonic seconds.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class FrameWriter:
 
     @property
     def open_ping(self) -> int | None:
-        """The unanswered ping, by the number of messages sent before it; None for none."""
+        """The unanswered ping, by the number of messages sent before it; None without one."""
         return self._pinged
 
     @property

@@ -30,7 +30,7 @@ _RESOURCE = re.compile(rb'"resource"\s*:\s*"([ -~]{1,512}?)"')
 
 
 class LinkHooks(NamedTuple):
-    """Callbacks of the module; each returns at once."""
+    """Callbacks of the module; none of them blocks."""
 
     opened: Callable[[], None]
     confirmed: Callable[[int], None]
@@ -110,7 +110,7 @@ class Inbound:
         self._deliver(message.with_header(sync=False) if message.header.sync else message, len(frame))
 
     def skipped(self, head: bytes, size: int) -> None:
-        """Log a discarded message; if it answers a request, answer that with an error at once."""
+        """Log a discarded message; if it answers a request, answer that with an error immediately."""
         self._counters.received_bytes += size
         resource, parent = _found(_RESOURCE, head), _found(_PARENT_ID, head)
         what = f"message {_found(_MESSAGE_ID, head) or '?'} about {resource or '?'} of {size} bytes"

@@ -51,7 +51,7 @@ class Link(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the link; earlier frames still leave if the peer reads them at once. Any thread; idempotent."""
+        """End the link; earlier frames still leave if the peer reads them immediately. Any thread; idempotent."""
 
 
 LinkFactory = Callable[[], Link]

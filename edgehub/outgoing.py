@@ -57,7 +57,7 @@ class Outgoing:
       die before it handles it.
 
     When the link ends, unconfirmed and settling entries wait again, before all others. An entry confirmed twice is
-    released at once, or nothing would ever settle on a link that flaps. A confirmed request is remembered until its
+    released immediately, or nothing would ever settle on a link that flaps. A confirmed request is remembered until its
     answer, so that its sender receives an error when the link ends.
 
     The process creates the object, so that it outlives restarts of the module.

@@ -45,7 +45,7 @@ class PingDeadline:
 
         Args:
             now: the time.
-            ping: number of the unanswered ping; None for none.
+            ping: number of the unanswered ping; None without one.
             flow: state of the connection.
             written: whether the ping, and everything before it, is in the kernel's buffer.
         """

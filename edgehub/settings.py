@@ -94,11 +94,11 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Messages a second to the cloud in the long run, 0 for no limit; KubeEdge's default."""
 
     message_burst: int = 60
-    """Messages that may leave at once after a quiet time; KubeEdge's default."""
+    """Messages that may leave in a burst; KubeEdge's default."""
 
     reconnect_base: float = 1.0
     """Upper bound of the delay after the first failure. The delay is drawn between 0 and the bound, which doubles with
-    each failure: many nodes that lost the same cloud do not come back at once."""
+    each failure: many nodes that lost the same cloud do not come back at the same time."""
 
     reconnect_limit: float = 30.0
     """Largest upper bound of the delay: KubeEdge's fixed delay."""

@@ -31,7 +31,7 @@ class Transport:
     """One TCP or TLS connection whose calls block no longer than their deadline, and that any thread can wake.
 
     A single thread connects, reads, writes and pings: so none of them can fail without the others, and Python's TLS
-    objects forbid use by two threads at once. Other threads only `ring` an eventfd.
+    objects forbid use by two threads at the same time. Other threads only `ring` an eventfd.
 
     Args:
         target: host and port.

@@ -58,7 +58,7 @@ class AbsentPods:
         self._next()
 
     def cancel(self) -> None:
-        """Drop the remaining queries: the link has ended, and the next list begins anew."""
+        """Drop the remaining queries: the link has ended, and the next list starts over."""
         self._queue.clear()
 
     def note_deleted(self, key: str, uid: str) -> None:

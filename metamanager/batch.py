@@ -48,7 +48,7 @@ class Batch:
         self._causes: list[Cause] = []
 
     def add(self, outcome: Outcome) -> None:
-        """Add an outcome. Its replies leave at once if it has no change and no other outcome waits."""
+        """Add an outcome. Its replies leave immediately if it has no change and no other outcome waits."""
         if self._waiting or outcome.changed:
             self._waiting.append(outcome)
             self._causes.append(current_cause())

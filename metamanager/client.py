@@ -22,7 +22,7 @@ Every call raises, or passes to `then`, a `CallError`:
 
 - `NotFoundError`: the object does not exist; `status` is Kubernetes' metav1.Status;
 - `AlreadyExistsError`, `ConflictError`, other `RejectedError`: the cloud refused, with the reason in `status`;
-- `NotConnectedError`: only the cloud can answer, and there is no connection; raised at once, not after a time-out;
+- `NotConnectedError`: only the cloud can answer, and there is no connection; raised immediately, not after a time-out;
 - `NoAnswerError`: no answer before the deadline;
 - `MalformedAnswerError`: the answer has an unknown form.
 
@@ -102,7 +102,7 @@ class MetaClient:
         """Change an object; return the cloud's new object for a lease, None for others.
 
         A lease needs the cloud's answer. For the others (podstatus, nodestatus, node, volumeattachment) metamanager
-        stores the newest, forwards it and answers OK at once, connected or not.
+        stores the newest, forwards it and answers OK immediately, connected or not.
         """
         return self._ask(calls.update(kind, namespace, name, value))
 
@@ -158,7 +158,7 @@ class AsyncMetaClient:
         self._ask(calls.pod(namespace, name, uid), then)
 
     def store_is_complete(self, *, then: Callable[[bool | CallError], None]) -> None:
-        """Get whether the store contains all pods of this node: not if it is new, or was lost and made anew."""
+        """Get whether the store contains all pods of this node: not if it is new, or was lost and made again."""
 
         def answered(value: bytes | CallError) -> None:
             known = not isinstance(value, NotFoundError)

@@ -43,7 +43,7 @@ def fill_all(connection: sqlite3.Connection) -> None:
 def fill_after_kubeedge(connection: sqlite3.Connection, path: str) -> None:
     """Do the same in a transaction of its own, if KubeEdge has used the file.
 
-    If the file cannot be written now (a full disk), the node starts all the same, and the next start tries again.
+    If the file cannot be written now (a full disk), the node starts nevertheless, and the next start tries again.
 
     Args:
         connection: to the file.
@@ -70,7 +70,7 @@ def fill_after_kubeedge(connection: sqlite3.Connection, path: str) -> None:
 def copy_urls(connection: sqlite3.Connection, path: str) -> None:
     """Copy KubeEdge's table of URLs into the row `URLS_KEY`, if there is one that has changed.
 
-    If the file cannot be written now (a full disk), the node starts all the same, and the next start tries again.
+    If the file cannot be written now (a full disk), the node starts nevertheless, and the next start tries again.
 
     Args:
         connection: to the file.

@@ -288,7 +288,7 @@ class MetaManager(Module):
     def _unstored(self, message: Message, resource: Resource, retry: Callable[[], object] | None) -> list[Reply]:
         """Return the replies for a change that could not be stored.
 
-        edged ends a deleted pod all the same, because that frees room on the disk. The cloud receives an error and
+        edged ends a deleted pod nevertheless, because that frees room on the disk. The cloud receives an error and
         sends the deletion again.
         """
         pod_ends = retry is not None and resource.type == ResourceType.POD

@@ -112,7 +112,7 @@ class PodList:
         self._under_way = False
         self._pause: Timer | None = None
         self._due_at: float | None = None
-        """Time of the next request, in monotonic seconds; None for none."""
+        """Time of the next request, in monotonic seconds; None without one."""
         self._not_before = float("-inf")
         """Earliest time of a request because of a reconnection, in monotonic seconds."""
         self._tries = MOST_TRIES

@@ -20,7 +20,7 @@ OPENED: Final = "opened"
 """Operation of the first records: the rows of earlier runs. With an error, further rows could not be read."""
 
 OPENED_BYTES: Final = 256 * 1024
-"""Bytes of rows from which on another such record begins."""
+"""Bytes of rows above which another such record begins."""
 
 REFUSED: Final = "refused"
 """Operation of the record of one refused change; the other changes of its transaction remain."""

@@ -116,7 +116,7 @@ class _EventTime(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def last_time_of(value: str) -> str:
-    """Return an event's lastTimestamp, as text that sorts by time; empty if it has none."""
+    """Return an event's lastTimestamp, as text that sorts by time; empty without one."""
     try:
         return decode_json(value, _EventTime).last_timestamp or ""
     except (msgspec.DecodeError, UnicodeError, RecursionError):

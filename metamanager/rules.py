@@ -9,7 +9,7 @@ differences from KubeEdge:
   does not push them: no pod waits for a cloud that is connected and silent;
 - nodes come from the cloud, so that registration sees its object; the store answers while the cloud cannot
   (`CLOUD_FIRST`);
-- without a connection, a delete that only the cloud can carry out is refused at once, not after a time-out;
+- without a connection, a delete that only the cloud can carry out is refused immediately, not after a time-out;
 - the store keeps a limited number of this node's events, whether or not they go to the cloud (KubeEdge keeps none);
 - metamanager asks the cloud for a named pod that is not stored (`metamanager.pod_question`): this repairs a lost store
   without ending a pod;
@@ -86,7 +86,7 @@ class Plan(NamedTuple):
     change: Change
     steps: tuple[Step, ...]
     even_if_old: bool = False
-    """Whether a message that changed nothing is forwarded all the same."""
+    """Whether a message that changed nothing is forwarded nevertheless."""
     even_if_lost: bool = False
     """Whether the message is forwarded although its change cannot be stored: statuses of the node and its pods must
     reach the cloud, above all when the disk is full."""
@@ -143,7 +143,7 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
 
     Args:
         operation: `route.operation`.
-        kind: the type token of the resource; empty if it has none.
+        kind: the type token of the resource; empty without one.
         source: `route.source`.
         named: whether the resource names one object, not a collection.
         connected: whether there is a connection to the cloud.

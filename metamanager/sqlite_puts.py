@@ -30,9 +30,9 @@ class Puts:
     """Collects rows to write, and remembers the states of objects.
 
     A statement for each row would cost half as much as the row itself, and release the interpreter to other threads,
-    which return it late. `Store.put` has to return at once whether the row replaces the stored one. The stored state
-    determines that (`Row.supersedes`), so with remembered states the row can be written later: before the next read,
-    or before the commit. The statement itself still replaces no newer state by an older one.
+    which return it late. `Store.put` has to return immediately whether the row replaces the stored one. The stored
+    state determines that (`Row.supersedes`), so with remembered states the row can be written later: before the next
+    read, or before the commit. The statement itself still replaces no newer state by an older one.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ class StoreHealth:
     """Turns the results of commits into the module's readiness, its metrics and the log.
 
     While the database refuses changes, the module is not ready and `probe` is called every `PROBE_AFTER` seconds:
-    without a cloud there may be no other write for a long time. edged receives a message to check the disk at once.
+    without a cloud there may be no other write for a long time. edged receives a message to check the disk immediately.
 
     Args:
         module: metamanager.

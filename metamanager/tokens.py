@@ -77,7 +77,7 @@ def token_row(request: Message, value: bytes, now_ms: int) -> Row | None:
 
 
 def bound_uid(value: str) -> str:
-    """Return the uid of the pod that a stored token belongs to; empty if there is none."""
+    """Return the uid of the pod that a stored token belongs to; empty without one."""
     bound = _decode(value.encode()).spec.bound_object_ref
     return bound.uid if bound else ""
 

@@ -26,7 +26,7 @@ def replace_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
 
 
 def replace_soon(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
-    """Replace the file at once, but durably only after `make_durable`: a power cut before may leave an empty file.
+    """Replace the file immediately, but durably only after `make_durable`: a power cut before may leave an empty file.
 
     Raises OSError.
     """

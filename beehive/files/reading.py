@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 _PIECE: Final = 8 * 1024
-"""Bytes read at once: a read of the whole limit would map that much memory, and unmap it again, for a small file."""
+"""Bytes read at a time: a read of the whole limit would map that much memory, and unmap it again, for a small file."""
 
 
 def read_file(path: Path, most: int) -> bytes:

@@ -25,7 +25,7 @@ def is_from_page(request: Request, names: Iterable[str] = ()) -> bool:
 
 
 def is_sent_by_page(request: Request) -> bool:
-    """Return whether a browser says that it sends the request for a page.
+    """Return whether a browser states that it sends the request for a page.
 
     Scripts of other sites send `Origin`. An image or a link of a page has none; for these browsers say with
     `Sec-Fetch-Site` that it is not the address that somebody has typed (Fetch Metadata).

@@ -131,7 +131,7 @@ def perform(
 @contextlib.contextmanager
 def _connected(call: HttpCall, seconds: float, secured: Secured | None) -> Iterator[socket.socket]:
     with socket.create_connection((call.host, call.port), seconds) as plain:
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request follows TLS's last piece at once
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a request follows TLS's last piece immediately
         if call.scheme != "https":
             yield plain
             return

@@ -14,7 +14,7 @@ import msgspec
 _log = logging.getLogger(__name__)
 
 _FRESH_SECONDS: Final = 1.0
-"""Seconds in which a client sends its request, unless it is slow or never sends one."""
+"""Seconds within which a client sends its request, unless it is slow or never sends one."""
 _LOG_SECONDS: Final = 60.0
 """Seconds between two log lines about connections that were closed."""
 _FEW: Final = 16
@@ -55,7 +55,7 @@ class OpenConnection(msgspec.Struct, eq=False):
 
 
 class OpenConnections:
-    """The open connections of a server to which any client may connect. Thread-safe.
+    """The open connections of a server that any client may connect to. Thread-safe.
 
     When a new connection exceeds a bound, another one makes room: of the same address if that has reached its bound,
     otherwise of the address with the most that could. The oldest that has sent no whole request within a second goes

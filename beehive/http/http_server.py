@@ -36,7 +36,7 @@ REQUEST_SECONDS: Final = 5.0
 its end, and for each 256 KiB of the response.
 """
 STREAM_SECONDS: Final = 300.0
-"""Seconds in which a client must receive a piece of a stream: a person may have stopped a pager."""
+"""Seconds within which a client must receive a piece of a stream: a person may have stopped a pager."""
 MAX_CONNECTIONS: Final = 64
 """Connections at one time, beside streams. Then a connection without a whole request makes room for a new one."""
 MAX_STREAMS: Final = 32

@@ -44,7 +44,7 @@ DICTIONARY: Final = b"".join(map(counted, _WORDS)) + _REST.encode()
 
 
 class HeaderPacker:
-    """Makes header blocks without the dictionary. zlib's own header says so, and every zlib decoder reads them."""
+    """Makes header blocks without the dictionary. zlib's own header names this, and every zlib decoder reads them."""
 
     def __init__(self) -> None:
         self._compressor = zlib.compressobj()

@@ -10,8 +10,8 @@ from pathlib import Path
 class PrivateSocket:
     """The address of a server in this process.
 
-    The server binds a socket in a directory of this user's own, and its name is removed at once: so no other process
-    can connect, and no file is left however this process ends. The descriptor of the file is enough to connect.
+    The server binds a socket in a directory of this user's own, and its name is removed immediately: so no other
+    process can connect, and no file is left however this process ends. The descriptor of the file is enough to connect.
     """
 
     def __init__(self, bind: Callable[[str], object]) -> None:

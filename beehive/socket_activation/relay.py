@@ -46,7 +46,7 @@ class Relay:
         self._watch()
 
     def close(self) -> None:
-        """Close both connections at once. May be called twice."""
+        """Close both connections immediately. May be called twice."""
         if self._closed:
             return
         self._closed = True

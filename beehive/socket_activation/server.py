@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 256
-"""Connections at once; a further one ends the one over which nothing has come for longest."""
+"""Connections at a time; a further one ends the one over which nothing has come for longest."""
 
 MOST_SILENT: Final = 64
-"""Connections at once that have sent nothing; a further one ends the oldest of them."""
+"""Connections at a time that have sent nothing; a further one ends the oldest of them."""
 
 IDLE_SECONDS: Final = 300.0
 """How long a server runs without connections."""
@@ -77,7 +77,7 @@ class ActivatedServer:
         self._clock = clock
         self._thread = thread
         self._connections: dict[socket.socket | Relay, None] = {}
-        """The connections; those with a server in the order in which something last came over them."""
+        """The connections; those with a server in the order that something last came over them."""
         self._silent: dict[socket.socket, None] = {}
         """Connections that have sent nothing, the oldest first."""
         self._waiting: list[socket.socket] = []

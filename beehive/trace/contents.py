@@ -31,7 +31,7 @@ from beehive.trace.format import (
 )
 
 LARGE: Final = 4096
-"""Bytes from which on a content, or a string in it, is written once."""
+"""Bytes above which a content, or a string in it, is written once."""
 
 _KNOWN: Final = 16 * 1024
 """Contents that a writer remembers; beyond it, it forgets all of them."""

@@ -5,8 +5,8 @@ module's thread. The intake is moved to the history ten times a second, less oft
 recorded: on an idle node these looks were the most frequent wakes. The history is bounded in age and bytes.
 There are two rings because the cost of keeping a message is not the append but the memory: with a single ring of 8 MiB,
 every message would be made in memory outside of the processor's caches, which costs a busy bus a tenth of its rate. In
-return, the oldest of more than `INTAKE` deliveries within `PERIOD` are lost, and a note says so. On a node that is
-rare, because each frame, commit and call of the runtime also empties the intake if it is half full.
+return, the oldest of more than `INTAKE` deliveries within `PERIOD` are lost, and a note tells their number. On a node
+that is rare, because each frame, commit and call of the runtime also empties the intake if it is half full.
 
 The history is packed a little later (`beehive.trace.packed_block`), when little is recorded; not at all while so many
 entries arrive that packing them would cost too much processor time. `BYTES` counts entries before packing, as a dump
@@ -64,8 +64,8 @@ _PERIODS = 10
 forgotten again after some seconds."""
 
 _PART = 128
-"""The part of a full history that is forgotten at once: to look for each entry whether others are too old costs more
-than to keep it."""
+"""The part of a full history that is forgotten immediately: to look for each entry whether others are too old costs
+more than to keep it."""
 
 _JUMP = 0.1
 """Seconds by which the wall clock must jump to be noted."""

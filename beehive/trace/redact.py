@@ -41,7 +41,7 @@ _SUSPECT: Final = re.compile(
 """Cheap test whether a text, or a text in it, may hold a secret by its form."""
 
 _LARGE: Final = 64 * 1024
-"""Bytes from which on a text without secrets is remembered: a pod of 2 MB is in each list of the runtime."""
+"""Bytes above which a text without secrets is remembered: a pod of 2 MB is in each list of the runtime."""
 _CLEAN: Final = 256
 """Texts without secrets that are remembered."""
 

@@ -156,7 +156,7 @@ def _string(marks: SecretMarks, value: str, how: Redact, *, hide: bool = False) 
         if inner is not None and text is not None:
             redacted = how(marks, inner)
             if redacted == inner and not repeats_names(text):
-                return value  # as it is: encoded anew it would lose its white space, such as the last line's end
+                return value  # as it is: encoded again it would lose its white space, such as the last line's end
             again = msgspec.json.encode(redacted)
             return wrapped(again) if wrapped is _encoded else again.decode()
     if hide and value not in _PLAIN_ANSWERS:

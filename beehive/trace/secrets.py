@@ -33,7 +33,7 @@ _LOWER: Final = re.compile("%[0-9A-F]{2}")
 """What URLs may have in small letters, too."""
 
 _EXPIRED: Final = 3600.0
-"""Seconds for which an expired token is remembered: clocks differ, and the last minute is yet to be written."""
+"""Seconds during which an expired token is remembered: clocks differ, and the last minute is yet to be written."""
 
 
 class KnownSecrets:

@@ -112,7 +112,7 @@ class DirectoryWriter:
     Args:
         directory: made if it does not exist.
         header: of the first part; the others have the same one with their own number.
-        part_bytes: size from which on the next part begins.
+        part_bytes: size above which the next part begins.
         parts: number of parts that are kept, including those of earlier runs.
     """
 

@@ -96,7 +96,7 @@ class Certificate(NamedTuple):
 
     @classmethod
     def from_pem(cls, text: bytes) -> "Certificate":
-        """Parse the first certificate of a PEM file; raise ValueError if it has none."""
+        """Parse the first certificate of a PEM file; raise ValueError without one."""
         blocks = pem_blocks(text)
         if not blocks:
             raise ValueError("no certificate in it")

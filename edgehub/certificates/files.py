@@ -1,6 +1,6 @@
 """The files of CA, certificate and key: read with a limit, replaced so that a crash leaves a matching pair.
 
-Two files cannot be replaced at once. So `store` writes both new files beside the old ones, then renames the key, then
+Two files cannot be replaced together. So `store` writes both new files beside the old ones, then renames the key, then
 the certificate. A new certificate without a new key beside it means that the key is in place already, and
 `finish_replacement` renames the certificate; in every other state the files in place match. The key has mode 0600
 (KubeEdge's 0622 is world-writable).

@@ -26,7 +26,7 @@ class CertificateIssuer(Protocol):
         """Obtain a certificate while `wanted` returns True. Blocks; raises CertificateError."""
 
     def cancel(self) -> None:
-        """End the running attempt. Any thread; returns at once."""
+        """End the running attempt. Any thread; does not block."""
 
 
 class SubprocessIssuer:

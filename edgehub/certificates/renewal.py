@@ -27,12 +27,12 @@ class Renewer(Actor):
     """Renews the node's certificate in time, on its own thread, and reports when the files hold the new one.
 
     It reads the file at least every hour, because the wall clock may jump and somebody may replace the file. After a
-    renewal it waits at least for the back-off: with a clock that is ahead, each new certificate is due at once, and
+    renewal it waits at least for the back-off: with a clock that is ahead, each new certificate is due immediately, and
     each renewal ends the link.
 
     Args:
         certificates: manages the certificate.
-        renewed: called after a renewal; returns at once.
+        renewed: called after a renewal; does not block.
     """
 
     def __init__(self, certificates: CertificateManager, renewed: Callable[[], None]) -> None:
@@ -91,7 +91,7 @@ class Renewer(Actor):
         return delay
 
     def _deadline(self, certificate: Certificate) -> float:
-        """Return the Unix time at which to renew this certificate; drawn once for each."""
+        """Return the Unix time for the renewal of this certificate; drawn once for each."""
         if self._due is None or self._due[0] != certificate:
             self._due = certificate, rules.renewal(certificate, self.clock.random.random())
         return self._due[1]

@@ -1,6 +1,6 @@
 """Rules about certificates: usability, renewal, clocks. Pure.
 
-They are those of KubeEdge's certmanager and, for the renewal, of client-go's certificate manager.
+They are from KubeEdge's certmanager and, for the renewal, from client-go's certificate manager.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ SUBJECT: Final = (("C", "CN"), ("ST", "Zhejiang"), ("L", "Hangzhou"), ("O", ORGA
 """Parts of the subject before the common name, in KubeEdge's order."""
 
 EARLIEST, LATEST = 0.7, 0.9
-"""A certificate is renewed at a random time between these shares of its life, so that nodes do not all come at once."""
+"""A certificate is renewed at a random time between these shares of its life, so that nodes come at different times."""
 
 CLOCK_TOLERANCE: Final = 60.0
 """Seconds by which two clocks may differ without a ClockError."""
@@ -50,7 +50,7 @@ def no_way_to(certificate: Certificate | None, node: str, now: float) -> TokenEr
 
 
 def renewal(certificate: Certificate, draw: float) -> float:
-    """Return the Unix time at which to renew a certificate; `draw` is a random number from 0 to 1."""
+    """Return the Unix time for the renewal of a certificate; `draw` is a random number from 0 to 1."""
     life = certificate.not_after - certificate.not_before
     return certificate.not_before + life * (EARLIEST + (LATEST - EARLIEST) * draw)
 

@@ -1,4 +1,4 @@
-"""Changes of this machine's network, after which edgehub checks its link at once instead of at the deadline.
+"""Changes of this machine's network, after which edgehub checks its link immediately instead of at the deadline.
 
 `messages` parses rtnetlink, `changes` filters it, `netlink` is the socket, `watcher` the actor that reads it, `guard`
 connects these to the module. Traces do not record the changes: their only effects are a ping or an earlier dial.

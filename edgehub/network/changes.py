@@ -29,7 +29,7 @@ class NetworkChanges:
         self._there: set[Address | DefaultRoute] = set()
 
     def take(self, news: Iterable[Notification]) -> str:
-        """Return the changes as text for the log; empty for none."""
+        """Return the changes as text for the log; empty without one."""
         return ", ".join(dict.fromkeys(what for one in news if (what := self._taken(one))))
 
     def _taken(self, news: Notification) -> str:

@@ -17,7 +17,7 @@ LONGEST_INTERVAL: Final = 60.0
 takes half a minute at most, so that it comes to its end however often the network changes.
 """
 _MOST_DOUBLED: Final = 10
-"""Count of dials broken off from which on it grows no more."""
+"""Count of dials broken off above which it grows no more."""
 
 
 class NetworkGuard:

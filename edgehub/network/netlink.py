@@ -24,7 +24,7 @@ LARGEST: Final = 64 * 1024
 """Bytes read of a datagram; the kernel's have at most 32 KiB."""
 
 GATHER_SECONDS: Final = 0.2
-"""Seconds for which notifications are gathered: one change of the network causes many."""
+"""Seconds during which notifications are gathered: one change of the network causes many."""
 
 
 def default_devices(proc: Path = Path("/proc/net")) -> set[int]:

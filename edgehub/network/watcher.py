@@ -27,7 +27,7 @@ class NetworkWatcher(Actor):
     """Runs the watch that it receives until its end; close the watch before stopping the actor.
 
     Args:
-        changed: called with each change; returns at once.
+        changed: called with each change; does not block.
     """
 
     def __init__(self, changed: Callable[[str], None]) -> None:

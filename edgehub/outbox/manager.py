@@ -35,7 +35,7 @@ class OutboxWriter(Actor):
     Args:
         store: open; closed when the actor ends.
         to_wall: converts monotonic seconds to milliseconds since the Unix epoch.
-        wrote: called after each write; returns at once.
+        wrote: called after each write; does not block.
     """
 
     def __init__(self, store: OutboxStore, to_wall: Callable[[float], int], wrote: Wrote) -> None:
@@ -127,7 +127,7 @@ class OutboxManager:
             self._write(self._writer)
 
     def when_written(self, then: Callable[[], None]) -> None:
-        """Call `then` when all messages accepted so far are in the store; at once where there is none."""
+        """Call `then` when all messages accepted so far are in the store; immediately where there is none."""
         if self._open_outbox is None or not (self._writing or self._ledger.unwritten or self._writer is None):
             then()
         else:
@@ -215,7 +215,7 @@ class OutboxManager:
             then()
 
     def _fail(self, error: OutboxError) -> None:
-        """Count and log a failure. Messages leave all the same; unwritten ones are lost if the process dies."""
+        """Count and log a failure. Messages leave nevertheless; unwritten ones are lost if the process dies."""
         self._counters.outbox_failures += 1
         if not self._failed:
             _log.error("%s; messages for the cloud are only in memory meanwhile", error)

@@ -26,7 +26,7 @@ class SendCredit:
 
     @property
     def room(self) -> int:
-        """Bytes of data that the next frame may have; 0 for none."""
+        """Bytes of data that the next frame may have, or 0."""
         return max(0, self._left - FRAME_COST)
 
     def spend(self, size: int) -> None:

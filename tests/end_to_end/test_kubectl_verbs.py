@@ -18,7 +18,8 @@ pytestmark = pytest.mark.gives_its_machine_back
 
 def cloudcore(machine: Machine, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
     """Run `cloudcore WORDS` to its end."""
-    command = [sys.executable, "-m", "modules.processes.cloudcore", *words, "--socket", str(machine.cloud.socket)]
+    program, (verb, *rest) = [sys.executable, "-m", "modules.processes.cloudcore"], words
+    command = [*program, verb, "--socket", str(machine.cloud.socket), *rest]
     return subprocess.run(
         command, cwd=REPOSITORY, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -55,3 +56,27 @@ def test_a_pod_is_applied_described_changed_and_replaced(machine: Machine, tmp_p
     assert replaced.returncode == 0, replaced.stderr
     assert run("get", "pod", "greeter", "-o", "jsonpath={.metadata.uid}").stdout != uid
     wait_until(lambda: is_ready(machine.cloud.get("pods", "greeter")), "the new pod is ready")
+
+
+def test_a_deployment_and_a_job_are_made_rolled_out_and_deleted(machine: Machine) -> None:
+    run = partial(cloudcore, machine)
+
+    def templates() -> list[str]:
+        found = run("get", "pods", "-o", "jsonpath={.items[*].metadata.labels.pod-template-hash}").stdout
+        return found.split()
+
+    made = run("create", "deployment", "web", "--image=busybox:1.36", "--replicas=2", "--", "sleep", "1d")
+    assert made.stdout == "deployment.apps/web created\n", made.stderr
+    assert run("rollout", "status", "deployment/web").stdout.endswith('"web" successfully rolled out\n')
+    first, second = templates()
+    assert first == second
+    assert run("rollout", "restart", "deployment/web").stdout == "deployment.apps/web restarted\n"
+    assert run("rollout", "status", "deployment/web").stdout.endswith('"web" successfully rolled out\n')
+    wait_until(lambda: len(templates()) == 2 and first not in templates(), "only the new pods are left")
+    assert run("rollout", "undo", "deployment/web").stdout == "deployment.apps/web rolled back\n"
+    wait_until(lambda: templates() == [first, first], "the former template is back")
+    assert run("create", "job", "sum", "--image=busybox:1.36", "--", "true").returncode == 0
+    done = run("wait", "--for=condition=Complete", "job/sum", f"--timeout={PATIENCE:.0f}s")
+    assert done.stdout == "job.batch/sum condition met\n", done.stderr
+    assert run("delete", "deployment/web", "job/sum").returncode == 0
+    wait_until(lambda: not run("get", "pods", "-o", "name").stdout, "the pods are gone with what made them")

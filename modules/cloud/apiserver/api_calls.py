@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import msgspec
@@ -42,7 +43,11 @@ from modules.cloud.apiserver.apply import with_server_fields_removed
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.created_subresources import bind_pod, evict_pod, request_token
 from modules.cloud.apiserver.documents import document
+from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIED
+from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDATED
+from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
 from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
+from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
@@ -50,8 +55,6 @@ from modules.cloud.apiserver.write_options import check_options, is_dry_run, pro
 from modules.cloud.client.calls import APPLY, DOCUMENT, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 
 _LONGEST_PREFIX: Final = 240
-_ANNOTATING: Final = "kubectl-last-applied"
-"""The field manager with which kubectl applies its last-applied annotation alone, before a server-side apply."""
 _WITH_OBJECT: Final = ("create", "update", "updatestatus", "patch")
 _IDENTITY: Final = ("name", "namespace")
 _CREATED: Final = {
@@ -65,6 +68,7 @@ _FINALIZE: Final = "finalize"
 _EPHEMERAL: Final = "ephemeralcontainers"
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
+_SECRET: Final = kind_named("Secret")
 _NODE: Final = kind_named("Node")
 
 
@@ -98,7 +102,8 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         check_options(request)
         dry_run = is_dry_run(request)
         warnings = _field_warnings(cluster.storage.kinds, request)
-        result = _carry_out(cluster, request)
+        with _managed(cluster, request):
+            result = _carry_out(cluster, request)
         shown = in_requested_version(cluster.storage.kinds, request.api_version, request.plural, result.object)
         result = result if shown is result.object else msgspec.structs.replace(result, object=shown)
     except (ApiError, ApiStatusError) as error:
@@ -229,15 +234,37 @@ def _update_subresource(cluster: Cluster, request: ApiCall, key: ObjectKey, kind
 
 
 def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
-    """Carry out a server-side apply. Nodes may not: it is no write that NodeRestriction knows."""
-    if request.node or request.subresource:
+    """Carry out a server-side apply. Nodes may not: it is no write that NodeRestriction knows. Calls inside cloudcore
+    name no manager, and what they apply is merged with their last manifest.
+    """
+    if request.node or request.subresource not in ("", "status"):
         raise UnsupportedMediaTypeError(f"patches of type {APPLY} are not served here by this cloud")
     wanted = _named(_object(request), kind, request)
-    if request.options.get("fieldManager") == _ANNOTATING:
-        live = cluster.storage.get(key_of(wanted))
-        return ApiResult(cluster.update({**live, "metadata": merge_json(live["metadata"], wanted["metadata"])}))
-    made, outcome = cluster.apply(wanted)
+    name = str(request.options.get("fieldManager") or "")
+    if not name:
+        made, outcome = cluster.apply(wanted)
+        return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
+    if kind == _SECRET:
+        encode_string_data(wanted)
+    manager = Manager(name, APPLIED, request.subresource, request.api_version)
+    wanted.pop("spec" if request.subresource else _without(cluster, kind), None)
+    made, outcome = cluster.apply_as(manager, wanted, force=bool(request.options.get("force")))
     return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
+
+
+def _without(cluster: Cluster, kind: Kind) -> str:
+    """Return the field that a manifest does not set: a status that is a subresource."""
+    return "status" if "status" in subresources_of(cluster.storage.kinds, kind) else ""
+
+
+def _managed(cluster: Cluster, request: ApiCall) -> AbstractContextManager[None]:
+    """Return the context in which the changes of a request are noted as those of its manager. A node has none: its
+    writes are of statuses, and notes about them would be larger than they are.
+    """
+    name = str(request.options.get("fieldManager") or "")
+    if not name or request.node or request.verb not in _WITH_OBJECT or request.patch_type == APPLY:
+        return nullcontext()
+    return cluster.managed_by(Manager(name, UPDATED, request.subresource, request.api_version))
 
 
 def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
@@ -249,7 +276,8 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
         case "application/merge-patch+json":
             merged = merge_json(live, _patch_object(request, "error decoding patch: "))
         case "application/json-patch+json":
-            merged = apply_json_patch(live, request.body)
+            managed = listed(live["metadata"].get("managedFields"))
+            merged = apply_json_patch(with_entries(live, managed), request.body)
         case _:
             strategic = () if cluster.storage.kinds.custom_of(live) else (STRATEGIC,)
             known = ", ".join((JSON_PATCH, MERGE, *strategic, APPLY))
@@ -374,13 +402,11 @@ def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
 
 
 def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
-    """Return the object with kind, namespace and name of the request's path, and without `managedFields`, which no
-    client may set.
-    """
+    """Return the object with kind, namespace and name of the request's path."""
     given = obj.get("metadata")
     if not isinstance(given, dict):
         raise BadRequestError("metadata is missing")
-    metadata = {field: value for field, value in given.items() if field != "managedFields"}
+    metadata = dict(given)
     wanted = {"namespace": request.namespace} if kind.namespaced and request.namespace else {}
     wanted |= {"name": request.name} if request.name else {}
     for field, value in wanted.items():

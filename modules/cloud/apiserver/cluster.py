@@ -24,6 +24,7 @@ from modules.apimachinery.kinds import (
     key_for,
     key_of,
     kind_named,
+    metadata_of,
     uid_of,
     version_of,
 )
@@ -34,10 +35,14 @@ from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.kinds import Update
 from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_update
 from modules.cloud.apiextensions.admission import CustomAdmission
+from modules.cloud.apiextensions.calls import subresources_of
 from modules.cloud.apiextensions.objects import with_new_status
 from modules.cloud.apiserver.apply import applied, from_manifest
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
+from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries
+from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
+from modules.cloud.apiserver.field_manager.tracking import Tracking
 from modules.cloud.apiserver.kind_defaults import with_defaults
 from modules.cloud.apiserver.namespaces import (
     check_creation,
@@ -60,6 +65,8 @@ if TYPE_CHECKING:
 Admission = Callable[[JsonObject | None, JsonObject | None], None]
 """Checks a requested change: the object before (None: it is created) and after (None: it is deleted). Raises an
 ApiError to refuse it."""
+
+_Track = Callable[[JsonObject | None, JsonObject], JsonObject]
 
 _POD = kind_named("Pod")
 _NODE = kind_named("Node")
@@ -115,6 +122,8 @@ class Cluster:
         self.node_lifecycle = NodeLifecycle(self.storage, self._events, clock)
         """Marks silent nodes, and taints those under pressure."""
         self._admission: Admission | None = None
+        self._track: _Track = _with_stored_managers
+        """Notes in an object who has set its fields, before it is stored."""
 
     @contextmanager
     def with_admission(self, admission: Admission) -> Iterator[None]:
@@ -124,6 +133,45 @@ class Cluster:
             yield
         finally:
             self._admission = None
+
+    @contextmanager
+    def managed_by(self, manager: Manager) -> Iterator[None]:
+        """Notes a manager's fields in the objects that are changed in the context; other changes leave them as they
+        are.
+        """
+        self._track = lambda live, new: self._tracking(new).updated(live, new, manager)
+        try:
+            yield
+        finally:
+            self._track = _with_stored_managers
+
+    def _tracking(self, obj: JsonObject) -> Tracking:
+        custom = self.storage.kinds.custom_of(obj)
+        shape = SchemaShape(custom.schema, is_root=True) if custom is not None else shape_of(obj["kind"])
+        kind = self.storage.kinds.of_object(obj)
+        has_status = "status" in subresources_of(self.storage.kinds, kind)
+        return Tracking(shape, format_rfc3339(self.clock.now()), has_status=has_status)
+
+    def apply_as(self, manager: Manager, config: JsonObject, *, force: bool) -> tuple[JsonObject, ApplyOutcome]:
+        """Carries out a server-side apply of an object, or of its status, and returns the object with the outcome.
+
+        Raises:
+            ApplyConflictError: other managers have set fields to other values, and it is not forced.
+            ApiError: it is refused; nothing has changed.
+        """
+        key = key_of(config)
+        live = self.storage.find(key) if manager.subresource == "" else self.storage.get(key)
+        if live is not None:
+            self._admit(live, live)
+        new = self._tracking(config).applied(live, config, manager, force=force)
+        self._track = _as_given
+        try:
+            if live is None:
+                return self.create(new), ApplyOutcome.CREATED
+            stored = self.update_status(key, new) if manager.subresource else self.update(new)
+        finally:
+            self._track = _with_stored_managers
+        return stored, ApplyOutcome.UNCHANGED if stored is live else ApplyOutcome.CONFIGURED
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Returns an object, or None. It must not be changed."""
@@ -179,7 +227,7 @@ class Cluster:
         new = with_defaults(obj)
         if self.storage.kinds.custom_of(new) is None:
             validate_object(new)
-        return self._create(new)
+        return self._bound(self._create(self._track(None, new)))
 
     def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
         """Replaces an object, and returns it. A pod's status stays, and only mutable fields of its spec may change.
@@ -206,7 +254,7 @@ class Cluster:
         if self.storage.kinds.custom_of(new) is None:
             validate_update(new, live, changes)
         check_finalizers(live, new)
-        stored = self.storage.replace(new)
+        stored = self.storage.replace(self._track(live, new))
         self._custom.changed(stored)
         return self._without_finalizers(self._bound(stored))
 
@@ -225,7 +273,7 @@ class Cluster:
         live = self.storage.get(key_of(obj), uid_of(obj))
         self._admit(live, obj)
         check_finalizers(live, obj)
-        return self._without_finalizers(self.storage.replace(obj))
+        return self._without_finalizers(self.storage.replace(self._track(live, obj)))
 
     def _without_finalizers(self, stored: JsonObject) -> JsonObject:
         """Removes an object that is being deleted and has lost its last finalizer; returns its state."""
@@ -258,7 +306,8 @@ class Cluster:
         """
         live, merged = self.storage.get(key), dict(new)
         if (custom := self.storage.kinds.custom_of(live)) is not None:
-            return self.replace(with_new_status(custom, live, new))
+            managers = metadata_of(new).get("managedFields")
+            return self.replace(with_entries(with_new_status(custom, live, new), managers))
         validate_schema(merged)
         if "metadata" not in merged:
             raise BadRequestError("the patch takes the object's metadata away")
@@ -429,6 +478,16 @@ def _with_finalizers(obj: JsonObject, finalizers: list[str]) -> JsonObject:
 
 def _status_of(obj: JsonObject) -> JsonObject:
     return {"status": obj["status"]} if "status" in obj else {}
+
+
+def _with_stored_managers(live: JsonObject | None, new: JsonObject) -> JsonObject:
+    """Return a new state of an object with the managers that are stored."""
+    stored = None if live is None else live["metadata"].get("managedFields")
+    return new if new["metadata"].get("managedFields") is stored else with_entries(new, stored)
+
+
+def _as_given(_live: JsonObject | None, new: JsonObject) -> JsonObject:
+    return new
 
 
 def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:

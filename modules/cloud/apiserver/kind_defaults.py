@@ -29,13 +29,17 @@ def with_defaults(obj: JsonObject) -> JsonObject:
 
 
 def _secret(obj: JsonObject) -> JsonObject:
-    """Move `stringData` to `data`, encoded (Kubernetes' Secret strategy)."""
     secret = {"type": "Opaque", **obj}
+    encode_string_data(secret)
+    return secret
+
+
+def encode_string_data(secret: JsonObject) -> None:
+    """Move a secret's `stringData` to `data`, encoded (Kubernetes' Secret strategy)."""
     plain = secret.pop("stringData", None) or {}
     encoded = {key: base64.b64encode(str(value).encode()).decode("ascii") for key, value in plain.items()}
     if encoded:
         secret["data"] = {**(secret.get("data") or {}), **encoded}
-    return secret
 
 
 def _service(obj: JsonObject) -> JsonObject:

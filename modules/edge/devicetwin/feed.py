@@ -1,7 +1,7 @@
 """Committed changes of devices, for watchers (`edgecore devices watch`).
 
 devicetwin's thread puts; a thread of the node's HTTP server takes. Each listener has a bounded buffer of its own: a
-slow one loses the oldest changes, is told their number, and delays no other listener. Without listeners nothing is
+slow one loses the oldest changes, receives their number, and delays no other listener. Without listeners nothing is
 recorded.
 """
 

@@ -50,7 +50,7 @@ class DeviceObject(msgspec.Struct, frozen=True):
 
     @property
     def model(self) -> str:
-        """`namespace/name` of its model; empty if it has none."""
+        """`namespace/name` of its model; empty without one."""
         name = self.spec.device_model_ref.name if self.spec.device_model_ref else ""
         return f"{self.metadata.namespace}/{name}" if name else ""
 
@@ -61,7 +61,7 @@ class DeviceObject(msgspec.Struct, frozen=True):
 
     @property
     def desired(self) -> dict[str, str]:
-        """Desired value of each property; empty if a property has none."""
+        """Desired value of each property; empty without one."""
         return {one.name: one.desired.value if one.desired else "" for one in self.spec.properties or ()}
 
 

@@ -34,7 +34,7 @@ class TwinRequest(NamedTuple):
     actual: str | None = None
     optional: bool | None = None
     type: str | None = None
-    """In lower case; None if the message has none."""
+    """In lower case; None without one."""
     expected_version: Version | None = None
     actual_version: Version | None = None
     observed: str | None = None

@@ -1,6 +1,6 @@
 """The devices in memory, each with the changes that wait for their commit.
 
-A message changes the newest state at once. Its answers and publications wait until metamanager has committed that
+A message changes the newest state immediately. Its answers and publications wait until metamanager has committed that
 state, and changes that arrive meanwhile are committed together. So a device has one write under way, its answers keep
 their order, and devices do not wait for each other. A failed commit undoes all changes since the last successful one,
 and each of them is answered with a refusal.

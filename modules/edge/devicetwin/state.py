@@ -37,7 +37,7 @@ class Side(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Whether the cloud has confirmed this side before. A KubeEdge cloud confirms the first report of a property but
     loses it (issue 7014), so the first report is sent twice."""
     seen: bool = False
-    """Whether the device has confirmed an expected value of the cloud; the cloud is told then (`observedDesired`)."""
+    """Whether the device has confirmed an expected value of the cloud; then the cloud learns it (`observedDesired`)."""
     by: str = ""
     """The writer of an expected value on this node (`APPLICATION`, `OWNER`); empty for the cloud."""
 
@@ -67,7 +67,7 @@ class Twin(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def expected_by(self) -> str:
-        """The writer of the expected value; empty if there is none. Rows of earlier versions do not name an
+        """The writer of the expected value; empty without one. Rows of earlier versions do not name an
         application.
         """
         side = self.expected

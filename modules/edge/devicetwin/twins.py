@@ -35,7 +35,7 @@ def update(stored: Twin | None, asked: TwinRequest | None, model: ModelProperty 
     """Return a property after a local change; the same object if nothing changed.
 
     Args:
-        stored: the property; None if there is none.
+        stored: the property; None without one.
         asked: the change; None deletes an optional property.
         model: of the property; None if the device's model does not have it.
         at: the time and number of the change.
@@ -88,7 +88,7 @@ def desire(stored: Twin | None, desired: str | None, model: ModelProperty | None
     """Return a property after the Device object was read.
 
     Args:
-        stored: the property; None if there is none.
+        stored: the property; None without one.
         desired: the object's desired value, empty for none; None if the object does not have the property.
         model: of the property.
         at: the time and number of the change.
@@ -162,7 +162,7 @@ def _type(twin: Twin, model: ModelProperty | None, values: Iterable[str | None])
 
 def _confirmed(side: Side | None, asked: TwinRequest, at: At) -> Side | None:
     """Return an expected value of the cloud after the device has confirmed it, by a mapper's `observedDesired` or by
-    the reported value itself; the cloud is told once for each desired value.
+    the reported value itself; the cloud is informed once for each desired value.
     """
     if side is None or side.seen or side.by or side.value is None:
         return side

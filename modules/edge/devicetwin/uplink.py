@@ -149,7 +149,7 @@ class Uplink:
         self._pump()
 
     def _again_soon(self, key: Key, tries: int) -> None:
-        """Let a message be due again: at once the first time."""
+        """Let a message be due again: immediately the first time."""
         if tries:
             self._module.after(_patience(tries), lambda: self._again(key, tries + 1))
         else:

@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     text: str = ""
     """The reason that the mapper gave."""
     is_new: bool = False
-    """Whether the socket was made anew since the last call, which means that the mapper was restarted."""
+    """Whether the socket was made again since the last call, which means that the mapper was restarted."""
 
     @property
     def is_away(self) -> bool:
@@ -86,7 +86,7 @@ class MapperConnection:
         return stamp is not None and stamp != self._stamp
 
     def is_served(self) -> bool:
-        """Return whether a process listens on the socket; a killed mapper leaves a socket on which none does."""
+        """Return whether a process listens on the socket; a killed mapper leaves a socket where none does."""
         return is_served(self._path)
 
     def close(self) -> None:

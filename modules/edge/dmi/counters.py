@@ -19,7 +19,7 @@ class DmiCounters:
         self.registrations = 0
         """Registrations that were answered."""
         self.reports: Counter[tuple[str, str]] = Counter()
-        """Calls by mapper (empty for none) and result: `stored`, or the gRPC status of the refusal."""
+        """Calls by mapper (empty without one) and result: `stored`, or the gRPC status of the refusal."""
         self.mappers: dict[str, tuple[bool, int]] = {}
         """Of each registered mapper, whether somebody listens on its socket, and the number of its devices."""
         self._mappers: set[str] = set()

@@ -35,7 +35,7 @@ class MapperRow(msgspec.Struct, frozen=True):
 
     @property
     def socket(self) -> Path | None:
-        """The path of the mapper's socket; None if it has none and so cannot be called."""
+        """The path of the mapper's socket; None for a mapper that cannot be called."""
         return Path(self.address.decode()) if self.address else None
 
 

@@ -49,7 +49,7 @@ class DmiSettings(msgspec.Struct, frozen=True):
     report_rate: float = 200.0
     """Reports that one mapper may send per second."""
     report_burst: int = 500
-    """Reports that it may send at once."""
+    """Reports that it may send in a burst."""
     like_kubeedge: bool = False
     """Whether the desired value in a mapper's report becomes the expected one, and silent devices go unnoticed, as in
     KubeEdge."""

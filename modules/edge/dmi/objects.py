@@ -92,7 +92,7 @@ class MappedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def model(self) -> str:
-        """`namespace/name` of its model; empty if it has none."""
+        """`namespace/name` of its model; empty without one."""
         name = self.spec.device_model_ref.name if self.spec.device_model_ref else ""
         return f"{self.metadata.namespace}/{name}" if name else ""
 

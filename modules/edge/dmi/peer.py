@@ -118,7 +118,7 @@ class Peer:
     def failed(self, step: MapperStep, now: float, source: random.Random) -> int:
         """Note that the mapper has refused a call; return how many times in a row it has done so.
 
-        After a refused update the device is registered at once: some mappers require that first.
+        After a refused update the device is registered immediately: some mappers require that first.
         """
         if step.generation != self._generation:
             return 0

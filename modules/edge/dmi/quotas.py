@@ -7,7 +7,7 @@ from beehive.rate import TokenBucket
 from modules.edge.dmi.errors import MapperCallRefused, RefusalStatus
 
 REGISTRATIONS: Final = (1.0, 10)
-"""Registrations of one protocol per second, and at once."""
+"""Registrations of one protocol per second, and in a burst."""
 
 _MOST: Final = 256
 """Largest number of token buckets. Beyond it the least recently used one is dropped; if needed again, it begins
@@ -19,7 +19,7 @@ class Quotas:
 
     Args:
         rate: reports a second of one mapper; 0 is unlimited.
-        burst: reports of one mapper at once.
+        burst: reports of one mapper at a time.
     """
 
     def __init__(self, rate: float, burst: int) -> None:

@@ -97,7 +97,7 @@ class MapperSession:
             self._caller.tell(LookAtSocket(done))
 
     def lost_for(self, now: float) -> float:
-        """Return the seconds for which nobody has listened on the mapper's socket; 0 if somebody does.
+        """Return the seconds during which nobody has listened on the mapper's socket; 0 if somebody does.
 
         Args:
             now: monotonic seconds.

@@ -22,7 +22,7 @@ NUDGE_SECONDS: Final = 300.0
 UNKNOWN: Final = "unknown"
 ONLINE: Final = "online"
 _SILENT: Final = frozenset({"offline", "unknown"})
-"""States in which silence is expected."""
+"""States where silence is expected."""
 
 
 def patience_of(cycles: list[tuple[int, int]]) -> float:

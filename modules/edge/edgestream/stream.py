@@ -111,7 +111,7 @@ class Stream:
         """Since when its bytes hold up the tunnel, and it takes none."""
 
     def events(self, share: int) -> int:
-        """Return the events for which it waits, for `poll`; 0 for none.
+        """Return the events for which it waits, for `poll`, or 0.
 
         Args:
             share: most bytes that may be on the way to the cloud, if less than `WINDOW`.
@@ -126,7 +126,7 @@ class Stream:
         return len(self._held) >= min(HELD, share) if self._window is None else self._window.is_overrun
 
     def grant(self, share: int) -> int:
-        """Return the bytes that the cloud is to be granted now; 0 for none."""
+        """Return the bytes that the cloud is to be granted now, or 0."""
         return 0 if self._window is None else self._window.grant(len(self._held), min(HELD, share))
 
     def granted(self, size: int) -> None:

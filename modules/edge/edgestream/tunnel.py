@@ -37,7 +37,7 @@ class TunnelLink(Protocol):
 
 
 MakeLink = Callable[[], TunnelLink]
-"""Makes a link for one attempt; it reads the node's certificate anew."""
+"""Makes a link for one attempt; it reads the node's certificate again."""
 
 DialNode = Callable[[], socket.socket]
 """Connects to the node's own server, without waiting. Raises OSError."""

@@ -29,7 +29,7 @@ from modules.edge.eventbus.packets import (
 )
 
 PIECE: Final = 64 * 1024
-"""Bytes that are read at once."""
+"""Bytes that are read at a time."""
 
 _WELL: Final = MQTTErrorCode.MQTT_ERR_SUCCESS
 
@@ -210,14 +210,14 @@ class BufferedClient(Client):
 
 
 def send_at_once(_client: Client, _data: Any, connection: Any) -> None:
-    """Send each message at once: an acknowledgement would otherwise wait 40 ms for the one before (Nagle)."""
+    """Send each message immediately: an acknowledgement would otherwise wait 40 ms for the one before (Nagle)."""
     if connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def acknowledge_at_once(client: Client) -> None:
-    """Let the kernel acknowledge received bytes at once. mosquitto sends a message only after the small ones before it
-    have been acknowledged (Nagle, unless `set_tcp_nodelay`), and the kernel would wait 40 ms with that.
+    """Let the kernel acknowledge received bytes immediately. mosquitto sends a message only after the small ones
+    before it have been acknowledged (Nagle, unless `set_tcp_nodelay`), and the kernel would wait 40 ms with that.
     """
     connection: Any = client.socket()
     if connection is not None and connection.family != socket.AF_UNIX:

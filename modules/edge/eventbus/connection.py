@@ -166,7 +166,7 @@ class BrokerConnection:
             self.module.call_soon(self._pump)
 
     def subscribe(self, topic: str) -> None:
-        """Subscribe at once, if there is a session; the next one does anyway."""
+        """Subscribe immediately, if there is a session; the next one does anyway."""
         if self.link is not None:
             self.link.session.subscribe(topic)
 

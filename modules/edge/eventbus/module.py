@@ -67,7 +67,7 @@ _READ_AGAIN_AFTER: Final = 5.0
 _LOOK_SECONDS: Final = 5.0
 
 DOWN_SECONDS: Final = 15.0
-"""Seconds without a broker after which an event says so: a restart of it takes less."""
+"""Seconds without a broker after which an event reports the loss: a restart of the broker takes less."""
 
 
 class EventBusSettings(msgspec.Struct, frozen=True):
@@ -75,9 +75,9 @@ class EventBusSettings(msgspec.Struct, frozen=True):
 
     node: str
     broker: BrokerSettings | None
-    """The external broker; None for none."""
+    """The external broker; None without one."""
     internal: InternalBroker | None = None
-    """The broker that eventbus runs itself; None for none."""
+    """The broker that eventbus runs itself; None without one."""
 
 
 class EventBus(Module):
@@ -219,7 +219,7 @@ class EventBus(Module):
         self.request(ModuleName.DEVICETWIN, said, PATIENCE, answered)
 
     def _upload(self, link: SessionLink, messages: list[Received]) -> None:
-        """Let edgehub store all messages that have come at once; it answers how many of them it has stored."""
+        """Let edgehub store all messages that have come together; it answers how many of them it has stored."""
         texts = [text for message in messages for text in (message.topic, message.payload.decode())]
         said = self.message(link.id, Operation.UPLOAD, texts, source=Source.BUS, group=Group.USER)
 

@@ -70,7 +70,7 @@ def client_id(directory: Path) -> str:
 
 
 def write_files(broker: InternalBroker, user: Owner) -> None:
-    """Write mosquitto's files anew; it may read them, and write in its own directory only. Raises OSError."""
+    """Write mosquitto's files again; it may read them, and write in its own directory only. Raises OSError."""
     directory = broker.directory
     data = directory / DATA
     data.mkdir(mode=0o700, parents=True, exist_ok=True)

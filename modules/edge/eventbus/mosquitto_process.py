@@ -30,7 +30,7 @@ LONGEST_DELAY: Final = 60.0
 """Bounds of the delay before it is started again, in seconds; it is drawn at random."""
 
 STEADY: Final = 60.0
-"""Seconds after which a broker that ends has not failed at once."""
+"""Seconds after which a broker that ends has not failed immediately."""
 
 _PROGRAM: Final = Path(__file__).with_name("mosquitto_launcher.py")
 _LOOK: Final = 0.05
@@ -54,7 +54,7 @@ _ABOUT_THE_UNIX_SOCKET: Final = "Unable to set TCP_NODELAY"
 """The option is for the other listener, and mosquitto has it for both or none."""
 _LONGEST_LINE: Final = 300
 _LINES: Final = (1.0, 20)
-"""Lines of mosquitto that are logged: a second, and at once. A device may make it complain without end."""
+"""Lines of mosquitto that are logged: a second, and in a burst. A device may make it complain without end."""
 
 
 class MosquittoProcess:

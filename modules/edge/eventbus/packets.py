@@ -1,6 +1,6 @@
 """The packets of MQTT 3.1.1 that pass a thousand times a second: PUBLISH with QoS 0 or 1, and its PUBACK. Pure.
 
-paho-mqtt reads and writes all others. Section numbers are those of the OASIS standard.
+paho-mqtt reads and writes all others. Section numbers are from the OASIS standard.
 """
 
 from typing import Final, NamedTuple

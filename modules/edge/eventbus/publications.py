@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 MOST: Final = 5000
-"""Publications that wait: results and documents of a report from each of 1,000 devices at once, and twice that."""
+"""Publications that wait: results and documents of a report from each of 1,000 devices together, and twice that."""
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 

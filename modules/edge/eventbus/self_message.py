@@ -23,7 +23,7 @@ _CLEAN: Final = bytes.fromhex("00044d5154540402 0000")
 
 
 class NoAnswerError(Exception):
-    """The broker has not passed the message on; the text says what it did instead."""
+    """The broker has not passed the message on; the text states what it did instead."""
 
 
 def send_to_itself(path: Path, clock: Clock, seconds: float, bell: int) -> None:

@@ -68,7 +68,7 @@ class BrokerSettings(msgspec.Struct, frozen=True):
 
 
 class SessionEvents(Protocol):
-    """The events of a session, on its own thread; each method returns at once."""
+    """The events of a session, on its own thread; each method does not block."""
 
     def connected(self) -> None:
         """The broker has accepted the session and answered its subscriptions: later messages come."""
@@ -85,7 +85,7 @@ class MqttSession:
 
     Args:
         settings: of the broker.
-        topics: subscribed to at once.
+        topics: subscribed to immediately.
         clock: for the deadline of the broker's answer.
     """
 

@@ -20,7 +20,7 @@ REPEAT: Final = 1.0
 """Seconds after which a report that edgecore did not accept is repeated, with the newest values."""
 
 METHOD_SECONDS: Final = 8.0
-"""Seconds for which the caller of a method waits: less than the ten seconds of edgecore's servicebus."""
+"""Seconds during which the caller of a method waits: less than the ten seconds of edgecore's servicebus."""
 
 IDLE: Final = 60.0
 """Longest pause of a device, in seconds."""

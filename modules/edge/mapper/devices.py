@@ -22,7 +22,7 @@ models.
 
 
 class DeviceRefused(Exception):  # noqa: N818 - an answer to edgecore
-    """A device that this mapper cannot accept; the text says why."""
+    """A device that this mapper cannot accept; the text gives the reason."""
 
 
 class MappedDevices:

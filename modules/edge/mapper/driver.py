@@ -33,7 +33,7 @@ class DriverProperty(NamedTuple):
     config: Mapping[str, Any]
     """`visitors.configData` of the Device and its model."""
     desired: str
-    """The desired value as text; empty for none."""
+    """The desired value as text; empty without one."""
     is_reported: bool
     """Whether the Device asks for reports (`reportToCloud`)."""
     collect_cycle: float = DEFAULT_CYCLE

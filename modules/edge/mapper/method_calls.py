@@ -10,7 +10,7 @@ MOST_WAITING: Final = 16
 
 
 class MethodRefused(Exception):  # noqa: N818 - an answer to the caller
-    """The call failed, or was not run; the message gives the reason, and says whether the device may have acted."""
+    """The call failed, or was not run; the message gives the reason, and whether the device may have acted."""
 
 
 class _Call:

@@ -42,7 +42,8 @@ class WatchCache:
 
     Clients list, then watch from the list's revision. The revisions are the cache's own, because it combines the store,
     whose objects have the cloud's resourceVersions, with edged, whose statuses have none. They begin above the cloud's
-    and anew at each start of the process; a client with a revision from elsewhere or from before must list again (410).
+    and again at each start of the process; a client with a revision from elsewhere or from before must list again
+    (410).
 
     It takes the memory of the served kinds' objects, once, and of the bounded history. metamanager's and edged's
     threads write it and the server's threads read it; the lock is held for as long as copying a list takes.

@@ -20,7 +20,7 @@ class WatchCacheStore:
 
     Args:
         store: the wrapped store.
-        cache: loaded at once, and updated with each commit.
+        cache: loaded immediately, and updated with each commit.
         tokens: the kinds in the cache.
 
     Raises:

@@ -91,7 +91,7 @@ _FAILED: Final = 400
 
 
 class CloudError(Exception):
-    """The cloud gave no answer; the text says why."""
+    """The cloud gave no answer; the text gives the reason."""
 
 
 class CallCloud(Protocol):

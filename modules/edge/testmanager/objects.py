@@ -64,7 +64,7 @@ def metadata_of(row: bytes) -> Metadata:
 
 
 def read_object(kind: str, body: bytes) -> tuple[NamedObject, dict[str, Any]]:
-    """Return the object in a body, with `default` as its namespace if it has none.
+    """Return the object in a body, with `default` as its namespace unless it has one.
 
     Raises:
         HttpStatusError: 400 for a body that is not an object with a name.

@@ -23,7 +23,7 @@ class MemoryCloud:
     Args:
         runtime: of the hive whose edgehub uses the links.
         limit: largest message from the cloud in bytes.
-        on_frame: called with every frame from the node, on the sender's thread; must return at once.
+        on_frame: called with every frame from the node, on the sender's thread; must not block.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class CapturedCloud:
         return [one for one in sent if one.message.id not in self._sent]
 
     def frame_of(self, one: CapturedMessage) -> bytes:
-        """Return the frame of such a message; it counts as sent, also if our edge connects anew."""
+        """Return the frame of such a message; it counts as sent, also if our edge reconnects."""
         self._sent.add(one.message.id)
         return encode(one.message.message())
 
@@ -122,7 +122,7 @@ class CapturedLink(Link):
         return self._serve(events)
 
     def send(self, frame: bytes) -> None:
-        """Confirm the frame at once and let the cloud answer it."""
+        """Confirm the frame immediately and let the cloud answer it."""
         self._queue.put(1)
         answer = self._cloud.answer(frame)
         if answer is not None:

@@ -48,7 +48,7 @@ class RecordedCloud:
         self._acted = {one.cause: acted[one.span] for one in recorded.delivered() if one.span in acted}
         """The same by the spans of frames."""
         self.confirms = not recorded.notes(CONFIRMED)
-        """Whether frames of the node are confirmed at once."""
+        """Whether frames of the node are confirmed immediately."""
         self._roles: dict[str, Hashable] = {}
         """Roles of recorded requests by their ids."""
         self._ids: dict[Hashable, str] = {}

@@ -1,4 +1,4 @@
-"""Brings values of two runs into a normal form in which equal means the same.
+"""Brings values of two runs into a normal form where equal means the same.
 
 Times, which differ from run to run, become `<time>`. Ids that a run generates become the role of their message (`<patch
 default/podpatch/nginx #2>`). JSON inside a string, as in patches, is decoded.
@@ -15,7 +15,7 @@ _NOT_IN_THE_TRACE: Final = frozenset({"dns_config", "masked_paths"})
 """Keys of CRI requests that depend on files of the machine, which no trace has (resolv.conf, processors)."""
 
 _MILLISECONDS: Final = 10**12
-"""A `timestamp` from which on it is a time in milliseconds since the epoch."""
+"""A `timestamp` above which it is a time in milliseconds since the epoch."""
 _PAST: Final = re.compile(r"^\d{13}(?= )", re.MULTILINE)
 """The times in the history of a device's property (`modules.edge.devicetwin.past`)."""
 

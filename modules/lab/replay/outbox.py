@@ -28,7 +28,7 @@ class RecordedOutbox:
 
 
 def outbox_of(notes: list[Note]) -> OpenOutbox | None:
-    """Return a function that opens the recorded outbox; None if the trace has none, as when messages waited only in
+    """Return a function that opens the recorded outbox; None without one, as when messages waited only in
     memory.
     """
     opened = next((note for note in notes if not note.text.startswith(FAILED)), None)

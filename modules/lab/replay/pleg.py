@@ -75,7 +75,7 @@ class RecordedInspections:
         return any(abs(time - now) < _NEAR for time in self._relists)
 
     def taken_at(self, uid: str, now: float) -> float:
-        """Return when edged took the next result about a pod, before the pod was inspected once more; `now` if it took
+        """Return when edged took the next result about a pod, before the pod was inspected again; `now` if it took
         none.
         """
         taken = min((time for time in self._taken.get(uid, ()) if time >= now), default=now)
@@ -181,7 +181,7 @@ def recorded_worker(synced_at: Callable[[str], float]) -> type[Worker]:
 
 
 def _call_at(clock: Clock, time: float, function: Callable[[], None]) -> None:
-    """Call a function at a time, in the present trace context; at once if the time has passed."""
+    """Call a function at a time, in the present trace context; immediately if the time has passed."""
     cause, seconds = current_cause(), time - clock.monotonic()
 
     def call() -> None:

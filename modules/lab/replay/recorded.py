@@ -107,12 +107,12 @@ class Recorded(msgspec.Struct, frozen=True):
         return KUBELET_VERSION if found is None else found.group(1).decode()
 
     def delivered(self) -> list[Delivered]:
-        """Return the deliveries on the bus in the order in which they were sent."""
+        """Return the deliveries on the bus in the order that they were sent."""
         found = [record for record in self.records if isinstance(record, Delivered)]
         return sorted(found, key=lambda record: record.span)
 
     def calls(self) -> list[CriCall]:
-        """Return edged's calls of the container runtime in the order in which they began."""
+        """Return edged's calls of the container runtime in the order that they began."""
         found = [one for one in self.records if isinstance(one, CriCall) and not _is_closed(one) and _of_edged(one)]
         return sorted(found, key=lambda record: record.time - record.seconds)
 

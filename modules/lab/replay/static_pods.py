@@ -28,7 +28,7 @@ def directory_states(deliveries: Iterable[Delivered], ours: Callable[[bytes], by
     """Return the readings of the directory that found changes.
 
     Args:
-        deliveries: deliveries of the recorded run, in the order in which they were sent.
+        deliveries: deliveries of the recorded run, in the order that they were sent.
         ours: puts the replay's directories into a text.
     """
     found: list[DirectoryState] = []

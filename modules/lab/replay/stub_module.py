@@ -55,8 +55,8 @@ def stub_module(name: str) -> type[StubModule]:
 class DeliveryOrder:
     """The order in which each module handled its recorded deliveries.
 
-    A replay feeds a message at the time at which its handler began. The trace has no such time for an answer, only the
-    time at which it was sent. It then waited in the inbox behind earlier messages while the module was busy, for
+    A replay feeds a message at the time when its handler began. The trace has no such time for an answer, only the
+    time when it was sent. It then waited in the inbox behind earlier messages while the module was busy, for
     example with a slow disk. Spans are numbered when a message enters an inbox.
     """
 
@@ -115,7 +115,7 @@ class Responder:
     Args:
         hive: hive of the replay.
         deliveries: all recorded deliveries.
-        acted: the time at which each answer was acted on, by the answer's span; see `acted_at`.
+        acted: the time when each answer was acted on, by the answer's span; see `acted_at`.
         asks: whether an actor of that name belongs to the replayed module.
     """
 

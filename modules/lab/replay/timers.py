@@ -1,7 +1,7 @@
 """Timers with random lengths: in a replay they get the recorded length.
 
 edgehub draws at random how long it waits before it dials again; without the seed nothing else can draw the same. A
-timer is known by its function and the time at which it was set.
+timer is known by its function and the time when it was set.
 """
 
 from collections.abc import Callable

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SERVER = "the simulated API server"
 _LATENCY = 0.003
 _SLOW = 1.0
-"""Seconds from which on an answer is slow, and noted as such."""
+"""Seconds above which an answer is slow, and noted as such."""
 _FAILURES = (500, 502, 503, 504)
 """What an API server, or a proxy before it, answers when etcd does not answer it in time."""
 _NOT_CARRIED_OUT = 0.5

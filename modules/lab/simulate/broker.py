@@ -119,7 +119,7 @@ class BrokerSession(Module):
 
     Args:
         broker: the node's.
-        publications: is told each message for the cloud that is acknowledged.
+        publications: receives each message for the cloud that is acknowledged.
     """
 
     name = ModuleName.EVENTBUS

@@ -148,7 +148,7 @@ class SimulatedCloud:
         start_or_end(process, hive, self._start_again)
 
     def _start_again(self, process: Process) -> None:
-        """Start a process anew that could not start, as an init system does."""
+        """Start a process again that could not start, as an init system does."""
         if self.process is process:
             self.stop()
             self.start()

@@ -11,7 +11,7 @@ Changed = Callable[[JsonObject, JsonObject], None]
 
 
 class ObservedStore(Storage):
-    """The cloud's objects; every change of a pod is reported at once.
+    """The cloud's objects; every change of a pod is reported immediately.
 
     Args:
         clock: as for `ObjectStore`.

@@ -24,7 +24,7 @@ from modules.lab.simulate.status_watch import StatusWatch
 from modules.lab.simulate.world import Process, World
 
 _BEHIND = 180.0
-"""Seconds for which cloudcore may not know of a change: a reflector lists after 120 s of silence, and retries."""
+"""Seconds during which cloudcore may not know of a change: a reflector lists after 120 s of silence, and retries."""
 
 _COLLECTED_AFTER = 1.0
 """Seconds after the deletion of an object until what it owns is deleted."""
@@ -175,7 +175,7 @@ class ClusteredCloud(SimulatedCloud):
             self.start()
 
     def opened(self, make: Callable[[], Database]) -> Database:
-        """Open the database; the administrator deletes a damaged one at once, after which it is made anew."""
+        """Open the database; the administrator deletes a damaged one immediately, after which it is made again."""
         try:
             return make()
         except DatabaseError as error:

@@ -24,7 +24,7 @@ class SimulatedDevice:
     Args:
         world: the world of the run.
         broker: of its node.
-        watch: is told the answers to its reports.
+        watch: receives the answers to its reports.
         name: of its Device, in the namespace `default`.
     """
 

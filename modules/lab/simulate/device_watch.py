@@ -18,7 +18,7 @@ TEMPERATURE = "temperature"
 _KIND = "/devicetwin/"
 _MODEL = "/devicemodel/"
 _ON_ITS_WAY = 2.0
-"""Seconds in which a stored model reaches dmi."""
+"""Seconds during which a stored model reaches dmi."""
 
 
 class DeviceWatch:
@@ -46,8 +46,8 @@ class DeviceWatch:
         """The stored models: the time of the commit, `namespace/name`, and the properties."""
         self._models_now: list[tuple[str, dict[str, ModelProperty]]] = []
         self._ended: set[str] = set()
-        """Devices that were deleted in the cloud, or lost there. One that is made again at once takes the place of the
-        old one in a single commit, and reported values of the old one are dropped without having been stored."""
+        """Devices that were deleted in the cloud, or lost there. One that is made again immediately takes the place
+        of the old one in a single commit, and reported values of the old one are dropped without having been stored."""
 
     def begin(self) -> None:
         """Drop uncommitted changes."""
@@ -138,7 +138,7 @@ class DeviceWatch:
 
 
 def number_of(device: Device) -> int:
-    """Return the number of the report that a device's temperature is of; 0 for none."""
+    """Return the number of the report that a device's temperature is of, or 0."""
     actual = device.twins.get(TEMPERATURE, Twin()).actual
     return int(actual.value) if actual is not None and actual.value else 0
 

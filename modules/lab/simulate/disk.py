@@ -15,7 +15,7 @@ from modules.lab.simulate.world import Process
 
 DATABASE = "edgecore.db"
 _FULL = 2
-"""`PRAGMA synchronous`, from which on each commit is flushed to the disk."""
+"""`PRAGMA synchronous`, above which each commit is flushed to the disk."""
 
 
 class Disk:

@@ -15,7 +15,7 @@ _SHORTLY = 150
 """Versions that a node with its pods uses up in less than half of a run."""
 _CONFIGS = ((Shape.CONFIGMAP, "settings"), (Shape.SECRET, "keys"))
 _AWAY = (0.05, 1.0, 8.0, 40.0, 80.0)
-"""Seconds for which a configmap is deleted; some are longer than the cloud's latest answer."""
+"""Seconds during which a configmap is deleted; some are longer than the cloud's latest answer."""
 _SOON = (0.02, 0.1, 0.5, 1.5, 4.0, 10.0)
 """Seconds between a change of a pod and a write of another writer."""
 _BETWEEN_WRITES = 10.0
@@ -137,7 +137,7 @@ def writes(draw: random.Random, steps: Sequence[WorkloadStep], seconds: float) -
 
 def node_writes(draw: random.Random, node: int, seconds: float) -> list[Write]:
     """Draw other writers' changes of the Node object, on two nodes in three. Some are repeated, more often than the
-    node corrects them at once.
+    node corrects them immediately.
     """
     writes: list[Write] = []
     for begin in [draw.uniform(0, seconds) for _ in range(draw.choice((0, 2, 4)))]:

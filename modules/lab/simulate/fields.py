@@ -1,4 +1,4 @@
-"""The fields in which two JSON values differ."""
+"""The fields where two JSON values differ."""
 
 from collections.abc import Iterator
 from typing import Any, Final

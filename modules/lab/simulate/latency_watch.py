@@ -41,7 +41,7 @@ class LatencyWatch:
         Args:
             pods: the node's pods in the cloud, by uid.
             is_calm: whether there is no fault now, and all processes and the node's connection are up.
-            behind: seconds for which cloudcore may not know of a change after a fault.
+            behind: seconds during which cloudcore may not know of a change after a fault.
         """
         now = self._world.now()
         if not is_calm:

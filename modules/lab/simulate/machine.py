@@ -79,7 +79,7 @@ class Machine(FakeRuntime):
         self.no_events = 0
 
     def list_pod_sandboxes(self, sandbox_filter: pb.PodSandboxFilter | None = None) -> Sequence[pb.PodSandbox]:
-        """List sandboxes. The unfiltered list, which is requested every second, is made anew only after a change."""
+        """List sandboxes. The unfiltered list, which is requested every second, is made again only after a change."""
         if sandbox_filter is not None:
             return super().list_pod_sandboxes(sandbox_filter)
         known: Sequence[pb.PodSandbox] | None = self._lists.get("sandboxes")

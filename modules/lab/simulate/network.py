@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 READ_DEADLINE = 10.0
 """Seconds without a sign of life after which the node closes a connection; edgehub's default."""
 _SLOW = 3.0
-"""Additional seconds of latency from which on keepalives come too late for the cloud."""
+"""Additional seconds of latency above which keepalives come too late for the cloud."""
 HANDSHAKE = 30.0
 """Time-out of dialling in seconds; edgehub's default."""
 
@@ -72,7 +72,7 @@ class NetworkLine:
             self.connection.break_both("the line was cut")
 
     def roam(self, seconds: float) -> None:
-        """Change the node's address: its end breaks at once, the cloud's end `seconds` later."""
+        """Change the node's address: its end breaks immediately, the cloud's end `seconds` later."""
         if self.connection is not None:
             self.connection.break_at_node(seconds)
 

@@ -23,7 +23,7 @@ class FaultKind(StrEnum):
     NO_ANSWERS = "the cloud does not answer"
     """A real cloudcore only logs a request that fails."""
     ROAM = "the node gets another address"
-    """The connection breaks at once and the next is made; the cloud notices the end of the old one later."""
+    """The connection breaks immediately and the next is made; the cloud notices the end of the old one later."""
     CLOUD_RESTART = "cloud restarts with its objects"
     CLOUD_AMNESIA = "cloud restarts without its objects"
     """The objects are applied again and have other uids."""
@@ -205,7 +205,7 @@ class Plan(msgspec.Struct, frozen=True):
     steps: tuple[WorkloadStep, ...]
     faults: tuple[Fault, ...]
     uploads: float = 0.0
-    """Seconds between two uploads of a node, as of devices; 0 for none."""
+    """Seconds between two uploads of a node, as of devices, or 0."""
     publications: tuple[float, ...] = ()
     """Times at which an application of each node with devices publishes a message for the cloud."""
     writes: tuple[Write, ...] = ()

@@ -135,7 +135,7 @@ class Simulation:
             for node in self.nodes:
                 node.wire.lists_are_newer = True
         self._open_since: dict[int, dict[str, float]] = {}
-        """Time at which each open request of a node was first seen."""
+        """Time when each open request of a node was first seen."""
 
     def carry_out(self) -> None:
         """Start everything and execute the plan."""
@@ -266,7 +266,7 @@ class Simulation:
             device.act(step)
 
     def _repeat_reports(self) -> None:
-        """Let devices repeat lost reports: at once, and again when an equal value counts as new."""
+        """Let devices repeat lost reports: immediately, and again when an equal value counts as new."""
         for node in self.nodes:
             for device in node.devices.values():
                 if device.must_repeat:

@@ -37,7 +37,7 @@ class RuntimeWatch:
         self.ended: EndedWatch = EndedWatch(world, node)
         """Invariants of deleted pods."""
         self.reborn: set[str] = set()
-        """Uids of static pods whose file was removed: their attempts begin anew with a new file."""
+        """Uids of static pods whose file was removed: their attempts start over with a new file."""
         self._done: set[tuple[str, str]] = set()
         """Init containers that ended well and were removed since, by sandbox and name."""
 

@@ -14,7 +14,9 @@ from beehive.module_timers import ModuleTimers
 _PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.edge.")
 _DOUBLES: Final = ("beehive.simulation.", "modules.lab.doubles.container_runtime.")
 _CONTAINERS: Final = (dict, list, set, frozenset, deque)
-_BOUNDED: Final = frozenset({"PendingRequests._closed", "LocalQuery._deleted", "ModuleTimers._timers"})
+_BOUNDED: Final = frozenset(
+    {"PendingRequests._closed", "LocalQuery._deleted", "ModuleTimers._timers", "_Latest._items"}
+)
 """Memories of a fixed size, which fill in the course of a run; of timers only the active ones count."""
 ACTIVE_TIMERS: Final = "active timers"
 _MORE: Final = 40

@@ -39,7 +39,7 @@ class StatusWatch:
         self._last_writer: dict[str, str] = {}
         """Who wrote the status of a pod last, and when, by uid."""
         self.behind = 0.0
-        """Seconds for which the cloud may not know of another writer's change: a watch of a cluster is silent."""
+        """Seconds during which the cloud may not know of another writer's change: a watch of a cluster is silent."""
         self.late_until = -1.0
         """Until when a cloudcore that a node has left may handle messages that the node had sent to it: the status in
         the cloud is then an older one, until the node has corrected it.
@@ -120,5 +120,5 @@ def own_part(status: PodStatus) -> PodStatus:
 
 
 def fields_unlike(has: PodStatus, found: PodStatus) -> str:
-    """Return the fields in which a status of the cloud is not the one that its node found."""
+    """Return the fields where a status of the cloud is not the one that its node found."""
     return "; ".join(unlike(to_value(has), to_value(found)))

@@ -16,7 +16,7 @@ from beehive.simulation.runtime import SimulatedFuture, SimulatedQueue
 from beehive.simulation.scheduler import EPOCH, Scheduler
 
 _MANY = 64
-"""Number of a process's greenlets from which on ended ones are dropped."""
+"""Number of a process's greenlets above which ended ones are dropped."""
 
 
 class Violation(NamedTuple):
@@ -205,7 +205,7 @@ class Process(Runtime):
             self.world.scheduler.park()
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process immediately."""
         self.alive, self.doomed = False, True
         self.world.scheduler.kill(self._greenlets)
 

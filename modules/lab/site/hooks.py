@@ -65,7 +65,7 @@ def on_post_page(output: str, /, *, page: Page, config: MkDocsConfig) -> str:  #
 
 
 def on_post_template(output: str, /, *, template_name: str, config: MkDocsConfig) -> str:  # noqa: ARG001
-    """The same for the page that says that there is no such page."""
+    """The same for the page for an unknown address."""
     return output.replace(_SHIM, _OWN_SHIM)
 
 

@@ -42,7 +42,7 @@ class ApiListener:
         option: of the command line, for errors.
         context: its TLS; None serves plain HTTP.
         max_streams: at one time.
-        identities: says which client certificates are refused; None: none is.
+        identities: knows which client certificates are refused; None: none is.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class SecureListener(ApiListener):
         context: asks for client certificates of the authority.
         authenticator: finds the user of a request.
         max_streams: at one time.
-        identities: says which client certificates are refused.
+        identities: knows which client certificates are refused.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from modules.processes.cloudcore.cluster_rights import Right
 
 _OLDEST: Final = (1, 22)
-"""KubeEdge of 2026 supports 1.30 and later; the kinds and verbs that cloudcore uses are those of 1.22."""
+"""KubeEdge of 2026 supports 1.30 and later; the kinds and verbs that cloudcore uses are from 1.22."""
 _SKEW: Final = 10.0
 """Seconds that clocks may differ: leases of nodes live 40 s, tokens minutes."""
 _SHOWN: Final = 10

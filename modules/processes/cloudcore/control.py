@@ -61,7 +61,7 @@ class Control(Module):
         listeners: serve the Kubernetes API over TCP, too.
         api_server: the module that makes API calls.
         nodes: reaches the servers of nodes, for logs of and commands in containers.
-        identities: says which nodes were refused.
+        identities: knows which nodes were refused.
     """
 
     name: ClassVar[str] = api_messages.SOURCE

@@ -24,7 +24,7 @@ _SOON: Final = 30 * _DAY
 _UNACKNOWLEDGED: Final = 60.0
 """Seconds that a node may take to acknowledge a message; cloudcore repeats it each five."""
 _RECENT: Final = 600.0
-"""Seconds for which an error of a node is reported."""
+"""Seconds during which an error of a node is reported."""
 _TESTED_KIND: Final = "postgresql"
 _TESTED: Final = 15
 """The oldest version of PostgreSQL that is tested."""

@@ -67,12 +67,12 @@ if TYPE_CHECKING:
     from modules.cloud.cloudstream.stream_service import StreamListener
 
 _DRAIN_SECONDS = 8.0
-"""Time in which the connections of nodes are ended; a kubelet gives a pod 30 s to stop."""
+"""Time limit for ending the connections of nodes; a kubelet gives a pod 30 s to stop."""
 _DRAIN_MARGIN = 1.0
 _LIST_SECONDS = 10.0
-"""Time in which edgecontroller lists the objects of the embedded API server; later, it serves nodes later."""
+"""Time limit of edgecontroller for listing the objects of the embedded API server; after it, nodes are served later."""
 _RELEASE_SECONDS = 3.0
-"""Time in which the Lease is given up; one that is left behind expires."""
+"""Time limit for giving up the Lease; one that is left behind expires."""
 _HOST_CHARACTERS = 27
 """Characters of the host's name in the identity of a process: with an id it fits into 64 characters, the width of a
 column.
@@ -93,7 +93,7 @@ class RunOptions(msgspec.Struct, frozen=True):
 
 
 def run(options: RunOptions) -> int:
-    """Runs cloudcore until SIGTERM or SIGINT; returns the exit status. A second signal ends the process at once."""
+    """Runs cloudcore until SIGTERM or SIGINT; returns the exit status. A second signal ends the process immediately."""
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
     manager = ServiceManager()
     _allow_many_files()

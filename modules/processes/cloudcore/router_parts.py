@@ -24,7 +24,7 @@ def rest_listener(
     config: CloudCoreConfig, authenticator: Authenticator, clock: Clock, identities: KnownIdentities
 ) -> RestListener | None:
     """Return the port for callers of nodes: with TLS for users of the API, else for programs of this machine, which
-    are users of a cluster all the same.
+    are users of a cluster nevertheless.
     """
     router = config.router
     if router is None:

@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
     """An unexpected error; the traceback is on standard error. Worth a bug report."""
 
     USAGE = 2
-    """The command line is wrong; the message says which part."""
+    """The command line is wrong; the message states which part."""
 
     CONFIGURATION = 3
     """The configuration file is missing, unreadable or wrong. A restart without a change is useless."""
@@ -35,22 +35,22 @@ class ExitCode(IntEnum):
     """`replay --check`: today's code differs from the recording; the differences are on standard output."""
 
     NOT_JOINED = 8
-    """`join`: no certificate was available, or a file could not be written; the message says why."""
+    """`join`: no certificate was available, or a file could not be written; the message gives the reason."""
 
     REFUSED = 9
     """`pods`, `logs`, `exec`, `attach`, `cp`, `port-forward`, `top`, `devices set`, `devices watch`, `devices
-    call`: the node does not answer or refuses, and the message says why. Otherwise `exec` and `attach` end with the
-    command's own status.
+    call`: the node does not answer or refuses, and the message gives the reason. Otherwise `exec` and `attach` end
+    with the command's own status.
     """
 
     UNWELL = 10
     """`doctor`: a check has failed; its line has a remedy."""
 
     NOT_DONE = 11
-    """`backup`, `restore`, `uninstall`: refused or failed; the message says why, and what was changed if anything."""
+    """`backup`, `restore`, `uninstall`: refused or failed; the message gives the reason and all changes."""
 
     NOT_INSTALLED = 12
     """`simulate`, `replay`, `trace record-fixture`, `top --live`: an extra is missing; the message names it."""
 
     INTERRUPTED = 130
-    """A second SIGTERM or SIGINT came during the stop: ended at once."""
+    """A second SIGTERM or SIGINT came during the stop: ended immediately."""

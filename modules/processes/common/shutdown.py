@@ -13,14 +13,14 @@ _log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SAME_SIGNAL = 0.5
-"""Seconds in which a repeated signal counts as one."""
+"""Seconds during which a repeated signal counts as one."""
 
 
 class Shutdown:
     """Waits for SIGTERM or SIGINT; must be made on the main thread.
 
-    The first signal stops the process in good order; a second one ends it at once. The same signal again within half a
-    second counts as the first one: `timeout`, make and terminals signal a process and its group.
+    The first signal stops the process in good order; a second one ends it immediately. The same signal again within
+    half a second counts as the first one: `timeout`, make and terminals signal a process and its group.
 
     The kernel may deliver a signal to any thread, but Python runs handlers on the main thread only, which may be
     waiting for a lock. So the handlers do nothing: the interpreter writes each signal's number into a pipe
@@ -45,7 +45,7 @@ class Shutdown:
         threading.Thread(target=self._read, name="signals", daemon=True).start()
 
     def on(self, number: signal.Signals, function: Callable[[], None]) -> None:
-        """Call `function` for another signal, on the thread that reads signals; it must return at once. Call this on
+        """Call `function` for another signal, on the thread that reads signals; it must not block. Call this on
         the main thread.
         """
         self._others[number] = function

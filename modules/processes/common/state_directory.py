@@ -1,4 +1,4 @@
-"""The directory in which a program keeps its state unless it is told another one."""
+"""The directory where a program keeps its state unless another one is given."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _OPEN_FILES: Final = 1048576
 
 
 class Unit(NamedTuple):
-    """The fields in which units differ."""
+    """The fields where units differ."""
 
     name: str
     """The program, and the unit without `.service`."""

@@ -1,6 +1,6 @@
 """Events of the demo, in one queue.
 
-A signal is only an event: its handler raises nothing, so Ctrl-C at any moment leaves the demo in a state in which it
+A signal is only an event: its handler raises nothing, so Ctrl-C at any moment leaves the demo in a state where it
 can clean up. The queue is a SimpleQueue because a signal handler may write to it.
 """
 

@@ -39,7 +39,7 @@ def reap(except_for: frozenset[int] = frozenset()) -> None:
 def end_all(events: Events) -> list[Pid]:
     """End every descendant: SIGTERM, some seconds to comply, then SIGKILL. Return those that remain.
 
-    A further signal to the demo leads to SIGKILL at once.
+    A further signal to the demo leads to SIGKILL immediately.
     """
     _signal_all(signal.SIGTERM)
     deadline = Deadline(events, _TERMINATE_SECONDS)

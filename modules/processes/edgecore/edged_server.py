@@ -62,7 +62,7 @@ def serve(
             service,
             hive.clock,
             max_body=MAX_BODY,
-            max_connections=MAX_CONNECTIONS + from_tunnel,  # all of them may be opened at once
+            max_connections=MAX_CONNECTIONS + from_tunnel,  # all of them may be opened together
             max_streams=MAX_STREAMS + from_tunnel,
         )
         _start(server, stack)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from modules.runtimes.oci.network import PodNetwork
 
 _REGISTRIES: Final = Path("/etc/containerd/certs.d")
-"""The directory in which containerd's users describe mirrors and certificates of registries."""
+"""The directory where containerd's users describe mirrors and certificates of registries."""
 
 
 _OWNER_DIGITS: Final = 16

@@ -25,7 +25,7 @@ _M_MMAP_THRESHOLD: Final = -3
 """As `_M_ARENA_MAX` from glibc's malloc.h."""
 
 LARGE: Final = 16 * 1024
-"""Bytes from which on a block is mapped. Fixed, because glibc would raise its own threshold up to 32 MiB."""
+"""Bytes above which a block is mapped. Fixed, because glibc would raise its own threshold up to 32 MiB."""
 
 PERIOD: Final = 5.0
 """Seconds between two checks."""

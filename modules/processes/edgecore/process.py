@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 STOP_DEADLINE = 20.0
-"""Seconds in which all modules have to stop."""
+"""Seconds within which all modules have to stop."""
 
 
 def run(
@@ -94,7 +94,7 @@ def run(
         config: configuration of the node.
         log_level: least severe level that is logged.
         log_format: form of the log's lines.
-        record: destination of a recording of all inputs of the modules; None for none.
+        record: destination of a recording of all inputs of the modules; None without one.
     """
     set_up(log_level, log_format, config.node_name)
     set_up_malloc()

@@ -168,7 +168,7 @@ class Tracing:
             add(entry)
 
     def dump_soon(self, why: str) -> None:
-        """Have the flight recorder written on the dumper's thread; return at once. Any thread may call it."""
+        """Have the flight recorder written on the dumper's thread; do not block. Any thread may call it."""
         if self._dumper is not None and self._dumper.is_alive():
             self._dumper.tell(Dump(why))
 

@@ -47,14 +47,14 @@ VERBS: Final = {
     "why": VerbCommand("say why a pod does not run, or how it came to run", f"{_HERE}.why"),
     "delete": VerbCommand("delete objects, and wait until they are gone", f"{_HERE}.delete"),
     "wait": VerbCommand("wait for a condition of objects, or for their end", f"{_HERE}.wait"),
-    "label": VerbCommand("set and remove labels", f"{_HERE}.label"),
-    "annotate": VerbCommand("set and remove annotations", f"{_HERE}.annotate"),
+    "label": VerbCommand("set and remove labels", f"{_HERE}.metadata"),
+    "annotate": VerbCommand("set and remove annotations", f"{_HERE}.metadata"),
     "patch": VerbCommand("change fields of an object", f"{_HERE}.patch"),
     "scale": VerbCommand("set the number of pods of workloads", f"{_HERE}.scale"),
     "set": VerbCommand("give the containers of workloads other images", f"{_HERE}.set"),
     "rollout": VerbCommand("show, undo, restart, pause and resume rollouts of workloads", f"{_HERE}.rollout"),
-    "cordon": VerbCommand("let no more pods onto a node", f"{_HERE}.cordon"),
-    "uncordon": VerbCommand("let pods onto a node again", f"{_HERE}.uncordon"),
+    "cordon": VerbCommand("let no more pods onto a node", f"{_HERE}.node_scheduling"),
+    "uncordon": VerbCommand("let pods onto a node again", f"{_HERE}.node_scheduling"),
     "taint": VerbCommand("set and remove taints of nodes", f"{_HERE}.taint"),
     "api-resources": VerbCommand("list the resources of the server", f"{_HERE}.api_resources"),
     "api-versions": VerbCommand("list the API versions of the server", f"{_HERE}.api_versions"),
@@ -88,7 +88,7 @@ def add_verbs(
     """
     for name, verb in verbs.items():
         parser = commands.add_parser(name, help=verb.text, description=verb.text, intermixed=True)
-        parser.set_defaults(command=_RUN, kubectl=(program, verb.module, connect))
+        parser.set_defaults(command=_RUN, kubectl=(program, verb.module, connect), verb=name)
         if words is None or name in words:
             import_module(verb.module).add(parser)
             add_everywhere(parser)

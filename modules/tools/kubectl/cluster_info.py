@@ -1,4 +1,4 @@
-"""`cluster-info`: says where the server is, and its version."""
+"""`cluster-info`: prints where the server is, and its version."""
 
 from __future__ import annotations
 

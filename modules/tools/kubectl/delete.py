@@ -95,8 +95,7 @@ def delete_options(session: Session, chosen: Any) -> dict[str, Any]:
         body["gracePeriodSeconds"] = grace
     if chosen.dry_run == "server":
         body["dryRun"] = ["All"]
-    if chosen.cascade != "background":
-        body["propagationPolicy"] = _POLICIES[chosen.cascade]
+    body["propagationPolicy"] = _POLICIES[chosen.cascade]  # without it, a Job leaves its pods
     return body
 
 

@@ -29,5 +29,5 @@ def seconds_of(text: str) -> float:
 
 
 def end_of(text: str) -> float:
-    """Return the moment at which a time limit from now ends, in seconds of `time.monotonic`."""
+    """Return the moment when a time limit from now ends, in seconds of `time.monotonic`."""
     return time.monotonic() + seconds_of(text)

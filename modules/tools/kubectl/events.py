@@ -65,7 +65,7 @@ def run(session: Session, chosen: Any) -> int:
 
 
 def in_order(events: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return events in the order in which they were last seen, the newest last."""
+    """Return events in the order that they were last seen, the newest last."""
     return sorted(events, key=lambda event: (last_seen(event), text_at(event, "metadata.name")))
 
 

@@ -146,7 +146,7 @@ def _shown(chosen: Any, resource: ApiResource, result: tuple[JsonObject, str] | 
 
 
 def live_object(session: Session, wanted: ObjectRef) -> JsonObject | None:
-    """Return the object as it is on the server; None if there is none. Raises KubectlError."""
+    """Return the object as it is on the server; None without one. Raises KubectlError."""
     try:
         return session.client.get(wanted.path)
     except StatusError as error:

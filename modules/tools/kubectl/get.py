@@ -96,7 +96,7 @@ def _show(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing], 
 def _fetched(
     session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing]
 ) -> tuple[list[Found], list[KubectlError]]:
-    """Return the objects of each resource, in the order in which the resources are named, and the errors."""
+    """Return the objects of each resource, in the order that the resources are named, and the errors."""
     found: dict[ApiResource, list[JsonObject]] = {}
     errors: list[KubectlError] = []
     for each in wanted:

@@ -38,12 +38,12 @@ class Manifest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its `metadata.name`; empty if it has none."""
+        """Its `metadata.name`; empty without one."""
         return str(self._metadata.get("name") or "")
 
     @property
     def namespace(self) -> str:
-        """Its `metadata.namespace`; empty if it has none."""
+        """Its `metadata.namespace`; empty without one."""
         return str(self._metadata.get("namespace") or "")
 
     @property
@@ -149,7 +149,7 @@ def _of_data(data: bytes, where: str) -> Iterator[Manifest | KubectlError]:
 
 
 def _documents_in(text: str) -> list[str]:
-    """Return the documents of a text in which one is wrong; each behind as many empty lines as are before it."""
+    """Return the documents of a text where one is wrong; each behind as many empty lines as are before it."""
     lines = text.splitlines(keepends=True)
     starts = [place for place, line in enumerate(lines) if place and _START.match(line)][:_MOST_DOCUMENTS]
     ends = [*starts, len(lines)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.errors import KubectlError, UsageError
@@ -32,6 +32,12 @@ class MetadataVerb(NamedTuple):
     """Word of a change that only removes: `unlabeled`."""
 
 
+_VERBS: Final = {
+    "label": MetadataVerb("labels", "label", "labeled", "unlabeled"),
+    "annotate": MetadataVerb("annotations", "annotation", "annotated", "annotated"),
+}
+
+
 class EntryChanges(NamedTuple):
     """The entries that the words of a command set and remove."""
 
@@ -59,8 +65,9 @@ def read_changes(words: Sequence[str], noun: str) -> EntryChanges:
     return EntryChanges(tuple(words[:first]), found, removed)
 
 
-def add_options(parser: VerbParser, noun: str) -> None:
-    """Add the options of both verbs."""
+def add(parser: VerbParser) -> None:
+    """Add the options of the verb that is the parser's default `verb`."""
+    noun = _VERBS[parser.get_default("verb")].noun
     parser.add_argument("words", nargs="*", metavar="TYPE[/NAME]… KEY=VALUE… KEY-…", help="objects, then changes")
     arguments.add_namespace(parser)
     arguments.add_selectors(parser)
@@ -75,8 +82,9 @@ def add_options(parser: VerbParser, noun: str) -> None:
     parser.add_argument("--field-manager", default="", metavar="NAME", help="who changes it")
 
 
-def run(session: Session, chosen: Any, verb: MetadataVerb) -> int:
+def run(session: Session, chosen: Any) -> int:
     """Change the objects; return 1 when one was not changed."""
+    verb = _VERBS[chosen.verb]
     wanted = read_changes(chosen.words, verb.noun)
     if not (wanted.set or wanted.removed or chosen.list):
         raise UsageError(f"at least one {verb.noun} update is required: KEY=VALUE sets, KEY- removes")

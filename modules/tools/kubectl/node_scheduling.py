@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from modules.tools.kubectl.parser import VerbParser
 
 
-def add_options(parser: VerbParser) -> None:
+def add(parser: VerbParser) -> None:
     """Add the options of both verbs."""
     parser.add_argument("words", nargs="*", metavar="NODE", help="names of nodes")
     arguments.add_selectors(parser, fields=False)
     arguments.add_dry_run(parser)
 
 
-def run(session: Session, chosen: Any, *, unschedulable: bool) -> int:
+def run(session: Session, chosen: Any) -> int:
     """Mark nodes; return 1 when one could not be marked."""
+    unschedulable = chosen.verb == "cordon"
     nodes = session.discovery.one("nodes")
     if bool(chosen.words) == bool(chosen.selector):
         raise UsageError("names of nodes are wanted, or -l")

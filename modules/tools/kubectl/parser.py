@@ -61,7 +61,7 @@ class VerbParser(argparse.ArgumentParser):
             )
 
     def absent(self, name: str, why: str) -> None:
-        """Make an option of kubectl's, which does not exist here, an error that says why."""
+        """Make an option of kubectl's, which does not exist here, an error with the reason."""
         self._absent[name] = why
 
     def error(self, message: str) -> NoReturn:

@@ -136,7 +136,7 @@ def objects_of(session: Session, listing: Listing, chunk: int = CHUNK) -> tuple[
     Args:
         session: the session.
         listing: the list to read.
-        chunk: objects of one request; 0 asks for all at once.
+        chunk: objects of one request; 0 asks for all together.
     """
     items: list[dict[str, Any]] = []
     more = ""

@@ -11,7 +11,7 @@ from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutErro
 from modules.tools.kubectl.output import print_result
 from modules.tools.kubectl.resources import ObjectRef, fetch_refs, find
 from modules.tools.kubectl.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from modules.tools.kubectl.rollout_history import Revision, history_table, revisions_of
+from modules.tools.kubectl.rollout_history import RolloutRevision, history_table, revisions_of
 from modules.tools.kubectl.rollout_status import rollout_status
 from modules.tools.kubectl.session import Session, report
 from modules.tools.kubectl.watching import states
@@ -141,7 +141,7 @@ def _set_paused(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject, 
     print_result(chosen, ref.resource, after, f"{word}d")
 
 
-def _found(revisions: list[Revision], number: int, why: str) -> Revision:
+def _found(revisions: list[RolloutRevision], number: int, why: str) -> RolloutRevision:
     for each in revisions:
         if each.number == number:
             return each

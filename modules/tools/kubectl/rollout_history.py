@@ -16,7 +16,7 @@ _REVISION: Final = "deployment.kubernetes.io/revision"
 _CAUSE: Final = "kubernetes.io/change-cause"
 
 
-class Revision(NamedTuple):
+class RolloutRevision(NamedTuple):
     """One revision."""
 
     number: int
@@ -24,7 +24,7 @@ class Revision(NamedTuple):
     template: JsonObject
 
 
-def revisions_of(session: Session, ref: ObjectRef, obj: JsonObject) -> list[Revision]:
+def revisions_of(session: Session, ref: ObjectRef, obj: JsonObject) -> list[RolloutRevision]:
     """Return the revisions of a workload, the oldest first.
 
     Raises:
@@ -42,22 +42,22 @@ def revisions_of(session: Session, ref: ObjectRef, obj: JsonObject) -> list[Revi
     return sorted(map(_of_replica_set if is_deployment else _of_controller_revision, owned))
 
 
-def history_table(revisions: Sequence[Revision]) -> str:
+def history_table(revisions: Sequence[RolloutRevision]) -> str:
     """Return kubectl's table of revisions."""
     rows = [("REVISION", "CHANGE-CAUSE"), *((str(one.number), one.cause or "<none>") for one in revisions)]
     width = max(len(number) for number, _ in rows) + 2
     return "\n".join(f"{number:<{width}}{cause}" for number, cause in rows)
 
 
-def _of_replica_set(obj: JsonObject) -> Revision:
+def _of_replica_set(obj: JsonObject) -> RolloutRevision:
     annotations = map_at(obj, "metadata.annotations")
     text = str(annotations.get(_REVISION, "0"))
     number = int(text) if text.isdecimal() else 0
-    return Revision(number, str(annotations.get(_CAUSE, "")), map_at(obj, "spec.template"))
+    return RolloutRevision(number, str(annotations.get(_CAUSE, "")), map_at(obj, "spec.template"))
 
 
-def _of_controller_revision(obj: JsonObject) -> Revision:
+def _of_controller_revision(obj: JsonObject) -> RolloutRevision:
     template = {name: value for name, value in map_at(obj, "data.spec.template").items() if name != "$patch"}
     number = obj.get("revision")
     cause = str(map_at(obj, "metadata.annotations").get(_CAUSE, ""))
-    return Revision(number if isinstance(number, int) else 0, cause, template)
+    return RolloutRevision(number if isinstance(number, int) else 0, cause, template)

@@ -1,4 +1,4 @@
-"""The columns in which kubectl shows objects, as API servers make them (`printers/internalversion`)."""
+"""The columns of tables of kubectl, as API servers make them (`printers/internalversion`)."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""Reads plain JSON objects, in which any part may be missing."""
+"""Reads plain JSON objects, where any part may be missing."""
 
 from typing import Any
 

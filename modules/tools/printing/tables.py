@@ -29,7 +29,7 @@ _WORDS: Final = (
                       r"|(?:Init:)?(?:ExitCode|Signal):.*|NotReady,.*|OutOf\w+|DeadlineExceeded|ContainerStatusUnknown")),
 )  # fmt: skip
 _ENDED: Final = ("Completed", "Succeeded")
-"""States in which no container is ready, as it should be."""
+"""States where no container is ready, as it should be."""
 _NOT_READY: Final = re.compile(r"(\d+)/(?!\1$)\d+")
 
 

@@ -12,7 +12,7 @@ NO_CAUSE = -1
 
 
 def causes_of(events: Sequence[Event]) -> list[int]:
-    """Return the index of each event's cause, or NO_CAUSE; `events` are in the order in which they were sent."""
+    """Return the index of each event's cause, or NO_CAUSE; `events` are in the order that they were sent."""
     by_span = {event.span: index for index, event in enumerate(events) if event.span}
     seen: dict[str, int] = {}
     found = []

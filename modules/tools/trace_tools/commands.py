@@ -31,7 +31,7 @@ from modules.tools.trace_tools.perfetto import perfetto
 from modules.tools.trace_tools.target import Target, TargetError
 
 SHOWN_FROM: Final = 16 * 1024 * 1024
-"""Bytes of a trace from which on progress is shown."""
+"""Bytes of a trace above which progress is shown."""
 STEP: Final = 20_000
 """Records between two updates of the progress."""
 _DUMP: Final = "`edgecore trace dump -o FILE` writes one"

@@ -22,6 +22,8 @@ class State(StrEnum):
     """The state of an object at the end of a trace."""
 
     UNKNOWN = "not in this trace"
+    STARTED_BEFORE = "unknown"
+    """The trace begins after the object has come to the node, and nothing in it says how it is."""
     WAITING = "not running"
     RUNNING = "running"
     ENDED = "ended"
@@ -53,6 +55,8 @@ class _Pod(msgspec.Struct):
     """Index of the last report."""
     arrived: int | None = None
     """Index of the frame that brought the pod."""
+    begins_here: bool = False
+    """Whether the pod comes to the node, or gets its sandbox, in this trace."""
     ending: int | None = None
     """Index of the first frame with its deletion."""
     deleted: int | None = None
@@ -130,6 +134,7 @@ def _follow_object(event: Event, place: int, pod: _Pod) -> None:
         pod.deleted = place
     if event.verb in ("insert", "update", "delete"):
         pod.seen[event.target] = place
+    pod.begins_here |= event.verb == "insert"
 
 
 def _follow_frame(event: Event, place: int, pod: _Pod) -> None:
@@ -169,6 +174,7 @@ def _follow_outcome(event: Event, place: int, pod: _Pod) -> None:
     pod.failures.pop(key, None)
     if event.kind is EventKind.CALL:
         pod.calls[event.verb] = place
+        pod.begins_here |= event.verb == "run_pod_sandbox"
     if event.target == STORE:
         pod.seen[STORE] = place
 
@@ -210,6 +216,9 @@ def _of_waiting(history: ObjectHistory, pod: _Pod) -> Diagnosis:
     ):
         if found is not None:
             return found
+    if not pod.begins_here and pod.reported is None:
+        name = f"{history.target.namespace}/{history.target.name}"
+        return Diagnosis(State.STARTED_BEFORE, f"it came before this trace; ask the node: edgecore why pod {name}")
     return _stage(history, pod)
 
 

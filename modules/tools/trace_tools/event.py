@@ -13,7 +13,7 @@ RUNTIME: Final = "cri"
 STORE: Final = "store"
 
 ORDER: Final = (CLOUD, "websocket", "metamanager", "edged")
-"""Lanes that come first, in the order in which a pod passes them; other modules follow by name, then the runtime and
+"""Lanes that come first, in the order that a pod passes them; other modules follow by name, then the runtime and
 the store."""
 
 LABELS: Final = {"websocket": "edgehub", RUNTIME: "runtime (CRI)"}
@@ -87,7 +87,7 @@ def label(lane: str) -> str:
 
 
 def in_order(lanes: set[str]) -> list[str]:
-    """Return lanes in the order in which they are drawn."""
+    """Return lanes in the order that they are drawn."""
     last = (RUNTIME, STORE)
     middle = sorted(lanes.difference(ORDER, last))
     return [lane for lane in ORDER if lane in lanes] + middle + [lane for lane in last if lane in lanes]

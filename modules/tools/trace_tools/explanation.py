@@ -96,6 +96,7 @@ _READ_ONLY: Final = frozenset({"list_pod_sandboxes", "list_containers", "pod_san
 """Calls that only read; shown if they failed, or if everything is to be shown."""
 _MARKS: Final = {
     State.UNKNOWN: "",
+    State.STARTED_BEFORE: "",
     State.WAITING: "waits here",
     State.RUNNING: "runs",
     State.ENDED: "ended",

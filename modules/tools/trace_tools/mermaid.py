@@ -17,7 +17,7 @@ _REPLACED: Final = str.maketrans({";": "#59;", "#": "#35;", "\n": " ", "\r": " "
 
 
 def mermaid(events: Iterable[Event], most: int = ARROWS) -> Iterator[str]:
-    """Yield the lines of the diagram; `events` are in the order in which they were sent."""
+    """Yield the lines of the diagram; `events` are in the order that they were sent."""
     source = iter(events)
     chosen = list(islice(source, most))
     left = sum(1 for _ in source)

@@ -44,7 +44,7 @@ class Status(msgspec.Struct):
 
     @property
     def containers(self) -> list[Container]:
-        """The status of all containers, in the order in which they run."""
+        """The status of all containers, in the order that they run."""
         return [*self.initContainerStatuses, *self.containerStatuses]
 
 

@@ -14,12 +14,10 @@ from modules.apimachinery.api_errors import (
     TooLargeError,
     UnsupportedMediaTypeError,
 )
-from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.go_json import number_error, syntax_error
 from modules.apimachinery.limits import is_too_large
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, decode_protobuf
-from modules.apimachinery.resources import Resource
 from modules.cloud.apiserver.fields.validation import duplicate_fields
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 from modules.cloud.apiserver.unreadable_bodies import unrecognized
@@ -37,10 +35,9 @@ _TEXTS: Final = ("labelSelector", "fieldSelector", "continue", "resourceVersion"
 _NUMBERS: Final = ("limit", "gracePeriodSeconds")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 _OF_COLLECTIONS: Final = {"get": "list", "delete": "deletecollection"}
-_STATUS: Final = "status"
-_UNFORCED: Final = (
-    "Apply failed: whose the fields of a status are is not known here; say force=true (--force-conflicts) to set them"
-)
+_MANAGED: Final = ("create", "update", "patch")
+"""The verbs whose changes are noted as those of a manager."""
+_LONGEST_MANAGER: Final = 128
 _BODY_OF_OPTIONS: Final = ("delete", "deletecollection")
 
 
@@ -72,6 +69,8 @@ def call_of_request(request: Request, target: Target) -> ApiCall:
             duplicates = duplicate_fields(request.body)
     if verb == "patch":
         check_manager(media, options)
+    if verb in _MANAGED and media != APPLY:
+        options.setdefault("fieldManager", manager_of_agent(request.header("user-agent")))
     return ApiCall(
         verb=verb,
         api_version=f"{target.group}/{target.version}" if target.group else target.version,
@@ -86,18 +85,9 @@ def call_of_request(request: Request, target: Target) -> ApiCall:
     )
 
 
-def with_status_merged(call: ApiCall, resource: Resource) -> ApiCall:
-    """Return the call that applies a status: it is merged, as fields have no owners; other calls as they are.
-
-    Raises:
-        ApiStatusError: 409; the fields may belong to another manager, and it is not forced.
-    """
-    if call.patch_type != APPLY or call.subresource != _STATUS:
-        return call
-    if not call.options.get("force"):
-        raise ApiStatusError(409, _UNFORCED)
-    options = {name: value for name, value in call.options.items() if name != "force"}
-    return msgspec.structs.replace(call, patch_type=MERGE if resource.is_custom else STRATEGIC, options=options)
+def manager_of_agent(agent: str) -> str:
+    """Return the field manager of a client that does not name one: its program, as in an API server."""
+    return "".join(filter(str.isprintable, agent.partition("/")[0]))[:_LONGEST_MANAGER]
 
 
 def decoded(body: bytes, media: str) -> Any:

@@ -29,7 +29,7 @@ from modules.cloud.apiserver.endpoints.custom_resources import CustomResourceLis
 from modules.cloud.apiserver.endpoints.list_answers import list_answer
 from modules.cloud.apiserver.endpoints.not_served import check_subresource, not_served
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer, is_stream, serve_stream
-from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded, number, with_status_merged
+from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded, number
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
@@ -195,7 +195,7 @@ class ApiService:
 
     def _write(self, request: Request, target: Target, resource: Resource) -> Response:
         form = form_of(request.header("accept"))
-        result = self._caller.call(with_status_merged(call_of_request(request, target), resource))
+        result = self._caller.call(call_of_request(request, target))
         if result.refusal is not None:
             return _refusal(result.refusal, result.warnings)
         status = HTTPStatus.CREATED if result.created else HTTPStatus.OK

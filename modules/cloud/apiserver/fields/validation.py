@@ -52,6 +52,11 @@ def field_types(kind: str) -> dict[str, dict[str, str]]:
     return found
 
 
+def root_type_of(kind: str) -> str:
+    """Return the type of a kind, by its name in `field_types`."""
+    return known_fields().kinds[kind]
+
+
 def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = (),
                  unknown: tuple[str, ...] = (), *, is_whole: bool = False) -> tuple[str, ...]:  # fmt: skip
     """Return the warnings about an object's fields.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from modules.processes.common.pod_commands.client import NodeClient
 
 TAIL_OF_MANY: Final = 10
-"""Lines of each log that a selector finds, unless `--tail` says otherwise (kubectl's)."""
+"""Lines of each log that a selector finds, unless `--tail` is given (kubectl's)."""
 
 _LONGEST_LINE: Final = 64 * 1024
 """Bytes of a line with a prefix that are held before they are printed as a line of their own."""
@@ -57,7 +57,7 @@ def logs(chosen: argparse.Namespace) -> int:
 
 
 class LogPrinter:
-    """Prints logs, one after the other or several at once.
+    """Prints logs, one after the other or several at a time.
 
     Args:
         node: the node.
@@ -90,7 +90,7 @@ class LogPrinter:
         return ExitCode.OK
 
     def follow_all(self, sources: Sequence[LogSource]) -> int:
-        """Follow all logs at once, until they have ended or one fails; return the exit status. Raises NodeError."""
+        """Follow all logs together, until they have ended or one fails; return the exit status. Raises NodeError."""
         done = threading.Semaphore(0)
         for source in sources:
             threading.Thread(target=self._follow_one, args=(source, done), daemon=True).start()

@@ -145,7 +145,7 @@ def is_part(name: str) -> bool:
 
 
 def _read(name: str, path: Path) -> Part | None:
-    """Return a file's content as a part; None if there is none."""
+    """Return a file's content as a part; None without one."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)

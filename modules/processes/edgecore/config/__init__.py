@@ -1,6 +1,6 @@
 """Configuration of edgecore: settings as immutable structs, read from, checked in and written to a file.
 
-`load(path)` reads a file of KubeEdge's form and reports all its errors at once; `EdgeCoreConfig.default` and
+`load(path)` reads a file of KubeEdge's form and reports all its errors together; `EdgeCoreConfig.default` and
 `EdgeCoreConfig.embedded` make a configuration without a file. The structs in `model`, `edgehub`, `edged` and `kubelet`
 are the only description of the form; `writing` and `reference` print it from them.
 

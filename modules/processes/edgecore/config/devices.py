@@ -26,7 +26,7 @@ class DeviceTwins(Section, frozen=True, kw_only=True):
 
     dmi_sock_path: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge")
     """Directory of the socket `dmi.sock`, on which mappers of devices register; or, if the path ends in `.sock`, any
-    name in that directory: the socket is called dmi.sock all the same, as in KubeEdge."""
+    name in that directory: the socket is called dmi.sock nevertheless, as in KubeEdge."""
 
     enable: Annotated[bool, Switch()] = True
     """Whether the node keeps devices. Without a device it costs nothing but some memory."""
@@ -40,7 +40,7 @@ class DeviceTwins(Section, frozen=True, kw_only=True):
     applications, no last time online of a device that is offline. Ours."""
 
     mapper_report_burst: Annotated[int, Whole("reports", 1, 1_000_000)] = 500
-    """Reports of one mapper that are taken at once. Ours: KubeEdge takes 100 of all mappers together."""
+    """Reports of one mapper that are taken in a burst. Ours: KubeEdge takes 100 of all mappers together."""
 
     mapper_report_qps: Annotated[int, Whole("reports a second", 1, 1_000_000)] = field(
         default=200, name="mapperReportQPS"
@@ -113,4 +113,4 @@ class EventBusOptions(Section, frozen=True, kw_only=True):
     second name, mqttPubClientID, is not needed: there is one connection."""
 
     mqtt_username: Annotated[str, Text("text", most=256)] = ""
-    """User for the broker; empty for none. At the internal one all clients log in with it."""
+    """User for the broker; empty without one. At the internal one all clients log in with it."""

@@ -28,7 +28,7 @@ class EdgeStreamOptions(Section, frozen=True, kw_only=True):
 
     read_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 15
     """Longest silence of the cloud, which is asked with a websocket ping every 5 seconds; then the tunnel is taken for
-    dead and made anew. KubeEdge reads the key and heeds it not, so that it notices a silent loss only when it writes.
+    dead and made again. KubeEdge reads the key and ignores it, so that it notices a silent loss only when it writes.
     """
 
     server: Annotated[str, WEBSOCKET_SERVER] = "127.0.0.1:10004"
@@ -48,5 +48,5 @@ class EdgeStreamOptions(Section, frozen=True, kw_only=True):
     """The key of that certificate (PEM)."""
 
     write_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 15
-    """How long the cloud may read nothing while bytes wait for it; then the tunnel is made anew. KubeEdge reads the key
-    and heeds it not."""
+    """How long the cloud may read nothing while bytes wait for it; then the tunnel is made again. KubeEdge reads the
+    key and heeds it not."""

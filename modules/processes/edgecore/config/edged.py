@@ -59,7 +59,7 @@ class Edged(Section, frozen=True, kw_only=True):
     The one by which a restart is counted stays in any case."""
 
     minimum_gc_age: Annotated[float, Duration(0.0, 365 * 24 * 3600.0)] = field(default=0.0, name="minimumGCAge")
-    """Age at which a dead container may be removed by the collection that runs every minute."""
+    """Age after which a dead container may be removed by the collection that runs every minute."""
 
     node_ip: Annotated[str, OPTIONAL_IP_ADDRESS] = field(default="", name="nodeIP")
     """Address that the node reports and that pods see as `status.hostIP`. Default empty: the address this
@@ -71,7 +71,7 @@ class Edged(Section, frozen=True, kw_only=True):
 
     pleg_relist_period: Annotated[float, Duration(0.1, 3600.0)] = 1.0
     """Time between two listings of all containers, which find containers that ended by themselves. Ours; the kubelet's
-    constant is 1 s. Changes that edgecore itself makes to a pod are seen at once in any case; a longer time saves
+    constant is 1 s. Changes that edgecore itself makes to a pod are seen immediately in any case; a longer time saves
     processor time on small devices.
     """
 

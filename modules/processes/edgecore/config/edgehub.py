@@ -36,7 +36,7 @@ class WebSocket(Section, frozen=True, kw_only=True):
 
     read_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 10
     """Longest silence of the cloud, which is asked with a websocket ping after half of it; then the connection
-    is taken for dead and made anew. KubeEdge's default is 15, but it reads without a deadline, and so notices a
+    is taken for dead and made again. KubeEdge's default is 15, but it reads without a deadline, and so notices a
     silent loss only when it writes."""
 
     server: Annotated[str, WEBSOCKET_SERVER] = "127.0.0.1:10000"
@@ -80,7 +80,7 @@ class EdgeHub(Section, frozen=True, kw_only=True):
     real."""
 
     message_burst: Annotated[int, Whole("messages", 0, 1_000_000)] = 60
-    """Messages to the cloud that may leave at once before messageQPS holds them back."""
+    """Messages to the cloud in a burst, before messageQPS holds them back."""
 
     message_qps: Annotated[int, Whole("messages a second", 0, 1_000_000)] = field(default=30, name="messageQPS")
     """Rate of messages to the cloud over time; keepalives do not count. 0: no limit."""
@@ -94,7 +94,7 @@ class EdgeHub(Section, frozen=True, kw_only=True):
 
     rotate_certificates: Annotated[bool, Switch()] = True
     """Whether the node's certificate is renewed before it expires, between 70 and 90 % of its life. The link is then
-    made anew; nothing on it is lost."""
+    made again; nothing on it is lost."""
 
     tls_ca_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/ca/rootCA.crt")
     """The CA that the cloud's certificate is checked against (PEM); fetched together with the node's certificate."""

@@ -4,7 +4,7 @@
     ├── ConfigUnreadableError    the file is missing, not readable, not text, or far too large
     └── ConfigSyntaxError        the file is not YAML; its one problem has line and column
 
-One exception has all problems of a file, because the user wants the whole list at once.
+One exception has all problems of a file, because the user wants the whole list together.
 """
 
 from __future__ import annotations

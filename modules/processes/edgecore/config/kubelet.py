@@ -1,6 +1,6 @@
 """Settings that KubeEdge took over from the kubelet (`modules.edged.tailoredKubeletConfig`).
 
-Names and defaults are those of `KubeletConfiguration` as KubeEdge tailored it. Keys that this edged does not use are in
+Names and defaults are from `KubeletConfiguration` as KubeEdge tailored it. Keys that this edged does not use are in
 `without_effect`.
 """
 
@@ -219,21 +219,21 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
 
     cgroups_per_qos: Annotated[bool, Switch()] = field(default=True, name="cgroupsPerQOS")
     """Whether classes and pods have cgroups of their own. Where they cannot be made (no root, no cgroups, the
-    embedded runtime) pods run without, and the log says why."""
+    embedded runtime) pods run without, and the log has the reason."""
 
     cluster_dns: Annotated[tuple[str, ...], TextList(IP_ADDRESS, 3)] = field(default=(), name="clusterDNS")
     """Name servers of pods with dnsPolicy ClusterFirst. Default none: they get the host's, as on any
     KubeEdge node without edgemesh."""
 
     cluster_domain: Annotated[str, DNS_DOMAIN] = "cluster.local"
-    """Domain in which pods with dnsPolicy ClusterFirst look names up, beside the host's own. Used with
+    """Domain where pods with dnsPolicy ClusterFirst look names up, beside the host's own. Used with
     clusterDNS."""
 
     container_log_max_files: Annotated[int, Whole("files", 2, 10_000)] = 5
     """Files that are kept of a container's log, with the one that is written."""
 
     container_log_max_size: Annotated[int, Size(0, 1 << 40)] = 10 << 20
-    """Size from which on a container's log is rotated. Rotated files are compressed, except for the newest. 0:
+    """Size above which a container's log is rotated. Rotated files are compressed, except for the newest. 0:
     never.
     """
 
@@ -248,13 +248,13 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Whether CPU limits are enforced."""
 
     cpu_cfs_quota_period: Annotated[float, Duration(0.001, 1.0)] = field(default=0.1, name="cpuCFSQuotaPeriod")
-    """Time in which a container gets its share of a limited CPU."""
+    """Time during which a container gets its share of a limited CPU."""
 
     crash_loop_back_off: CrashLoopBackOff = CrashLoopBackOff()
     """Back-off of failing containers."""
 
     event_burst: Annotated[int, Whole("events", 1, 100_000)] = 100
-    """Events at once, before eventRecordQPS holds them back."""
+    """Events in a burst, before eventRecordQPS holds them back."""
 
     event_record_qps: Annotated[int, Whole("events a second", 0, 100_000)] = field(default=50, name="eventRecordQPS")
     """Most events a second that are stored and reported. 0: no limit, as with the kubelet."""
@@ -270,7 +270,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     eviction_hard: Annotated[dict[str, str], TextMap(SIGNAL, THRESHOLD, 6)] = field(
         default_factory=lambda: dict(DEFAULT_HARD)
     )
-    """Resources that must be left on the node: below a threshold pods are ended at once, one after the other. The
+    """Resources that must be left on the node: below a threshold pods are ended immediately, one after the other. The
     reserve is not allocatable. A file with this key replaces all defaults; `0%` switches a signal off.
     """
 
@@ -281,7 +281,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """How much more than a threshold asks for must be there before it is over. Default nothing."""
 
     eviction_pressure_transition_period: Annotated[float, Duration(0.0, _DAY)] = 300.0
-    """Time for which the node reports pressure after the last time it was under pressure."""
+    """How long the node reports pressure after the last time it was under pressure."""
 
     eviction_soft: Annotated[dict[str, str], TextMap(SIGNAL, THRESHOLD, 6)] = field(default_factory=dict)
     """Resources that should be left on the node: below a threshold for longer than evictionSoftGracePeriod, pods are
@@ -294,7 +294,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     image_gc_high_threshold_percent: Annotated[int, Whole("percent", 0, 100)] = field(
         default=85, name="imageGCHighThresholdPercent"
     )
-    """Part of the images' file system in use from which on unused images are removed. 100: never."""
+    """Part of the images' file system in use above which unused images are removed. 100: never."""
 
     image_gc_low_threshold_percent: Annotated[int, Whole("percent", 0, 100)] = field(
         default=80, name="imageGCLowThresholdPercent"
@@ -305,7 +305,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Time without use after which an image is removed although there is room. 0s: none is."""
 
     image_minimum_gc_age: Annotated[float, Duration(0.0, 365 * _DAY)] = field(default=120.0, name="imageMinimumGCAge")
-    """Time for which an image stays after it was first seen: it may have been pulled to be used."""
+    """How long an image stays after it was first seen: it may have been pulled to be used."""
 
     image_service_endpoint: Annotated[str, IMAGE_ENDPOINT] = ""
     """Socket of the image service. Default empty: the same as containerRuntimeEndpoint, as with the kubelet. KubeEdge's
@@ -319,7 +319,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Their cgroup, when enforceNodeAllocatable says kube-reserved. It must exist."""
 
     max_parallel_image_pulls: Annotated[int, Whole("pulls", 0, 1000)] = 0
-    """Most images that are pulled at once when serializeImagePulls is false. 0: no limit, which the kubelet
+    """Most images that are pulled at a time when serializeImagePulls is false. 0: no limit, which the kubelet
     writes as null."""
 
     max_pods: Annotated[int, Whole("pods", 0, 10_000)] = 110
@@ -330,16 +330,16 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     NotReady that has not renewed for its --node-monitor-grace-period (40 s): more than 100 here needs more there."""
 
     node_status_max_images: Annotated[int, Whole("images", -1, 100_000)] = 50
-    """Images that the node's status names, the largest. -1: all. Default the kubelet's; KubeEdge's own file says
-    0, none, and a file that says so gets none."""
+    """Images that the node's status names, the largest. -1: all. Default the kubelet's; KubeEdge's own file has
+    0, none, and a file with this value gets none."""
 
     node_status_report_frequency: Annotated[float, Duration(1.0, _DAY)] = 3600.0
-    """Time after which the node's status is sent although nothing changed. A change is sent at once, and the lease
+    """Time after which the node's status is sent although nothing changed. A change is sent immediately, and the lease
     shows that the node lives; the cloud answers each report with the whole node. KubeEdge's default is 5m0s.
     """
 
     node_status_update_frequency: Annotated[float, Duration(1.0, 3600.0)] = 10.0
-    """Time between two looks at the node's own status; a change is sent at once."""
+    """Time between two looks at the node's own status; a change is sent immediately."""
 
     pod_cidr: Annotated[tuple[str, ...], PodCidrs()] = field(default=(), name="podCIDR")
     """Addresses of pods, with embedded://oci and embedded://docker: of edgecore's own network, and `ipRanges` for a CNI
@@ -366,7 +366,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Taints that the Node object has when edgecore creates it. One that exists keeps its own, as with the kubelet."""
 
     registry_burst: Annotated[int, Whole("pulls", 1, 100_000)] = 10
-    """Pulls that may begin at once, before registryPullQPS holds them back."""
+    """Pulls in a burst, before registryPullQPS holds them back."""
 
     registry_pull_qps: Annotated[int, Whole("pulls a second", 0, 100_000)] = field(default=5, name="registryPullQPS")
     """Most pulls that begin a second. Further pulls wait; with the kubelet they fail. 0: no limit."""
@@ -384,14 +384,14 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Time after which exec, attach and port-forward end when nothing is said. The runtime has a limit of its own."""
 
     serialize_image_pulls: Annotated[bool, Switch()] = True
-    """Whether images are pulled one after the other. false: up to maxParallelImagePulls at once."""
+    """Whether images are pulled one after the other. false: up to maxParallelImagePulls at a time."""
 
     sync_frequency: Annotated[float, Duration(1.0, 3600.0)] = 60.0
-    """Longest time between two looks at a pod in which nothing seems to happen; also how late, at most, a
+    """Longest time between two looks at a pod where nothing seems to happen; also how late, at most, a
     changed configmap reaches its volume when its message was missed."""
 
     shutdown_grace_period: Annotated[float, Duration(0.0, _DAY)] = 0.0
-    """Time for which a shutdown of the machine waits until the pods have ended (systemd's logind; its
+    """How long a shutdown of the machine waits until the pods have ended (systemd's logind; its
     InhibitDelayMaxSec must be as long). Without logind SIGPWR begins it. 0s: no wait, and pods run again after a
     reboot; pods that were ended in time stay Failed, as with the kubelet.
     """

@@ -233,7 +233,7 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
 
     @property
     def websocket_url(self) -> str:
-        """URL to which edgehub connects: `wss://{server}/{projectID}/{node}/events`, as KubeEdge's does."""
+        """URL that edgehub connects to: `wss://{server}/{projectID}/{node}/events`, as KubeEdge's does."""
         return self.websocket_urls[0]
 
     @property

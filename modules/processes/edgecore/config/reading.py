@@ -2,7 +2,7 @@
 
 It is as lenient as Go's decoder, on which KubeEdge's users rely: null is the same as a missing key, and a key may be
 written in other upper and lower case (with a warning). Any other fault is a problem; the reading continues, so that all
-problems are reported at once.
+problems are reported together.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class AcceptedAny(msgspec.Struct, frozen=True):
-    """A key without effect in which KubeEdge writes an address or name of the machine, so that its value tells
+    """A key without effect where KubeEdge writes an address or name of the machine, so that its value tells
     nothing.
     """
 

@@ -70,10 +70,10 @@ ROOM_WANTED: Final = 1024 * 1024 * 1024
 
 INODES_NEEDED: Final = 1000
 RECENT: Final = 600.0
-"""Seconds for which the cloud's word counts that another machine has this node's name."""
+"""Seconds during which the cloud's word counts that another machine has this node's name."""
 
 WAITING_MANY: Final = 1000
-"""Number of messages for the cloud from which on it has been away for long, or accepts too few."""
+"""Number of messages for the cloud above which it has been away for long, or accepts too few."""
 
 _FEW: Final = 5
 """Names in a list."""
@@ -82,7 +82,7 @@ _LATE: Final = "it could not be looked at in time"
 
 
 def check_all(facts: Facts) -> list[CheckResult]:
-    """Return the results of all checks, in the order in which a person would look."""
+    """Return the results of all checks, in the order that a person would look."""
     found = list(check_configuration(facts.configured))
     configured = facts.configured
     found += _each("edgecore", facts.running, lambda running: check_running(running, configured.options))

@@ -37,7 +37,7 @@ def outbox(config: EdgeCoreConfig, clock: Clock) -> DatabaseFile:
 
 
 def unserved(config: EdgeCoreConfig) -> UnservedDevices:
-    """Return the devices that nobody serves; none if the database cannot be read, which another check says."""
+    """Return the devices that nobody serves; none if the database cannot be read, which another check reports."""
     path = sqlite_path(str(config.database_url))
     if path is None or not path.is_file():
         return UnservedDevices()

@@ -192,7 +192,7 @@ class PodNetworkNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MapperSocket(msgspec.Struct, frozen=True, kw_only=True):
-    """The socket on which mappers of devices register."""
+    """The socket where mappers of devices register."""
 
     path: str
     problem: str = ""

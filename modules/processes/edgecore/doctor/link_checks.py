@@ -12,7 +12,7 @@ from modules.processes.common.doctor.check_result import CheckResult, Level, fai
 from modules.processes.edgecore.doctor.facts import CloudReach, Identity, Reach
 
 SOON: Final = 7 * 24 * 3600.0
-"""Seconds before a certificate's end from which on a warning is given, or a tenth of its life if that is less."""
+"""Seconds before a certificate's end when warnings begin, or a tenth of its life if that is less."""
 
 _NO_HTTP: Final = (
     "something else listens there, or it wants TLS: `edgecore join --cloud HOST --token T`, or set "

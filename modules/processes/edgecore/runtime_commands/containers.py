@@ -126,7 +126,7 @@ def _looked_at(runtime: CriClient, items: Sequence[cri.Container]) -> list[Liste
 
 
 def process_of(information: dict[str, Any]) -> int:
-    """Return the process in the information of a verbose status; 0 if there is none."""
+    """Return the process in the information of a verbose status; 0 without one."""
     pid = information.get("pid")
     return pid if isinstance(pid, int) else 0
 

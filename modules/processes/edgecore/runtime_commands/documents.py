@@ -22,7 +22,7 @@ _COPIES: Final = ("args", "command", "cmd", "entrypoint", "test", "created_by", 
 history of an image.
 """
 _MANIFEST: Final = "last-applied-configuration"
-"""End of the annotation in which kubectl keeps a whole manifest."""
+"""End of the annotation where kubectl keeps a whole manifest."""
 _SHORTEST: Final = 4
 """Letters of a value that is hidden inside of a longer text; a shorter one is hidden by itself only."""
 

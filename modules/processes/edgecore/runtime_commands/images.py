@@ -116,7 +116,7 @@ def removed(before: cri.Image, after: cri.Image | None) -> list[str]:
 
 @reporting_errors
 def import_archive(chosen: argparse.Namespace) -> None:
-    """Put an archive where the OCI runtime imports it: at once if it runs, otherwise at its next start."""
+    """Put an archive where the OCI runtime imports it: immediately if it runs, otherwise at its next start."""
     config = config_of(chosen)
     if not config.uses_oci_runtime:
         hint = "containerd: ctr --namespace k8s.io images import FILE; Docker: docker load --input FILE"

@@ -8,7 +8,7 @@ from modules.processes.edgecore.top.pod_rows import PodRow, SortKey
 from modules.processes.edgecore.top.spans import Tone
 
 WIDE: Final = 110
-"""Characters of a screen from which on reasons are in the table."""
+"""Characters of a screen above which reasons are in the table."""
 
 _LEAST_NAME: Final = 12
 _LEAST_REASON: Final = 10

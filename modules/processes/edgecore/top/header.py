@@ -18,7 +18,7 @@ def module_title(name: str) -> str:
 _BAR: Final = 8
 _NANO: Final = 1_000_000_000
 _HIGH: Final = 0.9
-"""Share of a resource from which on it is shown as a matter of concern."""
+"""Share of a resource above which it is shown as a matter of concern."""
 _NOT_YET: Final = "?"
 
 

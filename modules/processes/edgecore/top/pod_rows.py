@@ -67,7 +67,7 @@ def pod_rows(look: Look) -> list[PodRow]:
 
 
 def selected(rows: Iterable[PodRow], words: str) -> list[PodRow]:
-    """Return the rows in which every word occurs, in name, status or reason; without regard to case."""
+    """Return the rows where every word occurs, in name, status or reason; without regard to case."""
     wanted = words.lower().split()
     return [row for row in rows if all(word in f"{row.title} {row.status} {row.reason}".lower() for word in wanted)]
 

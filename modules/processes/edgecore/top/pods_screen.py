@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from textual.theme import Theme
 
 TALL: Final = 26
-"""Lines of a screen from which on its parts have borders all around."""
+"""Lines of a screen above which its parts have borders all around."""
 
 _PARTS: Final = 4
 _SHORT_WAITS: Final = 4

@@ -74,7 +74,7 @@ class TextScreen(Screen[None]):
         self.action_reload()
 
     def action_reload(self) -> None:
-        """Have the text made anew."""
+        """Have the text made again."""
         log = self.query_one(TextLog)
         log.clear()
         log.add("asking …", follow=False)

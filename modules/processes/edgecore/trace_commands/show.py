@@ -16,7 +16,7 @@ from modules.processes.edgecore.trace_commands.selection import Filter, seconds_
 from modules.tools.printing.terminal import print_error, print_json, print_lines
 
 LONG: Final = 16 * 1024 * 1024
-"""Bytes of a trace from which on progress is shown on a terminal."""
+"""Bytes of a trace above which progress is shown on a terminal."""
 
 _STEP: Final = 20_000
 """Records between two updates of the progress."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from modules.processes.edgecore.config import EdgeCoreConfig
 
 STOP_SECONDS: Final = 60.0
-"""Seconds in which a running edgecore has to stop."""
+"""Seconds within which a running edgecore has to stop."""
 
 _UNITS: Final = ("/etc/systemd/system/edgecore.service", "~/.config/systemd/user/edgecore.service")
 

@@ -129,7 +129,7 @@ def resource_rows(out: AlignedWriter, level: int, name: str, resources: JsonObje
 
 
 def controller_of(obj: JsonObject) -> str:
-    """Return kind and name of the controlling owner; empty if there is none."""
+    """Return kind and name of the controlling owner; empty without one."""
     owner = next((each for each in objects_at(obj, "metadata.ownerReferences") if each.get("controller")), None)
     return "" if owner is None else f"{text_at(owner, 'kind')}/{text_at(owner, 'name')}"
 

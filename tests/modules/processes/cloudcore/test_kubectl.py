@@ -129,6 +129,32 @@ def test_server_side_apply_takes_away_what_the_manifest_has_no_more(kubectl: Kub
     assert json.loads(applied("{a: '1', b: '2'}")) == {"a": "1", "b": "2"}
     kubectl("patch", "cm", "c", "-p", '{"data":{"other":"x"}}')
     assert json.loads(applied("{b: '3'}")) == {"b": "3", "other": "x"}
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\ndata: {key: '1', gone: '1'}\n"
+    kubectl("apply", "-f", "-", text=text)
+    changed = text.replace("key: '1', gone: '1'", "key: '2'")
+    refused = kubectl.run("apply", "--server-side", "--field-manager=argo", "-f", "-", text=changed)
+    assert 'conflict with "kubectl-client-side-apply" using v1' in refused.stderr
+    assert ".data.key" in refused.stderr
+    kubectl("apply", "--server-side", "-f", "-", text=changed)
+    assert json.loads(kubectl("get", "cm", "d", "-o", "jsonpath={.data}")) == {"key": "2"}
+
+
+def test_the_cascade_of_a_deletion_is_that_of_kubectl(kubectl: Kubectl) -> None:
+    """Dependents stay as orphans, or go before their owner, which kubectl waits for."""
+    kubectl("create", "configmap", "owner")
+    uid = kubectl("get", "cm", "owner", "-o", "jsonpath={.metadata.uid}")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "blockOwnerDeletion": True}
+    for name in ("one", "two"):
+        kubectl("create", "configmap", name)
+        patch = json.dumps({"metadata": {"ownerReferences": [reference]}})
+        kubectl("patch", "cm", name, "--type=merge", "-p", patch)
+    kubectl("delete", "cm", "one", "--cascade=foreground")
+    kubectl("delete", "cm", "owner", "--cascade=orphan")
+    assert kubectl("get", "cm", "two", "-o", "jsonpath={.metadata.ownerReferences}") == ""
+    kubectl("create", "namespace", "blue")
+    kubectl("create", "configmap", "in-it", "-n", "blue")
+    kubectl("delete", "namespace", "blue")
+    assert kubectl("get", "cm", "-n", "blue", "-o", "name") == ""
 
 
 def test_apply_prunes_what_the_manifest_has_no_more(kubectl: Kubectl) -> None:

@@ -238,6 +238,19 @@ def test_a_container_from_before_the_trace_is_known_by_the_lists() -> None:
     assert "stop_container web (old)" in explained(history(node.records))
 
 
+def test_of_a_pod_that_came_before_the_trace_nothing_is_guessed() -> None:
+    """The flight recorder reaches back a minute; all that it has of a pod that runs is the echo of a status."""
+    node = Node()
+    echo = message("update", "node/lab-edge/default/pod/web", pod("web", "u1"), ident="echo")
+    frame = node.frame(echo)
+    node.deliver(echo.with_route(resource="default/pod/web"), "metamanager", "websocket", frame)
+    assert explained(history(node.records)).startswith(
+        "pod default/web: unknown, it came before this trace; ask the node: edgecore why pod default/web\n"
+    )
+    reports(node, "web", "u1", status("Running", running=True), 0)
+    assert diagnosed(node).state is State.RUNNING
+
+
 def test_calls_that_only_read_are_shown_on_request() -> None:
     """A relist says nothing to a person; a failed one does."""
     node = Node()

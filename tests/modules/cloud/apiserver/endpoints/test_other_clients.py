@@ -15,6 +15,7 @@ from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.http.responses import Response
 from modules.cloud.apiserver.endpoints import yaml_answers
+from modules.cloud.apiserver.endpoints.requests import manager_of_agent
 from modules.cloud.apiserver.endpoints.yaml_answers import yaml_of
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 
@@ -159,23 +160,12 @@ def entries(resource: dict[str, Any]) -> Iterator[tuple[str, tuple[str, list[str
         yield f"{name}/{one['subresource']}", (one["responseKind"]["kind"], one["verbs"], [], is_namespaced)
 
 
-def test_a_status_is_applied_if_it_is_forced(api: Serving) -> None:
-    """Its conditions are merged by their type; without force nothing is changed: the fields may have owners."""
-    pod = {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "metadata": {"name": "a"},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }
-    api.ask("POST", PODS, pod)
-    ready = {"type": "Ready", "status": "False"}
-    media = "application/apply-patch+yaml"
-    for condition in (ready, {"type": "Mine", "status": "True"}):
-        body = pod | {"status": {"conditions": [condition]}}
-        assert api.ask("PATCH", f"{PODS}/a/status", body, media, fieldManager="m").status == 409
-        assert api.ask("PATCH", f"{PODS}/a/status", body, media, fieldManager="m", force="true").status == 200
-    status = json.loads(api.ask("GET", f"{PODS}/a").body)["status"]
-    assert {"Ready", "Mine"} <= {each["type"] for each in status["conditions"]}
+def test_who_names_no_field_manager_is_its_program(api: Serving) -> None:
+    """As in an API server: the User-Agent up to the first slash, without what cannot be printed."""
+    assert manager_of_agent("kubectl/v1.32.4 (linux/amd64) kubernetes/0eb3c0a") == "kubectl"
+    assert manager_of_agent("a\0b" + "c" * 200) == "ab" + "c" * 126
+    made = json.loads(api.ask("POST", MAPS, {"metadata": {"name": "a"}, "data": {"b": "c"}}).body)
+    assert "managedFields" not in made["metadata"], "of a client without a name"
 
 
 @pytest.fixture

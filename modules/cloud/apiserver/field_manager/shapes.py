@@ -1,0 +1,199 @@
+"""How the fields of an object are merged: which are atomic, and which lists have keys or are sets."""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+from modules.cloud.apiserver.field_manager.list_types import ATOMIC_TYPES, DEFAULTS, LISTS
+from modules.cloud.apiserver.fields.validation import field_types, root_type_of
+
+
+class MergeForm(Enum):
+    """How a value is merged."""
+
+    LEAF = auto()
+    """As a whole."""
+    MAP = auto()
+    """Field by field."""
+    KEYED = auto()
+    """A list, element by element, by keys."""
+    SET = auto()
+    """A list of plain values, each of which is there or not."""
+
+
+class FieldShape(Protocol):
+    """How one field is merged."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of a list's elements."""
+
+    def form(self, value: Any) -> MergeForm:
+        """Return how a value is merged; one of another type than the schema's is a leaf."""
+
+    def is_named(self, name: str) -> bool:
+        """Return whether the schema names a field, so that it is no key of a map."""
+
+    def field(self, name: str) -> "FieldShape":
+        """Return the shape of a field."""
+
+    def element(self) -> "FieldShape":
+        """Return the shape of a list's elements."""
+
+    def defaults(self) -> Mapping[str, Any]:
+        """Return the values of keys that an element lacks."""
+
+
+_NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class DeducedShape:
+    """A value without a schema: a map is merged field by field, everything else is a leaf."""
+
+    keys: tuple[str, ...] = ()
+
+    def form(self, value: Any) -> MergeForm:
+        """Return how a value is merged."""
+        return MergeForm.MAP if isinstance(value, dict) else MergeForm.LEAF
+
+    def is_named(self, name: str) -> bool:  # noqa: ARG002 - as the schema of a kind has it
+        """Return that no field has a name in the schema."""
+        return False
+
+    def field(self, name: str) -> FieldShape:  # noqa: ARG002
+        """Return the shape of a field."""
+        return self
+
+    def element(self) -> FieldShape:
+        """Return the shape of a list's elements."""
+        return self
+
+    def defaults(self) -> Mapping[str, Any]:
+        """Return nothing."""
+        return _NO_DEFAULTS
+
+
+_DEDUCED: Final = DeducedShape()
+
+
+class BuiltInShape:
+    """A field of a built-in kind.
+
+    Args:
+        types: the fields of all types (`field_types`).
+        of: its type, as in `types`.
+        merged: its keys if it is a list with keys, () if it is a set, None for another.
+        is_atomic: whether it is a map that is merged as a whole.
+    """
+
+    def __init__(
+        self, types: Mapping[str, Mapping[str, str]], of: str, merged: tuple[str, ...] | None = None,
+        *, is_atomic: bool = False,
+    ) -> None:  # fmt: skip
+        self._types = types
+        self._of = of
+        self._merged = merged
+        self._is_atomic = is_atomic or of in ATOMIC_TYPES
+        self.keys = merged or ()
+
+    def form(self, value: Any) -> MergeForm:
+        """Return how a value is merged."""
+        if isinstance(value, dict):
+            is_map = self._of in self._types or self._of.startswith("{") or self._of == "object"
+            return MergeForm.MAP if is_map and not self._is_atomic else MergeForm.LEAF
+        if isinstance(value, list) and self._merged is not None and self._of.startswith("["):
+            return MergeForm.KEYED if self._merged else MergeForm.SET
+        return MergeForm.LEAF
+
+    def is_named(self, name: str) -> bool:
+        """Return whether the type has a field."""
+        return name in self._types.get(self._of, ())
+
+    def field(self, name: str) -> FieldShape:
+        """Return the shape of a field, or of a map's values."""
+        if self._of.startswith("{"):
+            return BuiltInShape(self._types, self._of[1:])
+        of = self._types.get(self._of, {}).get(name)
+        if of is None:
+            return _DEDUCED
+        rule = LISTS.get(self._of, {}).get(name)
+        if rule is None and name == "conditions":
+            rule = ("type",)
+        return BuiltInShape(self._types, of, rule if of.startswith("[") else None, is_atomic=rule == ())
+
+    def element(self) -> FieldShape:
+        """Return the shape of a list's elements."""
+        return BuiltInShape(self._types, self._of[1:])
+
+    def defaults(self) -> Mapping[str, Any]:
+        """Return the values of keys that an element lacks."""
+        return DEFAULTS.get(self._of[1:], _NO_DEFAULTS)
+
+
+class SchemaShape:
+    """A field of a custom kind, by its OpenAPI schema (`x-kubernetes-list-type` and its likes).
+
+    Args:
+        schema: of the field.
+        is_root: whether it is the whole object, whose metadata are those of every kind.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], *, is_root: bool = False) -> None:
+        self._schema = schema
+        self._is_root = is_root
+        found = schema.get("x-kubernetes-list-map-keys")
+        self.keys = tuple(str(key) for key in found) if isinstance(found, list) else ()
+
+    def form(self, value: Any) -> MergeForm:
+        """Return how a value is merged."""
+        if isinstance(value, dict):
+            return MergeForm.LEAF if self._schema.get("x-kubernetes-map-type") == "atomic" else MergeForm.MAP
+        kind = self._schema.get("x-kubernetes-list-type")
+        if isinstance(value, list) and kind == "map" and self.keys:
+            return MergeForm.KEYED
+        return MergeForm.SET if isinstance(value, list) and kind == "set" else MergeForm.LEAF
+
+    def is_named(self, name: str) -> bool:
+        """Return whether the schema has a property."""
+        return name in self._properties() or (self._is_root and name in ("apiVersion", "kind", "metadata"))
+
+    def field(self, name: str) -> FieldShape:
+        """Return the shape of a property, or of a map's values."""
+        if self._is_root and name == "metadata":
+            return _metadata_shape()
+        found = self._properties().get(name, self._schema.get("additionalProperties"))
+        return SchemaShape(found) if isinstance(found, dict) else _DEDUCED
+
+    def element(self) -> FieldShape:
+        """Return the shape of a list's elements."""
+        items = self._schema.get("items")
+        return SchemaShape(items) if isinstance(items, dict) else _DEDUCED
+
+    def defaults(self) -> Mapping[str, Any]:
+        """Return the values of keys that an element lacks."""
+        items = self._schema.get("items")
+        properties = items.get("properties") if isinstance(items, dict) else None
+        if not isinstance(properties, dict):
+            return _NO_DEFAULTS
+        return {
+            key: properties[key]["default"]
+            for key in self.keys
+            if isinstance(properties.get(key), dict) and "default" in properties[key]
+        }
+
+    def _properties(self) -> Mapping[str, Any]:
+        found = self._schema.get("properties")
+        return found if isinstance(found, dict) else {}
+
+
+@cache
+def _metadata_shape() -> FieldShape:
+    return shape_of("ConfigMap").field("metadata")
+
+
+@cache
+def shape_of(kind: str) -> FieldShape:
+    """Return the shape of a built-in kind."""
+    return BuiltInShape(field_types(kind), root_type_of(kind))

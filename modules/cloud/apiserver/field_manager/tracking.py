@@ -1,0 +1,208 @@
+"""What managers become when an object is updated or applied (structured-merge-diff's `Updater`)."""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, metadata_of
+from modules.cloud.apiserver.field_manager.conflicts import ApplyConflictError
+from modules.cloud.apiserver.field_manager.managed_fields import (
+    UPDATE,
+    Entries,
+    Managed,
+    Manager,
+    encoded,
+    is_reset,
+    read_entries,
+    with_entries,
+    written_entries,
+)
+from modules.cloud.apiserver.field_manager.paths import NOTHING, FieldSet
+from modules.cloud.apiserver.field_manager.shapes import FieldShape
+from modules.cloud.apiserver.field_manager.values import (
+    Comparison,
+    DuplicateKeysError,
+    compared,
+    fields_of,
+    merged,
+    with_named,
+    without,
+)
+
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+"""The manager of all fields of an object that had no managers when it was first applied."""
+_KUBECTL: Final = "kubectl"
+_CLIENTS: Final = (_KUBECTL, "cloudcore")
+"""The managers of clients that have kept the last manifest in an annotation."""
+_OF_SERVER: Final = frozenset(
+    {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
+    | {
+        ("f:metadata", f"f:{name}")
+        for name in ("name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields",
+                     "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds")
+    }
+)  # fmt: skip
+"""Fields that no manager has."""
+_STATUS: Final = "status"
+
+
+def _kept(fields: FieldSet, manager: Manager, *, has_status: bool) -> FieldSet:
+    """Return the fields that a request of a manager can set."""
+    if not has_status:
+        return fields - _OF_SERVER
+    if manager.subresource == _STATUS:
+        return frozenset(one for one in fields if one[0] != "f:spec") - _OF_SERVER
+    return frozenset(one for one in fields if one[0] != "f:status") - _OF_SERVER
+
+
+class Tracking:
+    """Follows the managers of one kind's objects.
+
+    Args:
+        shape: of the kind.
+        has_status: whether its status is a subresource.
+        now: the present time.
+    """
+
+    def __init__(self, shape: FieldShape, now: str, *, has_status: bool) -> None:
+        self._shape = shape
+        self._has_status = has_status
+        self._now = now
+
+    def updated(self, live: JsonObject | None, new: JsonObject, manager: Manager) -> JsonObject:
+        """Return a new state of an object with the managers that it has after an update by one."""
+        entries = {} if is_reset(new) else _given_or_live(live, new)
+        before = _bare(live or {})
+        comparison = self._compared(before, _bare(new), manager)
+        entries = _without_changed(entries, comparison, manager)
+        mine = entries.get(manager.identity)
+        had = mine.fields if mine else NOTHING
+        fields = (had - comparison.removed) | comparison.modified | comparison.added
+        return with_entries(new, encoded(written_entries(self._with(entries, manager, fields, mine)), live))
+
+    def applied(self, live: JsonObject | None, config: JsonObject, manager: Manager, *, force: bool) -> JsonObject:
+        """Return the object that a server-side apply stores, with its managers.
+
+        Raises:
+            ApplyConflictError: other managers have other values, and it is not forced.
+            BadRequestError: the manifest has two elements with the same keys, or managers.
+        """
+        if metadata_of(config).get("managedFields") is not None:
+            raise BadRequestError("metadata.managedFields must be nil")
+        try:
+            return self._applied(live, config, manager, force=force)
+        except DuplicateKeysError as error:
+            raise BadRequestError(f"failed to create typed patch object: {error}") from error
+        except ApplyConflictError:
+            if manager.name != _KUBECTL or live is None:
+                raise
+            return self._upgraded(live, config, manager)
+
+    def _upgraded(self, live: JsonObject, config: JsonObject, manager: Manager) -> JsonObject:
+        """Apply what kubectl has applied by itself before: fields of its annotation are its own, if nobody has changed
+        them since (`lastAppliedManager`).
+        """
+        allowed = self._last_applied(live)
+        conflicts = [
+            (one, left) for one, paths in self._conflicts(live, config, manager) if (left := set(paths) - allowed)
+        ]
+        if conflicts:
+            raise ApplyConflictError(conflicts)
+        return self._applied(live, config, manager, force=True)
+
+    def _last_applied(self, live: JsonObject) -> FieldSet:
+        text = (metadata_of(live).get("annotations") or {}).get(LAST_APPLIED)
+        try:
+            last: Any = json.loads(text) if text else None
+            if not isinstance(last, dict):
+                return NOTHING
+            return fields_of(last, self._shape) - compared(last, live, self._shape).modified
+        except ValueError:
+            return NOTHING
+
+    def _conflicts(self, live: JsonObject, config: JsonObject, manager: Manager) -> list[tuple[Managed, FieldSet]]:
+        entries, new = self._merged(live, config, manager)
+        return _conflicts(entries, self._compared(_bare(live), new, manager), manager)
+
+    def _applied(self, live: JsonObject | None, config: JsonObject, manager: Manager, *, force: bool) -> JsonObject:
+        entries, new = self._merged(live, config, manager)
+        comparison = self._compared(_bare(live or {}), new, manager)
+        conflicts = _conflicts(entries, comparison, manager)
+        if conflicts and not force:
+            raise ApplyConflictError(conflicts)
+        mine = (read_entries(live) or {}).get(manager.identity)
+        entries = _without_changed(entries, comparison, manager)
+        fields = entries[manager.identity].fields if manager.identity in entries else NOTHING
+        return with_entries(new, encoded(written_entries(self._with(entries, manager, fields, mine)), live))
+
+    def _merged(self, live: JsonObject | None, config: JsonObject, manager: Manager) -> tuple[Entries, JsonObject]:
+        """Return the managers and the object after a merge, without what this manager has given up."""
+        config = _bare(config)
+        entries = dict(read_entries(live) or {})
+        if live is not None and not entries:
+            before = Manager(BEFORE_FIRST_APPLY, UPDATE, "", manager.api_version)
+            all_ = compared({"metadata": {}}, _bare(live), self._shape).added
+            all_ = _kept(all_, before, has_status=self._has_status)
+            applied = all_ & self._last_applied(live) if manager.name in _CLIENTS else NOTHING
+            if applied:
+                entries[manager.identity] = Managed(manager, applied, self._now)
+            entries[before.identity] = Managed(before, all_ - applied, self._now)
+        last = entries.get(manager.identity)
+        fields = _kept(fields_of(config, self._shape), manager, has_status=self._has_status)
+        entries[manager.identity] = Managed(manager, fields, self._now)
+        new = config if live is None else merged(_bare(live), config, self._shape)
+        return entries, new if last is None else self._pruned(new, entries, last.fields)
+
+    def _pruned(self, obj: JsonObject, entries: Entries, last: FieldSet) -> JsonObject:
+        """Return an object without the fields that its manager had and nobody has now."""
+        shape = self._shape
+        ours = with_named(last, shape)
+        pruned = without(obj, ours, shape)
+        managed = with_named(NOTHING.union(*(one.fields for one in entries.values())), shape)
+        there = with_named(fields_of(obj, shape), shape)
+        pruned_fields = with_named(fields_of(pruned, shape), shape)
+        pruned = without(obj, there - (pruned_fields | managed), shape)
+        pruned_fields = with_named(fields_of(pruned, shape), shape)
+        found: JsonObject = without(obj, (there - pruned_fields) & ours, shape)
+        return found
+
+    def _compared(self, old: JsonObject, new: JsonObject, manager: Manager) -> Comparison:
+        found = compared(old, new, self._shape)
+        return Comparison(*(_kept(one, manager, has_status=self._has_status) for one in found))
+
+    def _with(self, entries: Entries, manager: Manager, fields: FieldSet, before: Managed | None) -> Entries:
+        """Return the entries with those fields of a manager; its time is that of their last change."""
+        others = {name: one for name, one in entries.items() if name != manager.identity}
+        if not fields:
+            return others
+        time = before.time if before is not None and before.fields == fields else self._now
+        return {**others, manager.identity: Managed(manager, fields, time)}
+
+
+def _bare(obj: JsonObject) -> JsonObject:
+    """Return an object without its managers."""
+    return with_entries(obj, None) if "managedFields" in metadata_of(obj) else obj
+
+
+def _given_or_live(live: JsonObject | None, new: JsonObject) -> Entries:
+    """Return the entries that a client has set, or the stored ones if it has set none that can be read."""
+    return read_entries(new) or read_entries(live) or {}
+
+
+def _conflicts(entries: Entries, comparison: Comparison, manager: Manager) -> list[tuple[Managed, FieldSet]]:
+    changed = comparison.modified | comparison.added
+    found = ((one, one.fields & changed) for name, one in entries.items() if name != manager.identity)
+    return [(one, paths) for one, paths in found if paths]
+
+
+def _without_changed(entries: Entries, comparison: Comparison, manager: Manager) -> Entries:
+    """Return the entries without the fields that a manager has taken over from others or removed."""
+    gone = comparison.modified | comparison.added | comparison.removed
+    left: dict[tuple[str, str, str, str], Managed] = {}
+    for name, one in entries.items():
+        fields = one.fields if name == manager.identity else one.fields - gone
+        if fields:
+            left[name] = msgspec.structs.replace(one, fields=fields)
+    return left

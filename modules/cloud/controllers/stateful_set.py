@@ -1,0 +1,176 @@
+"""The controller of StatefulSets: pods with an identity, in order (KCM 1.32, `pkg/controller/statefulset`).
+
+There are never two pods of one identity: a pod on a node that does not answer is not replaced until the node is back,
+or its Node or the pod itself is deleted for good. Unlike in kube-controller-manager, a pod of a broken template that
+was never ready is replaced when a good template follows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.cloud.controllers.claims import claimed
+from modules.cloud.controllers.plan import (
+    NORMAL,
+    NOTHING,
+    WARNING,
+    EventNote,
+    PlannedWrite,
+    ReconcilePlan,
+    create,
+    delete,
+    update_status,
+)
+from modules.cloud.controllers.pods import available_from, has_ended, is_ready
+from modules.cloud.controllers.replica_set import FAILED_CREATE, makes_its_own
+from modules.cloud.controllers.revisions import Revisions, hash_of, revisions_of, surplus
+from modules.cloud.controllers.stateful_pods import missing_claims, ordinal_of, pod_for
+from modules.cloud.controllers.view import View
+
+
+def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
+    """Return what a StatefulSet needs."""
+    workload = view.find(key)
+    if workload is None:
+        return NOTHING
+    claims = claimed(view, workload, "Pod")
+    if claims.writes:
+        return ReconcilePlan(claims.writes)
+    revisions = revisions_of(view, workload)
+    if revisions.writes and not is_being_deleted(workload):
+        return ReconcilePlan(revisions.writes)
+    return _Pass(view, workload, claims.owned, revisions, now).plan()
+
+
+class _Pass:
+    """One look at a StatefulSet."""
+
+    def __init__(
+        self, view: View, workload: JsonObject, pods: Sequence[JsonObject], revisions: Revisions, now: float
+    ) -> None:
+        self._view = view
+        self._workload = workload
+        self._spec: JsonObject = workload["spec"]
+        self._revisions = revisions
+        self._now = now
+        self._pods = {ordinal: pod for pod in pods if (ordinal := ordinal_of(pod, workload)) is not None}
+        self._min_ready = int(self._spec.get("minReadySeconds") or 0)
+        first = int((self._spec.get("ordinals") or {}).get("start") or 0)
+        self._wanted = range(first, first + int(self._spec.get("replicas", 1)))
+        self._status: JsonObject = workload.get("status") or {}
+        self._is_parallel = self._spec.get("podManagementPolicy") == "Parallel"
+
+    def plan(self) -> ReconcilePlan:
+        writes: tuple[PlannedWrite, ...] = ()
+        present = self._revisions.present
+        if present is not None and not is_being_deleted(self._workload) and makes_its_own(self._workload):
+            writes = tuple(self._next())
+            if not writes:
+                used = {hash_of(pod) for pod in self._pods.values()} | {hash_of(self._current())}
+                writes = surplus(self._revisions, used, int(self._spec.get("revisionHistoryLimit", 10)))
+        moments = [at for pod in self._pods.values() if self._now < (at := self._available_from(pod)) < math.inf]
+        write = update_status(self._workload, self._new_status())
+        return ReconcilePlan(writes, write, again_at=min(moments, default=None))
+
+    def _next(self) -> list[PlannedWrite]:
+        """Return what is due: making and replacing upwards, then deleting downwards, then the rollout."""
+        found: list[PlannedWrite] = []
+        for ordinal in self._wanted:
+            pod = self._pods.get(ordinal)
+            if pod is None:
+                found += self._made(ordinal)
+            elif (has_ended(pod) and not is_being_deleted(pod)) or self._is_broken(pod):
+                found.append(self._deleted(pod))
+            elif self._is_healthy(pod) or self._is_parallel:
+                continue
+            if not self._is_parallel:
+                return found
+        surplus_pods = [
+            self._pods[ordinal] for ordinal in sorted(self._pods, reverse=True) if ordinal not in self._wanted
+        ]
+        for pod in surplus_pods:
+            if not is_being_deleted(pod):
+                found.append(self._deleted(pod))
+            if not self._is_parallel:
+                return found
+        return found or self._rolled()
+
+    def _rolled(self) -> list[PlannedWrite]:
+        """RollingUpdate: from the highest ordinal down to the partition, one at a time."""
+        strategy = self._spec.get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return []
+        for ordinal in reversed(self._wanted):
+            pod = self._pods.get(ordinal)
+            if pod is None or ordinal < self._partition():
+                return []
+            if hash_of(pod) != self._revisions.hash and not is_being_deleted(pod):
+                return [self._deleted(pod)]
+            if not self._is_healthy(pod):
+                return []
+        return []
+
+    def _partition(self) -> int:
+        rolling = (self._spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+        return self._wanted.start + int(rolling.get("partition") or 0)
+
+    def _current(self) -> JsonObject:
+        """Return the revision of pods below the partition: that of before the rollout."""
+        name = self._status.get("currentRevision")
+        known = [one for one in self._revisions.old if one["metadata"]["name"] == name]
+        present = self._revisions.present or {"metadata": {}}
+        return known[0] if known else present
+
+    def _made(self, ordinal: int) -> list[PlannedWrite]:
+        is_old = (self._spec.get("updateStrategy") or {}).get("type") != "OnDelete" and ordinal < self._partition()
+        revision = self._current() if is_old else self._revisions.present or {}
+        template = {name: value for name, value in revision["data"]["spec"]["template"].items() if name != "$patch"}
+        pod = pod_for(self._workload, template, ordinal, hash_of(revision))
+        name = f"{pod['metadata']['name']} in StatefulSet {self._workload['metadata']['name']}"
+        made = EventNote(NORMAL, "SuccessfulCreate", f"create Pod {name} successful")
+        refused = EventNote(WARNING, FAILED_CREATE, f"create Pod {name} failed error: {{why}}")
+        claims = missing_claims(self._view, self._workload, ordinal)
+        return [*claims, create(pod, done=made, refused=refused, counts_as=FAILED_CREATE)]
+
+    def _deleted(self, pod: JsonObject) -> PlannedWrite:
+        name = f"{pod['metadata']['name']} in StatefulSet {self._workload['metadata']['name']}"
+        return delete(pod, done=EventNote(NORMAL, "SuccessfulDelete", f"delete Pod {name} successful"))
+
+    def _is_broken(self, pod: JsonObject) -> bool:
+        """Return whether a pod of another template than the present one is not ready, and is to be updated."""
+        is_rolling = (self._spec.get("updateStrategy") or {}).get("type") != "OnDelete"
+        ordinal = ordinal_of(pod, self._workload)
+        is_old = hash_of(pod) != self._revisions.hash and ordinal is not None and ordinal >= self._partition()
+        return is_rolling and is_old and not is_ready(pod) and not is_being_deleted(pod)
+
+    def _available_from(self, pod: JsonObject) -> float:
+        return available_from(pod, self._min_ready, self._now)
+
+    def _is_healthy(self, pod: JsonObject) -> bool:
+        return not is_being_deleted(pod) and is_ready(pod) and self._available_from(pod) <= self._now
+
+    def _new_status(self) -> JsonObject:
+        pods = [pod for pod in self._pods.values() if not is_being_deleted(pod)]
+        update, current = self._revisions.present, self._current()
+        updated = sum(hash_of(pod) == self._revisions.hash for pod in pods)
+        wanted = len(self._wanted)
+        is_done = updated == wanted == len(self._pods) and all(map(self._is_healthy, pods)) and update is not None
+        if is_done and update is not None:
+            current = update
+        counts = {
+            "readyReplicas": sum(map(is_ready, pods)),
+            "currentReplicas": sum(hash_of(pod) == hash_of(current) for pod in pods),
+            "updatedReplicas": updated,
+        }
+        collisions = int(self._status.get("collisionCount") or 0) + self._revisions.collides
+        names = {"currentRevision": current, "updateRevision": update or {"metadata": {}}}
+        return {
+            "observedGeneration": self._workload["metadata"].get("generation", 0),
+            "replicas": len(pods),
+            "availableReplicas": sum(map(self._is_healthy, pods)),
+            **{name: count for name, count in counts.items() if count},
+            **{name: of["metadata"]["name"] for name, of in names.items() if of["metadata"].get("name")},
+            "collisionCount": collisions,
+        }

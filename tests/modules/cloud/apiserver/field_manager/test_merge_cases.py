@@ -1,0 +1,228 @@
+"""The published cases of structured-merge-diff (its package `merge`), and properties of the merge."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.field_manager.conflicts import ApplyConflictError
+from modules.cloud.apiserver.field_manager.managed_fields import APPLY, UPDATE, Manager, capped, read_entries
+from modules.cloud.apiserver.field_manager.paths import FieldSet, from_fields_v1, path_text, to_fields_v1
+from modules.cloud.apiserver.field_manager.shapes import SchemaShape
+from modules.cloud.apiserver.field_manager.tracking import Tracking
+from modules.cloud.apiserver.field_manager.values import fields_of
+
+_TEXT: JsonObject = {"type": "string"}
+_SET: JsonObject = {"type": "array", "x-kubernetes-list-type": "set", "items": _TEXT}
+_ITEM: JsonObject = {
+    "type": "object",
+    "properties": {"name": _TEXT, "value": _TEXT, "other": _TEXT, "values": _SET},
+}
+_KEYED: JsonObject = {
+    "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": _ITEM,
+}  # fmt: skip
+_STRUCT: JsonObject = {"type": "object", "properties": {"name": _TEXT, "value": _TEXT}}
+SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "name": _TEXT,
+        "list": _KEYED,
+        "set": _SET,
+        "atomic": {"type": "array", "items": _TEXT},
+        "map": {"type": "object", "additionalProperties": _TEXT},
+        "mapOfMaps": {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": _TEXT}},
+        "struct": _STRUCT,
+        "atomicMap": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": _TEXT},
+    },
+}
+SHAPE = SchemaShape(SCHEMA, is_root=True)
+
+
+class Act(NamedTuple):
+    """One request of a manager."""
+
+    who: str
+    obj: JsonObject
+    verb: str = "apply"
+
+
+def run(*acts: Act) -> JsonObject:
+    """Carry out requests; the last state, with its managers."""
+    live: JsonObject | None = None
+    tracking = Tracking(SHAPE, "2026-01-01T00:00:00Z", has_status=False)
+    for who, obj, verb in acts:
+        named = {**obj, "metadata": {"name": "x"}}
+        if verb == "update":
+            live = tracking.updated(live, named, Manager(who, UPDATE, "", "v1"))
+        else:
+            live = tracking.applied(live, named, Manager(who, APPLY, "", "v1"), force=verb == "force")
+    assert live is not None
+    return live
+
+
+def content(obj: JsonObject) -> JsonObject:
+    return {name: value for name, value in obj.items() if name != "metadata"}
+
+
+def sets(obj: JsonObject) -> dict[str, set[str]]:
+    """The fields of each manager, as texts."""
+    entries = read_entries(obj)
+    assert entries is not None
+    return {one.manager.name: {path_text(path) for path in one.fields} for one in entries.values()}
+
+
+def items(*names: str, **more: str) -> list[JsonObject]:
+    return [{"name": name, **more} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("acts", "left"),
+    [
+        pytest.param([Act("d", {"list": items("a", "c")}), Act("d", {"list": items("a", "aprime", "c", "cprime")})],
+                     {"list": items("a", "aprime", "c", "cprime")}, id="append in the middle"),
+        pytest.param([Act("d", {"list": items("a", "c")}), Act("d", {"list": items("a")})],
+                     {"list": items("a")}, id="an element given up is removed"),
+        pytest.param([Act("one", {"list": items("a", "b")}), Act("two", {"list": items("c", "d")})],
+                     {"list": items("a", "b", "c", "d")}, id="elements of two managers"),
+        pytest.param([Act("one", {"list": items("a", "b", "c")}), Act("two", {"list": items("c", "d", "e")}),
+                      Act("one", {"list": items("a", "b")})],
+                     {"list": items("a", "b", "c", "d", "e")}, id="a shared element stays with the other"),
+        pytest.param([Act("one", {"list": items("a", "b")}), Act("two", {"list": items("b", "a")})],
+                     {"list": items("b", "a")}, id="the manifest's order wins"),
+        pytest.param([Act("one", {"list": [{"name": "a"}, {"name": "b", "values": ["c"]}]}),
+                      Act("two", {"list": [{"name": "a", "values": ["b"]}]}),
+                      Act("ctl", {"list": [{"name": "a", "values": ["b"]}, {"name": "b", "values": ["c", "d"]}]},
+                          "update"),
+                      Act("one", {"list": items("a")})],
+                     {"list": [{"name": "a", "values": ["b"]}]}, id="remove_one_with_dangling_subitem_keep_one"),
+        pytest.param([Act("one", {"list": [{"name": "a"}, {"name": "b", "values": ["c"]}]}),
+                      Act("two", {"list": [{"name": "b", "values": ["d"]}]}),
+                      Act("ctl", {"list": [{"name": "a"}, {"name": "b", "values": ["c", "d", "e"]}]}, "update"),
+                      Act("one", {"list": items("a")})],
+                     {"list": [{"name": "a"}, {"name": "b", "values": ["d", "e"]}]},
+                     id="remove_one_keep_one_with_dangling_subitem"),
+        pytest.param([Act("one", {"list": items("a", "b")}), Act("ctl", {"list": items("a", "b", "c")}, "update"),
+                      Act("one", {"list": items("a")})],
+                     {"list": items("a", "c")}, id="a controller's element stays"),
+        pytest.param([Act("one", {"set": ["a", "b"]}), Act("two", {"set": ["b", "c"]}), Act("one", {"set": ["a"]})],
+                     {"set": ["a", "b", "c"]}, id="set"),
+        pytest.param([Act("one", {"set": ["a", "b"]}), Act("one", {"set": ["b"]})], {"set": ["b"]}, id="set removes"),
+        pytest.param([Act("one", {"map": {"a": "1", "b": "1"}}), Act("one", {"map": {"a": "1"}})],
+                     {"map": {"a": "1"}}, id="map removes"),
+        pytest.param([Act("one", {"name": "a", "map": {"a": "1"}}), Act("one", {"name": "a"})],
+                     {"name": "a"}, id="a map that becomes empty goes"),
+        pytest.param([Act("one", {"mapOfMaps": {"a": {"b": "1"}}}), Act("two", {"mapOfMaps": {"a": {"c": "1"}}}),
+                      Act("one", {})],
+                     {"mapOfMaps": {"a": {"c": "1"}}}, id="nested maps of two managers"),
+        pytest.param([Act("one", {"struct": {"name": "a", "value": "1"}}), Act("one", {"struct": {"name": "a"}})],
+                     {"struct": {"name": "a"}}, id="a field of a struct"),
+        pytest.param([Act("one", {"atomic": ["a", "b"]}), Act("one", {"atomic": ["b"]})], {"atomic": ["b"]},
+                     id="an atomic list is replaced"),
+        pytest.param([Act("one", {"atomicMap": {"a": "1"}}), Act("one", {"atomicMap": {"b": "1"}})],
+                     {"atomicMap": {"b": "1"}}, id="an atomic map is replaced"),
+        pytest.param([Act("one", {"name": "1"}), Act("two", {"name": "2"}, "force"), Act("one", {})],
+                     {"name": "2"}, id="a field that was taken over stays"),
+        pytest.param([Act("one", {"name": "1"}), Act("ctl", {"name": "2"}, "update"), Act("one", {})],
+                     {"name": "2"}, id="a field that an update has taken stays"),
+        pytest.param([Act("one", {"name": "1", "map": {"a": "1"}}), Act("ctl", {"name": "1"}, "update"),
+                      Act("one", {"name": "1"})],
+                     {"name": "1"}, id="an update removes"),
+        pytest.param([Act("one", {"map": {}})], {"map": {}}, id="an empty map is a leaf"),
+    ],
+)  # fmt: skip
+def test_a_published_case(acts: list[Act], left: JsonObject) -> None:
+    assert content(run(*acts)) == left
+
+
+@pytest.mark.parametrize(
+    ("before", "acts", "said"),
+    [
+        ([Act("one", {"name": "1"})], Act("two", {"name": "2"}), 'conflict with "one": .name'),
+        ([Act("one", {"atomic": ["a"]})], Act("two", {"atomic": ["b"]}), 'conflict with "one": .atomic'),
+        ([Act("one", {"atomicMap": {"a": "1"}})], Act("two", {"atomicMap": {"b": "1"}}), ": .atomicMap"),
+        ([Act("one", {"list": items("a", value="1")})], Act("two", {"list": items("a", value="2")}),
+         '.list[name="a"].value'),
+        ([Act("one", {"map": {"a": "1"}})], Act("two", {"map": {"a": "2"}}), ".map.a"),
+    ],
+)  # fmt: skip
+def test_a_published_conflict(before: list[Act], acts: Act, said: str) -> None:
+    with pytest.raises(ApplyConflictError) as caught:
+        run(*before, acts)
+    assert said in caught.value.message
+
+
+def test_the_sets_of_managers() -> None:
+    found = sets(run(Act("one", {"list": items("a", value="1"), "set": ["s"], "map": {"k": "v"}, "struct": {}})))
+    assert found == {"one": {'.list[name="a"]', '.list[name="a"].name', '.list[name="a"].value', '.set[="s"]',
+                             ".map.k", ".struct"}}  # fmt: skip
+
+
+_NAMES = st.sampled_from(["a", "b", "c", "d"])
+_VALUES = st.sampled_from(["1", "2"])
+_LISTS = st.lists(st.fixed_dictionaries({"name": _NAMES}, optional={"value": _VALUES, "other": _VALUES}),
+                  max_size=4, unique_by=lambda one: one["name"])  # fmt: skip
+_MANIFESTS = st.fixed_dictionaries({}, optional={
+    "name": _VALUES, "list": _LISTS, "set": st.lists(_NAMES, unique=True, max_size=4),
+    "map": st.dictionaries(_NAMES, _VALUES, max_size=3),
+    "struct": st.fixed_dictionaries({}, optional={"name": _VALUES, "value": _VALUES}),
+    "mapOfMaps": st.dictionaries(_NAMES, st.dictionaries(_NAMES, _VALUES, max_size=2), max_size=2),
+    "atomic": st.lists(_NAMES, max_size=3),
+})  # fmt: skip
+_ACTS = st.lists(st.builds(Act, st.sampled_from(["one", "two"]), _MANIFESTS, st.sampled_from(["force", "update"])),
+                 max_size=4)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(_ACTS, _MANIFESTS)
+def test_an_apply_is_idempotent(before: list[Act], manifest: JsonObject) -> None:
+    """Also its managers; and what was applied is there, and nobody else's without a conflict."""
+    last = Act("one", manifest, "force")
+    once, twice = run(*before, last), run(*before, last, last)
+    assert twice == once
+    assert fields_of(manifest, SHAPE) <= fields_of(content(once), SHAPE) | _composite(once)
+
+
+def _composite(obj: JsonObject) -> FieldSet:
+    """The fields that are leaves only where they are empty."""
+    return frozenset((f"f:{name}",) for name in obj) | frozenset(
+        ("f:mapOfMaps", f"f:{name}") for name in obj.get("mapOfMaps", {})
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(_MANIFESTS, _MANIFESTS)
+def test_managers_with_other_fields_have_no_conflict_and_leave_nothing(one: JsonObject, two: JsonObject) -> None:
+    """The last manager of a field removes it."""
+    mine = {name: value for name, value in two.items() if name not in one}
+    both = run(Act("one", one), Act("two", mine))
+    assert all(both.get(name) == value for name, value in {**one, **mine}.items())
+    left = content(run(Act("one", one), Act("two", mine), Act("one", {}), Act("two", {})))
+    assert left == {}
+
+
+@settings(max_examples=100, deadline=None)
+@given(_MANIFESTS)
+def test_a_set_is_read_as_it_was_written(manifest: JsonObject) -> None:
+    fields = fields_of(manifest, SHAPE)
+    assert from_fields_v1(msgspec.json.decode(msgspec.json.encode(to_fields_v1(fields)))) == fields
+
+
+@pytest.mark.parametrize("fields", [[], {"name": {}}, {"k:[]": {}}, {"v:{": {}}, {"f:a": 1}, {"x:a": {}}])
+def test_what_is_no_set_is_refused(fields: Any) -> None:
+    with pytest.raises(ValueError, match=r"wanted|no element|no keys"):
+        from_fields_v1(fields)
+
+
+def test_entries_of_several_versions_are_capped_by_version() -> None:
+    made = [{"manager": f"m{n}", "operation": "Update", "apiVersion": f"v{n % 2}", "time": f"2026-01-01T00:00:{n:02}Z",
+             "fieldsV1": {f"f:{n}": {}}} for n in range(14)]  # fmt: skip
+    entries = read_entries({"metadata": {"managedFields": made}})
+    assert entries is not None
+    left = capped(entries)
+    assert len(left) == 10
+    assert len(frozenset().union(*(one.fields for one in left.values()))) == 14

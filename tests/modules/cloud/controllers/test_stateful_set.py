@@ -1,0 +1,137 @@
+"""StatefulSets, in virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.cloud.controllers.pods import is_ready
+from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
+
+
+def site_with(replicas: int = 3, seed: int = 0, **spec: Any) -> Site:
+    site = Site(seed)
+    site.checks.append(one_of_each)
+    site.apply(workload("StatefulSet", "db", replicas=replicas, serviceName="db", **spec))
+    return site
+
+
+def one_of_each(site: Site) -> None:
+    names = [pod["metadata"]["name"] for pod in site.all("Pod")]
+    assert len(names) == len(set(names))
+
+
+def names(site: Site) -> list[str]:
+    return [pod["metadata"]["name"] for pod in site.pods()]
+
+
+def images(site: Site) -> dict[str, str]:
+    return {pod["metadata"]["name"]: image_of(pod) for pod in site.pods()}
+
+
+def db(site: Site) -> JsonObject:
+    return site.get("StatefulSet", "db")
+
+
+def test_pods_are_made_and_deleted_in_order() -> None:
+    site = site_with()
+    assert names(site) == ["db-0"]
+
+    def check(site: Site) -> None:
+        found = sorted(site.pods(), key=lambda pod: str(pod["metadata"]["name"]))
+        assert all(map(is_ready, found[:-1]))
+
+    site.checks.append(check)
+    site.run_for(10)
+    assert names(site) == ["db-0", "db-1", "db-2"]
+    pod = site.get("Pod", "db-1")
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("db-1", "db")
+    assert pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] == "1"
+    status = db(site)["status"]
+    assert (status["replicas"], status["readyReplicas"], status["availableReplicas"]) == (3, 3, 3)
+    assert status["currentRevision"] == status["updateRevision"]
+    site.patch(db(site), {"spec": {"replicas": 1}})
+    site.run_for(10)
+    assert names(site) == ["db-0"]
+    before = len(site.writes)
+    site.engine.look_at_all()
+    site.run_for(3600)
+    assert len(site.writes) == before
+
+
+def test_in_parallel_all_are_made_at_once() -> None:
+    site = site_with(podManagementPolicy="Parallel")
+    assert names(site) == ["db-0", "db-1", "db-2"]
+
+
+def test_claims_are_made_first_and_stay() -> None:
+    template = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    site = site_with(2, volumeClaimTemplates=[template])
+    site.run_for(10)
+    claims = [claim["metadata"]["name"] for claim in site.all("PersistentVolumeClaim")]
+    assert claims == ["data-db-0", "data-db-1"]
+    volumes = site.get("Pod", "db-1")["spec"]["volumes"]
+    assert volumes == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-1"}}]
+    site.patch(db(site), {"spec": {"replicas": 0}})
+    site.run_for(10)
+    assert len(site.all("PersistentVolumeClaim")) == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rolling_update_goes_down_one_at_a_time(seed: int) -> None:
+    site = site_with(3, seed, updateStrategy={"rollingUpdate": {"partition": 2}})
+    site.run_for(20)
+
+    def check(site: Site) -> None:
+        assert sum(map(is_ready, site.pods())) >= 2
+
+    site.checks.append(check)
+    site.patch(db(site), new_image("app:2"))
+    site.run_for(20)
+    assert images(site) == {"db-0": "app:1", "db-1": "app:1", "db-2": "app:2"}
+    site.call("delete", site.get("Pod", "db-0"))
+    site.run_for(20)
+    assert images(site)["db-0"] == "app:1"
+    site.patch(db(site), {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
+    site.run_for(30)
+    assert set(images(site).values()) == {"app:2"}
+    status = db(site)["status"]
+    assert status["currentRevision"] == status["updateRevision"]
+
+
+def test_a_good_template_heals_a_broken_one() -> None:
+    site = site_with()
+    site.run_for(20)
+    site.ready_after = lambda pod: None if image_of(pod) == "app:broken" else 1.0
+    site.patch(db(site), new_image("app:broken"))
+    site.run_for(60)
+    assert images(site) == {"db-0": "app:1", "db-1": "app:1", "db-2": "app:broken"}
+    site.patch(db(site), new_image("app:3"))
+    site.run_for(60)
+    assert set(images(site).values()) == {"app:3"}
+
+
+def test_there_is_no_second_pod_of_a_name_while_its_node_is_away() -> None:
+    site = site_with(1)
+    site.run_for(20)
+    (pod,) = site.pods()
+    node = pod["spec"]["nodeName"]
+    site.offline.add(node)
+    site.call("delete", pod)
+    site.run_for(100_000)
+    assert [one["metadata"]["uid"] for one in site.all("Pod")] == [pod["metadata"]["uid"]]
+    site.cluster.delete(ObjectKey("Pod", "default", "db-0"), grace=0)
+    site.run_for(20)
+    assert names(site) == ["db-0"]
+
+
+def test_a_pod_that_has_failed_is_replaced() -> None:
+    site = site_with(1)
+    site.run_for(20)
+    (pod,) = site.pods()
+    site.report(pod, "Failed")
+    site.run_for(20)
+    (new,) = site.pods()
+    assert new["metadata"]["uid"] != pod["metadata"]["uid"]
