@@ -26,6 +26,8 @@ _JSON: Final[dict[type[Any], str]] = {str: "string", list: "array", dict: "objec
 _QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _VERSION: Final = re.compile(r"^(?:Core)?V\d+(?:alpha\d+|beta\d+)?")
 _LONGEST: Final = 40
+_MANAGED: Final = "managedFields"
+"""Kept in a form of the API server's own."""
 _WIDTHS: Final = {"int32": 31, "int64": 63}
 
 
@@ -84,7 +86,11 @@ def _members(types: dict[str, dict[str, str]], of: str, value: Any, path: str, o
     fields, name = types[of], _name(of)
     for field, member in value.items():
         wanted = fields.get(field)
-        if wanted is None or (type(member) is str and wanted == "str" and field not in _QUANTITIES):
+        if (
+            wanted is None
+            or field == _MANAGED
+            or (type(member) is str and wanted == "str" and field not in _QUANTITIES)
+        ):
             continue
         place = f"{path}.{field}" if path else field
         yield from _faults(types, wanted, member, place, name, field)
