@@ -41,7 +41,7 @@ from edged.status.manager import StatusManager
 from edged.sync import pod_machine as machine
 from edged.sync.events import PluginsChanged, PodHealthChanged, PodReleased, PodsListed, SyncEvent
 from edged.sync.orphans import Orphans
-from edged.sync.pod_machine import Effect, Now, PodEvent, PodSyncRecord
+from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts
 from edged.sync.store import PodStore
 
 _log = logging.getLogger(__name__)
@@ -369,9 +369,9 @@ class SyncLoop:
         for effect in machine.step(record, event, now):
             self._carry_out(record, effect, now)
 
-    def _now(self, uid: PodUid) -> Now:
+    def _now(self, uid: PodUid) -> SyncFacts:
         clock, settings = self._context.clock, self._settings
-        return Now(
+        return SyncFacts(
             clock.monotonic(),
             Nanoseconds(clock.now_ns()),
             self._probes.facts(uid),
@@ -388,7 +388,7 @@ class SyncLoop:
         record = self._records.get(work.uid)
         return None if record is None else machine.next_job(record, self._now(work.uid))
 
-    def _carry_out(self, record: PodSyncRecord, effect: Effect, now: Now) -> None:
+    def _carry_out(self, record: PodSyncRecord, effect: Effect, now: SyncFacts) -> None:
         uid, pod = record.ref.uid, record.pod
         match effect:
             case machine.Enqueue(queue):
@@ -417,10 +417,10 @@ class SyncLoop:
             case _ if pod is not None:
                 self._carry_out_for_pod(record, pod, effect, now)
 
-    def _carry_out_for_pod(self, record: PodSyncRecord, pod: PodRecord, effect: Effect, now: Now) -> None:
+    def _carry_out_for_pod(self, record: PodSyncRecord, pod: PodRecord, effect: Effect, now: SyncFacts) -> None:
         uid = record.ref.uid
         match effect:
-            case machine.Status(is_final):
+            case machine.UpdateStatus(is_final):
                 self._regenerate(pod, working=now.is_working and not is_final)
                 now.probes = self._probes.facts(uid)
                 now.hooks = self._lifecycle.post_start_hooks.facts(uid)

@@ -10,17 +10,17 @@ A pod is in one of three states, each with the job that a worker does in it (`Po
 
 | event | effects |
 |---|---|
-| `AddPod` | TakeStatus, Admit, Status, CorrectStatus, Enqueue |
-| `UpdatePod` | the same; of an echo of the reported status Publish or Status; during a removal Hold |
+| `AddPod` | TakeStatus, Admit, UpdateStatus, CorrectStatus, Enqueue |
+| `UpdatePod` | the same; of an echo of the reported status Publish or UpdateStatus; during a removal Hold |
 | `RemovePod` | StopStatus, Enqueue |
 | `KillPod` (eviction, deadline, rejection, shutdown) | Enqueue, RecordEnd; Kill if the pod is ending already |
-| `PodInspection` by the PLEG, if something changed | Status, and Enqueue unless a worker has the pod |
-| `NotListed`: the first relist does not have the pod | Status |
-| `HealthChanged`: a probe, a postStart hook or an image pull | Status, Enqueue |
+| `PodInspection` by the PLEG, if something changed | UpdateStatus, and Enqueue unless a worker has the pod |
+| `NotListed`: the first relist does not have the pod | UpdateStatus |
+| `HealthChanged`: a probe, a postStart hook or an image pull | UpdateStatus, Enqueue |
 | `DependencyChanged`: a configmap or secret of the pod | Enqueue |
 | `RetryPod`: the cause of failures may be gone | Enqueue |
-| `WorkCompleted` without error | Status; then Enqueue, EnqueueAfter, DeletePod, Publish or Forget |
-| `WorkCompleted` with an error | Status, RetryAfter |
+| `WorkCompleted` without error | UpdateStatus; then Enqueue, EnqueueAfter, DeletePod, Publish or Forget |
+| `WorkCompleted` with an error | UpdateStatus, RetryAfter |
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,8 +56,8 @@ _EARLY = 0.1
 """Seconds before its time that a retry counts as due."""
 
 
-class Now(Struct):
-    """The time, and the facts about a pod beside its record. The loop updates probes and hooks after each `Status`."""
+class SyncFacts(Struct):
+    """The time, and facts about a pod beside its record. The loop updates probes and hooks after `UpdateStatus`."""
 
     monotonic: float
     """Seconds."""
@@ -93,7 +93,7 @@ class _Plan(NamedTuple):
     hooks: HookFacts
     actions: PodActions
 
-    def is_valid(self, pod: PodRecord, now: Now) -> bool:
+    def is_valid(self, pod: PodRecord, now: SyncFacts) -> bool:
         """Return whether the actions would be computed again from the same facts. A wait depends on the time too."""
         return (
             not self.actions.waiting
@@ -126,7 +126,7 @@ class PodSyncRecord(Struct):
         """Whether everything of the pod is being removed from the node."""
         return self.pod is None or self.pod.deleted
 
-    def next_actions(self, pod: PodRecord, now: Now) -> PodActions:
+    def next_actions(self, pod: PodRecord, now: SyncFacts) -> PodActions:
         """Return the actions of a worker if it synced the pod now. They are computed once for a job: after it, or by
         the event that queues it.
         """
@@ -136,7 +136,7 @@ class PodSyncRecord(Struct):
         return self.plan.actions
 
 
-def next_job(record: PodSyncRecord, now: Now) -> Job:
+def next_job(record: PodSyncRecord, now: SyncFacts) -> Job:
     """Return the job of a pod. It is made when a worker is free, so that it has the newest facts, and takes the
     delivered objects of the record: should the job fail, the next one requests them.
     """
@@ -240,7 +240,7 @@ class Admit(Struct, frozen=True, gc=False):
     is_new: bool
 
 
-class Status(Struct, frozen=True, gc=False):
+class UpdateStatus(Struct, frozen=True, gc=False):
     """Generate the status of the pod, and set its probes and its deadline."""
 
     is_final: bool = False
@@ -320,7 +320,7 @@ class Forget(Struct, frozen=True, gc=False):
 Effect = (
     TakeStatus
     | Admit
-    | Status
+    | UpdateStatus
     | Publish
     | ReportStatus
     | CorrectStatus
@@ -337,14 +337,14 @@ Effect = (
 )
 
 
-def step(record: PodSyncRecord, event: PodEvent, now: Now) -> Iterator[Effect]:
+def step(record: PodSyncRecord, event: PodEvent, now: SyncFacts) -> Iterator[Effect]:
     """Take an event of a pod into its record, and return the effects, of which each is carried out before the next one
-    is computed: `Status` sets the status in the record, `Admit` may kill the pod.
+    is computed: `UpdateStatus` sets the status in the record, `Admit` may kill the pod.
 
     Changes nothing but the record, and reads no clock: the same arguments have the same effects.
 
         record = PodSyncRecord(ref, PodRecord(pod, PodFacts(ref)))
-        list(step(record, HealthChanged(), now))  # [Status(), Enqueue(Queue.ADDITION)]
+        list(step(record, HealthChanged(), now))  # [UpdateStatus(), Enqueue(Queue.ADDITION)]
     """
     pod = record.pod
     match event:
@@ -362,12 +362,12 @@ def step(record: PodSyncRecord, event: PodEvent, now: Now) -> Iterator[Effect]:
             yield from _step_of_pod(record, pod, event, now)
 
 
-def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: Now) -> Iterator[Effect]:
+def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: SyncFacts) -> Iterator[Effect]:
     match event:
         case AddPod():
             yield TakeStatus(event.pod)
             yield Admit(is_new=True)
-            yield Status()
+            yield UpdateStatus()
             yield CorrectStatus()
             yield from _enqueue(record, pod, now)
         case UpdatePod():
@@ -380,14 +380,14 @@ def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: No
             yield from _kill_pod(record, pod, event, now)
         case PodInspection(facts, at):
             if pod.observe(facts, at):
-                yield Status()
+                yield UpdateStatus()
                 if not now.is_working:
                     yield from _enqueue(record, pod, now)
         case NotListed(at):
             pod.observe(pod.facts, at)
-            yield Status()
+            yield UpdateStatus()
         case HealthChanged():
-            yield Status()
+            yield UpdateStatus()
             yield from _enqueue(record, pod, now)
         case DependencyChanged():
             if not pod.termination_requested:
@@ -401,7 +401,7 @@ def _take_delivered(record: PodSyncRecord, event: DependencyChanged) -> None:
         record.delivered[event.key] = event.delivered
 
 
-def _enqueue(record: PodSyncRecord, pod: PodRecord, now: Now) -> Iterator[Effect]:
+def _enqueue(record: PodSyncRecord, pod: PodRecord, now: SyncFacts) -> Iterator[Effect]:
     """Queue a pod. A job that stops containers may take their grace period: it gets a worker of its own."""
     if pod.termination_requested:
         yield Kill(grace_seconds(pod.terminating_pod))
@@ -412,7 +412,7 @@ def _enqueue(record: PodSyncRecord, pod: PodRecord, now: Now) -> Iterator[Effect
     yield Enqueue(queue_of(pod.state) if stops else Queue.ADDITION)
 
 
-def _update_pod(record: PodSyncRecord, pod: PodRecord, new: Pod, now: Now) -> Iterator[Effect]:
+def _update_pod(record: PodSyncRecord, pod: PodRecord, new: Pod, now: SyncFacts) -> Iterator[Effect]:
     """Take the desired state of a pod. The echo of a reported status changes nothing (kubelet's reconcile) but the
     conditions of others.
     """
@@ -425,13 +425,13 @@ def _update_pod(record: PodSyncRecord, pod: PodRecord, new: Pod, now: Now) -> It
         yield ReportStatus()
     if not echo:
         yield Admit(is_new=False)
-    yield Publish() if echo and pod.pod.status == before else Status()
+    yield Publish() if echo and pod.pod.status == before else UpdateStatus()
     yield CorrectStatus()
     if not echo:
         yield from _enqueue(record, pod, now)
 
 
-def _kill_pod(record: PodSyncRecord, pod: PodRecord, event: KillPod, now: Now) -> Iterator[Effect]:
+def _kill_pod(record: PodSyncRecord, pod: PodRecord, event: KillPod, now: SyncFacts) -> Iterator[Effect]:
     """End a pod for good. For a pod that has ended or is ending the first options stand; `shortens` limits the grace
     period of a pod that is ending.
     """
@@ -444,7 +444,7 @@ def _kill_pod(record: PodSyncRecord, pod: PodRecord, event: KillPod, now: Now) -
         yield Kill(options.grace_period)
 
 
-def _complete_work(record: PodSyncRecord, done: Done, now: Now) -> Iterator[Effect]:
+def _complete_work(record: PodSyncRecord, done: Done, now: SyncFacts) -> Iterator[Effect]:
     pod = record.pod
     if not done.unchanged:
         record.plan = None
@@ -458,7 +458,7 @@ def _complete_work(record: PodSyncRecord, done: Done, now: Now) -> Iterator[Effe
         pod.wait({**waits, **done.waiting_reasons})
         if done.terminated and pod.termination_requested:
             pod.terminate()
-        yield Status(is_final=True)
+        yield UpdateStatus(is_final=True)
     if done.kill_options is not None:
         if pod is not None:
             yield from _kill_pod(record, pod, KillPod(record.ref.uid, done.kill_options), now)
@@ -468,13 +468,13 @@ def _complete_work(record: PodSyncRecord, done: Done, now: Now) -> Iterator[Effe
         yield from _continue(record, done, now)
 
 
-def _restart_waits(record: PodSyncRecord, pod: PodRecord, now: Now) -> Mapping[str, ContainerStateWaiting]:
+def _restart_waits(record: PodSyncRecord, pod: PodRecord, now: SyncFacts) -> Mapping[str, ContainerStateWaiting]:
     """Return the containers that wait for their restart, by name."""
     waiting = record.next_actions(pod, now).waiting
     return {wait.container.name: crash_loop(pod.ref, wait) for wait in waiting}
 
 
-def _continue(record: PodSyncRecord, done: Done, now: Now) -> Iterator[Effect]:
+def _continue(record: PodSyncRecord, done: Done, now: SyncFacts) -> Iterator[Effect]:
     """Queue a pod again after a job without error. A job that only waits does not show whether the cause of the last
     failure is gone, so the retry delay keeps growing.
     """
@@ -499,7 +499,7 @@ def _continue(record: PodSyncRecord, done: Done, now: Now) -> Iterator[Effect]:
         yield from _sync_again(record, pod, now)
 
 
-def _sync_again(record: PodSyncRecord, pod: PodRecord, now: Now) -> Iterator[Effect]:
+def _sync_again(record: PodSyncRecord, pod: PodRecord, now: SyncFacts) -> Iterator[Effect]:
     """Queue a pod after a successful sync: immediately when its result asks for a next step (an init container has
     ended). A runtime whose answers do not match its actions would cause next steps for ever: after
     `MAX_IMMEDIATE_SYNCS` the pod gets one every relist period.
@@ -519,7 +519,7 @@ def _sync_again(record: PodSyncRecord, pod: PodRecord, now: Now) -> Iterator[Eff
         yield EnqueueAfter(now.resync_period, RESYNC_JITTER)
 
 
-def _retry(record: PodSyncRecord, done: Done, error: Exception, now: Now) -> Iterator[Effect]:
+def _retry(record: PodSyncRecord, done: Done, error: Exception, now: SyncFacts) -> Iterator[Effect]:
     """Retry a job that failed: the delay doubles until one succeeds."""
     pod, state = record.pod, done.job.state
     delay = _next_retry(record, now) if done.retry_after is None else done.retry_after
@@ -528,7 +528,7 @@ def _retry(record: PodSyncRecord, done: Done, error: Exception, now: Now) -> Ite
     yield RetryAfter(Queue.ADDITION if state is PodState.SYNC else queue_of(state), delay, error)
 
 
-def _next_retry(record: PodSyncRecord, now: Now) -> float:
+def _next_retry(record: PodSyncRecord, now: SyncFacts) -> float:
     """Return the seconds until the next retry, and note it. A job that failed before its retry was due was run for
     another reason, such as a configmap that has arrived: its retry stays where it is.
     """
@@ -540,7 +540,7 @@ def _next_retry(record: PodSyncRecord, now: Now) -> float:
     return delay
 
 
-def _seconds_until_others_due(record: PodSyncRecord, pod: PodRecord, done: Done, now: Now) -> float:
+def _seconds_until_others_due(record: PodSyncRecord, pod: PodRecord, done: Done, now: SyncFacts) -> float:
     """Return the seconds until another container of the pod is due: it waits for its own back-off, not for that of
     another container's image. A container that ended during the job is due, and no event reports it once more.
     """
@@ -551,5 +551,5 @@ def _seconds_until_others_due(record: PodSyncRecord, pod: PodRecord, done: Done,
     return float("inf") if actions.next_try is None else _seconds_until(actions.next_try, now)
 
 
-def _seconds_until(at: Nanoseconds, now: Now) -> float:
+def _seconds_until(at: Nanoseconds, now: SyncFacts) -> float:
     return (at - now.wall) / 1e9

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from modules.tools.kubectl.parser import VerbParser
     from modules.tools.kubectl.session import Session
-    from modules.tools.why.pods import Answer, Facts
+    from modules.tools.why.pods import Answer, PodFacts
     from modules.tools.why.references import Missing, Reference
 
 _PODS: Final = ("pod", "pods", "po")
@@ -56,10 +56,10 @@ def _named(session: Session, words: list[str]) -> tuple[str, str]:
     return (session.namespace, parts[1]) if len(parts) == 2 else (parts[1], parts[2])
 
 
-def _facts(session: Session, namespace: str, name: str) -> Facts:
+def _facts(session: Session, namespace: str, name: str) -> PodFacts:
     """Ask the server for the pod, its node, the objects that it needs, and its events."""
     from modules.tools.kubectl.describers.common import events_about  # noqa: PLC0415 - as in `run`
-    from modules.tools.why.pods import Facts  # noqa: PLC0415
+    from modules.tools.why.pods import PodFacts  # noqa: PLC0415
     from modules.tools.why.references import MAX_REFERENCES, references_of  # noqa: PLC0415
 
     pod = session.client.get(session.discovery.one("pods").path(namespace, name))
@@ -72,7 +72,7 @@ def _facts(session: Session, namespace: str, name: str) -> Facts:
         unread.append(f"whether {len(references) - MAX_REFERENCES} more objects exist that the pod needs")
     bound = text_at(pod, "spec.nodeName")
     node, is_there = _get(session, "nodes", "", bound, unread) if bound else (None, True)
-    return Facts(
+    return PodFacts(
         pod=pod,
         now=time.time(),
         program=session.program,

@@ -34,7 +34,7 @@ _EXIT_CODES: Final = {
 }
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a pod."""
 
     pod: JsonObject
@@ -54,7 +54,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The Events about the pod."""
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+class PodStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step on the way of a pod, in the order of time."""
 
     at: str
@@ -71,7 +71,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     state: str
     """`runs`, `ended`, `waits` (somebody or something else has to act), `fails`, `ending`, or `unknown`."""
-    steps: list[Step]
+    steps: list[PodStep]
     left_out: int
     """Steps before these."""
     notes: list[str]
@@ -89,7 +89,7 @@ class Finding(msgspec.Struct, frozen=True):
     remedy: tuple[str, ...] = ()
 
 
-def explain(facts: Facts) -> Answer:
+def explain(facts: PodFacts) -> Answer:
     """Return why a pod does not run, or how it came to run."""
     finding = next(found for rule in RULES if (found := rule(facts)) is not None)
     steps = _steps(facts)
@@ -103,7 +103,7 @@ def explain(facts: Facts) -> Answer:
     )
 
 
-def _ending(facts: Facts) -> Finding | None:
+def _ending(facts: PodFacts) -> Finding | None:
     since = text_at(facts.pod, "metadata.deletionTimestamp")
     if not since:
         return None
@@ -118,7 +118,7 @@ def _ending(facts: Facts) -> Finding | None:
     return Finding("ending", f"has been ending for {ago(since, facts.now)}{period}")
 
 
-def _ended(facts: Facts) -> Finding | None:
+def _ended(facts: PodFacts) -> Finding | None:
     phase = text_at(facts.pod, "status.phase")
     if phase == "Succeeded":
         return Finding("ended", "has ended: all its containers ended with exit code 0")
@@ -134,7 +134,7 @@ def _ended(facts: Facts) -> Finding | None:
     return Finding("fails", f"has failed: {how}", _log_remedy(facts, failed[0], previous=False))
 
 
-def _unbound(facts: Facts) -> Finding | None:
+def _unbound(facts: PodFacts) -> Finding | None:
     if text_at(facts.pod, "spec.nodeName"):
         return None
     gates = ", ".join(text_at(gate, "name") for gate in objects_at(facts.pod, "spec.schedulingGates"))
@@ -150,14 +150,14 @@ def _unbound(facts: Facts) -> Finding | None:
     return Finding("unknown", "has no node, and no scheduler has said why")
 
 
-def _no_node(facts: Facts) -> Finding | None:
+def _no_node(facts: PodFacts) -> Finding | None:
     if not facts.is_node_missing:
         return None
     node = text_at(facts.pod, "spec.nodeName")
     return Finding("waits", f"is bound to the node {node}, which does not exist", (f"{facts.program} get nodes",))
 
 
-def _lacks(facts: Facts) -> Finding | None:
+def _lacks(facts: PodFacts) -> Finding | None:
     if not facts.missing or not _waits_to_start(facts.pod):
         return None
     first, *more = facts.missing
@@ -165,7 +165,7 @@ def _lacks(facts: Facts) -> Finding | None:
     return Finding("waits", f"does not run: {first.text}{rest}", (_remedy_of(facts, first),))
 
 
-def _remedy_of(facts: Facts, missing: Missing) -> str:
+def _remedy_of(facts: PodFacts, missing: Missing) -> str:
     kind, name = missing.reference.kind, missing.reference.name
     if missing.key:
         return f"add the key {missing.key} to the {kind} {name}"
@@ -176,7 +176,7 @@ def _remedy_of(facts: Facts, missing: Missing) -> str:
     return f"{facts.program} -n {namespace} create {words} {name} --from-literal=KEY=VALUE"
 
 
-def _unheard(facts: Facts) -> Finding | None:
+def _unheard(facts: PodFacts) -> Finding | None:
     if value_at(facts.pod, "status.startTime") or _statuses(facts.pod):
         return None
     node = text_at(facts.pod, "spec.nodeName")
@@ -188,7 +188,7 @@ def _unheard(facts: Facts) -> Finding | None:
     return Finding("waits", f"is bound to {node}, which has said nothing about it yet")
 
 
-def _waiting(facts: Facts) -> Finding | None:
+def _waiting(facts: PodFacts) -> Finding | None:
     for status in _statuses(facts.pod):
         reason, message = text_at(status, "state.waiting.reason"), _message(status, "state.waiting.message")
         who = f"container {text_at(status, 'name')}"
@@ -207,7 +207,7 @@ def _waiting(facts: Facts) -> Finding | None:
     return None
 
 
-def _init(facts: Facts) -> Finding | None:
+def _init(facts: PodFacts) -> Finding | None:
     for status in objects_at(facts.pod, "status.initContainerStatuses"):
         name = text_at(status, "name")
         if text_at(status, "state.terminated.exitCode") not in ("", "0"):
@@ -220,7 +220,7 @@ def _init(facts: Facts) -> Finding | None:
     return None
 
 
-def _starting(facts: Facts) -> Finding | None:
+def _starting(facts: PodFacts) -> Finding | None:
     waiting = [each for each in _statuses(facts.pod) if value_at(each, "state.waiting") is not None]
     if not waiting:
         return None
@@ -232,7 +232,7 @@ def _starting(facts: Facts) -> Finding | None:
     return Finding("waits", f"has been starting{period}, and nothing has failed yet")
 
 
-def _not_ready(facts: Facts) -> Finding | None:
+def _not_ready(facts: PodFacts) -> Finding | None:
     if text_at(_condition(facts.pod, "Ready"), "status") == "True":
         return None
     for status in objects_at(facts.pod, "status.containerStatuses"):
@@ -253,7 +253,7 @@ def _not_ready(facts: Facts) -> Finding | None:
     return None
 
 
-def _runs(facts: Facts) -> Finding | None:
+def _runs(facts: PodFacts) -> Finding | None:
     node, statuses = text_at(facts.pod, "spec.nodeName"), objects_at(facts.pod, "status.containerStatuses")
     if not statuses or any(value_at(each, "state.running") is None for each in statuses):
         return None
@@ -271,12 +271,12 @@ def _runs(facts: Facts) -> Finding | None:
     return Finding("unknown" if away else "runs", f"{where}: {ready} of {len(statuses)} containers are ready{again}")
 
 
-def _unknown(facts: Facts) -> Finding:
+def _unknown(facts: PodFacts) -> Finding:
     phase = text_at(facts.pod, "status.phase") or "without a phase"
     return Finding("unknown", f"is {phase}, and nothing that is known says why")
 
 
-RULES: Final[tuple[Callable[[Facts], Finding | None], ...]] = (
+RULES: Final[tuple[Callable[[PodFacts], Finding | None], ...]] = (
     _ending,
     _ended,
     _unbound,
@@ -293,7 +293,7 @@ RULES: Final[tuple[Callable[[Facts], Finding | None], ...]] = (
 """The rules; the first that fits makes the sentence."""
 
 
-def _notes(facts: Facts) -> Iterator[str]:
+def _notes(facts: PodFacts) -> Iterator[str]:
     away = _away(facts)
     if away:
         yield f"{away}: what the node has said is as old as that"
@@ -301,21 +301,21 @@ def _notes(facts: Facts) -> Iterator[str]:
         yield f"not known: {each}"
 
 
-def _steps(facts: Facts) -> list[Step]:
+def _steps(facts: PodFacts) -> list[PodStep]:
     """Return what is known of the pod's way, in the order of time; the warning that came last is the cause."""
     pod = facts.pod
-    found = [Step(text_at(pod, "metadata.creationTimestamp"), "API server", "the pod was created")]
+    found = [PodStep(text_at(pod, "metadata.creationTimestamp"), "API server", "the pod was created")]
     for each in sorted(objects_at(pod, "status.conditions"), key=_place):
         at, kind, status = (text_at(each, key) for key in ("lastTransitionTime", "type", "status"))
         detail = ": ".join(part for part in (text_at(each, "reason"), _message(each, "message")) if part)
         if at and (status == "True" or kind == "PodScheduled"):
-            found.append(Step(at, "status", f"{kind} is {status}" + (f": {detail}" if detail else "")))
+            found.append(PodStep(at, "status", f"{kind} is {status}" + (f": {detail}" if detail else "")))
     for each in facts.events:
         count = text_at(each, "series.count") or text_at(each, "count")
         times = f" ({count} times)" if count not in ("", "0", "1") else ""
         who = text_at(each, "source.component") or text_at(each, "reportingComponent") or "event"
         text = f"{text_at(each, 'reason')}{times}: {_message(each, 'message')}"
-        found.append(Step(_seen(each), who, text, text_at(each, "type") == "Warning"))
+        found.append(PodStep(_seen(each), who, text, text_at(each, "type") == "Warning"))
     found.sort(key=lambda step: seconds_of(step.at) or 0.0)
     last = max((place for place, step in enumerate(found) if step.is_cause), default=-1)
     runs = _is_running(pod)
@@ -328,7 +328,7 @@ def _place(condition: JsonObject) -> int:
     return _CONDITIONS.index(kind) if kind in _CONDITIONS else len(_CONDITIONS)
 
 
-def _away(facts: Facts) -> str:
+def _away(facts: PodFacts) -> str:
     """Return for how long the pod's node has been away or not ready, as a clause; empty if it is Ready or unknown."""
     if facts.node is None:
         return ""
@@ -353,13 +353,13 @@ def _end(status: JsonObject, path: str) -> str:
     return f"ended with exit code {code}" + (f" ({why})" if why else "")
 
 
-def _log_remedy(facts: Facts, status: JsonObject, *, previous: bool) -> tuple[str, ...]:
+def _log_remedy(facts: PodFacts, status: JsonObject, *, previous: bool) -> tuple[str, ...]:
     namespace, name = text_at(facts.pod, "metadata.namespace"), text_at(facts.pod, "metadata.name")
     option = " --previous" if previous else ""
     return (f"{facts.program} -n {namespace} logs {name} -c {text_at(status, 'name')}{option}",)
 
 
-def _last_warning(facts: Facts, reasons: Sequence[str]) -> str:
+def _last_warning(facts: PodFacts, reasons: Sequence[str]) -> str:
     """Return the newest warning about the pod, with one of the reasons if any are given; empty if there is none."""
     warnings = [
         each

@@ -30,7 +30,7 @@ from edged.pods.model import (
 from edged.pods.pod_status.status import NodeView, pod_status
 from edged.pods.state import PodState
 from edged.sync import pod_machine as machine
-from edged.sync.pod_machine import Effect, Now, PodEvent, PodSyncRecord, next_job, step
+from edged.sync.pod_machine import Effect, PodEvent, PodSyncRecord, SyncFacts, next_job, step
 from tests.edged.conftest import pod
 
 CHANGED = machine.DependencyChanged(("configmap", "default", "settings"), DeliveredObject(b"{}"))
@@ -74,10 +74,10 @@ class Loop:
         assert self.record.pod is not None
         return self.record.pod
 
-    def now(self) -> Now:
+    def now(self) -> SyncFacts:
         """The time."""
         wall = Nanoseconds(int(START + self.monotonic * SECOND))
-        return Now(self.monotonic, wall, ProbeFacts(), HookFacts(), self.backoffs, 1.0, 60.0, self.is_working)
+        return SyncFacts(self.monotonic, wall, ProbeFacts(), HookFacts(), self.backoffs, 1.0, 60.0, self.is_working)
 
     def handle(self, event: PodEvent) -> list[Effect]:
         """Step the machine; return the effects but the statuses."""
@@ -85,9 +85,9 @@ class Loop:
         self.effects = []
         for effect in step(self.record, event, now):
             self.effects.append(effect)
-            if isinstance(effect, machine.Status) and self.record.pod is not None and not self.pod.deleted:
+            if isinstance(effect, machine.UpdateStatus) and self.record.pod is not None and not self.pod.deleted:
                 self.pod.set_status(self._status(now))
-        return [effect for effect in self.effects if not isinstance(effect, machine.Status)]
+        return [effect for effect in self.effects if not isinstance(effect, machine.UpdateStatus)]
 
     def work(self, after: PodFacts | None = None, **result: Any) -> list[Effect]:
         """Carry out a job of the pod, with this result."""
@@ -98,7 +98,7 @@ class Loop:
         finally:
             self.is_working = False
 
-    def _status(self, now: Now) -> PodStatus:
+    def _status(self, now: SyncFacts) -> PodStatus:
         record = self.pod
         return pod_status(
             record.pod, record.facts, NodeView(("192.0.2.2",), "fake"), now.wall, probes=now.probes,
@@ -242,7 +242,7 @@ def test_a_new_pod_is_admitted_before_it_gets_a_status_and_is_queued() -> None:
     loop = Loop()
     loop.handle(machine.AddPod(web()))
     kinds = [type(effect).__name__ for effect in loop.effects]
-    assert kinds == ["TakeStatus", "Admit", "Status", "CorrectStatus", "Enqueue"]
+    assert kinds == ["TakeStatus", "Admit", "UpdateStatus", "CorrectStatus", "Enqueue"]
     assert loop.effects[-1] == machine.Enqueue(Queue.ADDITION)
 
 
@@ -285,7 +285,7 @@ def test_a_sync_that_stops_containers_gets_a_worker_of_its_own(loop: Loop, ready
 def test_while_a_worker_has_the_pod_an_inspection_does_not_queue_it(loop: Loop) -> None:
     loop.is_working = True
     assert loop.handle(PodInspection(facts(), loop.monotonic)) == []
-    assert loop.effects == [machine.Status()]
+    assert loop.effects == [machine.UpdateStatus()]
 
 
 # after a job

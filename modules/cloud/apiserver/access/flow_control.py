@@ -27,7 +27,7 @@ _LONG: Final = ("log", "exec", "attach", "portforward", "proxy")
 """Subresources for which nodes are asked."""
 
 
-class TooManyRequestsError(Exception):
+class NoSeatError(Exception):
     """A user has too many requests at the server, or none got a seat in time: 429."""
 
 
@@ -53,7 +53,7 @@ class FairSeats:
         """Hold a seat in the context.
 
         Raises:
-            TooManyRequestsError: too many requests of the user wait already, or there was no seat in time.
+            NoSeatError: too many requests of the user wait already, or there was no seat in time.
         """
         self._acquire(user)
         try:
@@ -72,7 +72,7 @@ class FairSeats:
                 self._free -= 1
                 return
             if len(self._queues.get(user, ())) >= self._most_waiting:
-                raise TooManyRequestsError
+                raise NoSeatError
             gate = threading.Lock()
             gate.acquire()
             self._queues.setdefault(user, deque()).append(gate)
@@ -84,7 +84,7 @@ class FairSeats:
             self._queues[user].remove(gate)
             if not self._queues[user]:
                 del self._queues[user]
-        raise TooManyRequestsError
+        raise NoSeatError
 
     def _release(self) -> None:
         with self._lock:
@@ -112,7 +112,7 @@ class FlowControl:
         """Return the context in which a request is served. Requests that last, such as logs of pods, need no seat.
 
         Raises:
-            TooManyRequestsError: when it is entered; see `FairSeats.seat`.
+            NoSeatError: when it is entered; see `FairSeats.seat`.
         """
         if request.parts[:2] == _METRICS or (request.parts[-1:] and request.parts[-1] in _LONG):
             return nullcontext()

@@ -16,7 +16,7 @@ from beehive.http.router import HttpService
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.paths import parse_target
-from modules.cloud.apiserver.access.flow_control import FlowControl, TooManyRequestsError, too_many_requests
+from modules.cloud.apiserver.access.flow_control import FlowControl, NoSeatError, too_many_requests
 from modules.cloud.apiserver.endpoints.requests import call_of_request, decoded
 from modules.cloud.apiserver.endpoints.service import ApiCaller
 from modules.cloud.authentication.users import User
@@ -94,7 +94,7 @@ class AccessService:
         """Return the reply; refusals become a metav1.Status."""
         try:
             return self._reply(request)
-        except TooManyRequestsError:
+        except NoSeatError:
             return too_many_requests()
         except ApiStatusError as error:
             return error.response()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modules.tools.why.pods import MAX_STEPS, Answer, Facts, explain
+from modules.tools.why.pods import MAX_STEPS, Answer, PodFacts, explain
 from modules.tools.why.references import Missing, Reference, missing_of, references_of
 
 NOW = 1_800_000_000.0
@@ -54,7 +54,7 @@ def event(reason: str, message: str, at: str = BEFORE, type_: str = "Warning", c
 
 
 def answer(pod: dict[str, Any], program: str = "cloudcore", **known: Any) -> Answer:
-    return explain(Facts(pod=pod, now=NOW, program=program, **known))
+    return explain(PodFacts(pod=pod, now=NOW, program=program, **known))
 
 
 def crashed(code: int, reason: str = "Error") -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from beehive.http.request import Request
 from beehive.http.responses import Response, json
-from modules.cloud.apiserver.access.flow_control import FairSeats, FlowControl, TooManyRequestsError
+from modules.cloud.apiserver.access.flow_control import FairSeats, FlowControl, NoSeatError
 from modules.cloud.apiserver.access.service import AccessService
 from modules.cloud.authentication.users import ADMINISTRATORS, User
 from tests.end_to_end.processes import wait_until
@@ -48,7 +48,7 @@ def test_users_take_turns() -> None:
 def test_a_seat_that_does_not_come_is_given_up() -> None:
     seats = FairSeats(seats=1, seconds=0.001)
     with seats.seat("a"):
-        with pytest.raises(TooManyRequestsError), seats.seat("b"):
+        with pytest.raises(NoSeatError), seats.seat("b"):
             pass
         assert seats.waiting("b") == 0
     with seats.seat("b"):
