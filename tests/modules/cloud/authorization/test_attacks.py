@@ -299,7 +299,7 @@ def test_a_node_fills_no_memory_with_what_is_not_there(world: World, monkeypatch
     controller = world.bee.hive.slot("edgecontroller").running
     assert controller is not None
     module: Any = controller.ref._actor_weakref()
-    assert module._downstream._locations.count(ME) <= 100
+    assert module._downstream.locations.count(ME) <= 100
 
 
 @pytest.mark.parametrize("kind", ["Secret", "ConfigMap", "Node", "Pod", "Lease"])
