@@ -127,7 +127,7 @@ class Cluster:
 
     @contextmanager
     def with_admission(self, admission: Admission) -> Iterator[None]:
-        """Applies an admission to the requests made in the context; not to the control plane's own changes."""
+        """Apply an admission to the requests made in the context; not to the control plane's own changes."""
         self._admission = admission
         try:
             yield
@@ -136,7 +136,7 @@ class Cluster:
 
     @contextmanager
     def managed_by(self, manager: Manager) -> Iterator[None]:
-        """Notes a manager's fields in the objects that are changed in the context; other changes leave them as they
+        """Note a manager's fields in the objects that are changed in the context; other changes leave them as they
         are.
         """
         self._track = lambda live, new: self._tracking(new).updated(live, new, manager)
@@ -174,15 +174,15 @@ class Cluster:
         return stored, ApplyOutcome.UNCHANGED if stored is live else ApplyOutcome.CONFIGURED
 
     def find(self, key: ObjectKey) -> JsonObject | None:
-        """Returns an object, or None. It must not be changed."""
+        """Return an object, or None. It must not be changed."""
         return self.storage.find(key)
 
     def revision_of(self, key: ObjectKey) -> Revision | None:
-        """Returns the uid and resourceVersion of an object, or None."""
+        """Return the uid and resourceVersion of an object, or None."""
         return self.storage.revision_of(key)
 
     def apply(self, document: Any) -> tuple[JsonObject, ApplyOutcome]:
-        """Creates or updates an object by its manifest, and returns it with the outcome.
+        """Create or updates an object by its manifest, and return it with the outcome.
 
         Raises:
             ApiError: the manifest is refused; nothing has changed.
@@ -215,7 +215,7 @@ class Cluster:
         return self.storage.get(key_of(obj))
 
     def create(self, obj: JsonObject) -> JsonObject:
-        """Stores a new object with its kind's defaults, and returns it.
+        """Store a new object with its kind's defaults, and return it.
 
         Raises:
             AlreadyExistsError: an object of that name exists.
@@ -230,7 +230,7 @@ class Cluster:
         return self._bound(self._create(self._track(None, new)))
 
     def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
-        """Replaces an object, and returns it. A pod's status stays, and only mutable fields of its spec may change.
+        """Replace an object, and return it. A pod's status stays, and only mutable fields of its spec may change.
         A deletion that has begun goes on, and none begins.
 
         Args:
@@ -259,13 +259,13 @@ class Cluster:
         return self._without_finalizers(self._bound(stored))
 
     def _shaped(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
-        """Returns a requested object that has its kind's schema; one of a custom kind as its schema has it."""
+        """Return a requested object that has its kind's schema; one of a custom kind as its schema has it."""
         if self.storage.kinds.custom_of(obj) is None:
             shaped(obj)
         return self._custom.prepared(obj, live)
 
     def replace(self, obj: JsonObject) -> JsonObject:
-        """Stores a new state of an object without validation; see `Storage.replace`.
+        """Store a new state of an object without validation; see `Storage.replace`.
 
         Raises:
             ApiError: as there, or the change is not admitted.
@@ -276,7 +276,7 @@ class Cluster:
         return self._without_finalizers(self.storage.replace(self._track(live, obj)))
 
     def _without_finalizers(self, stored: JsonObject) -> JsonObject:
-        """Removes an object that is being deleted and has lost its last finalizer; returns its state."""
+        """Remove an object that is being deleted and has lost its last finalizer; return its state."""
         return self._removed(stored) if is_deletion_over(stored) else stored
 
     def _removed(self, obj: JsonObject) -> JsonObject:
@@ -286,7 +286,7 @@ class Cluster:
         return gone
 
     def patch_status(self, key: ObjectKey, patch: JsonObject) -> JsonObject:
-        """Merges a strategic merge patch into the object's status and metadata; the spec stays, as with the
+        """Merge a strategic merge patch into the object's status and metadata; the spec stays, as with the
         subresource.
 
         Raises:
@@ -297,7 +297,7 @@ class Cluster:
         return self.update_status(key, merge_strategic(self.storage.get(key), patch, schema_of(key.kind)))
 
     def update_status(self, key: ObjectKey, new: JsonObject) -> JsonObject:
-        """Stores status and metadata of a new state of an object; the spec stays, as with the subresource.
+        """Store status and metadata of a new state of an object; the spec stays, as with the subresource.
 
         Raises:
             NotFoundError: no such object.
@@ -322,7 +322,7 @@ class Cluster:
         return self.replace(merged)
 
     def replace_status(self, key: ObjectKey, status: JsonObject) -> JsonObject:
-        """Replaces the object's status.
+        """Replace the object's status.
 
         Raises:
             NotFoundError: no such object.
@@ -331,7 +331,7 @@ class Cluster:
         return self.replace({**self.storage.get(key), "status": status})
 
     def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "", policy: str | None = None) -> JsonObject:
-        """Deletes an object, and returns its last state: a pod on a node gracefully, any other object at once. One
+        """Delete an object, and return its last state: a pod on a node gracefully, any other object at once. One
         with finalizers is marked, and removed when they are gone; a namespace, when its contents are gone.
 
         As in an API server, a pod that is removed at once is first updated to a grace period of 0: its node then ends
@@ -369,7 +369,7 @@ class Cluster:
         return new if seconds or finalizers_of(new) else self.storage.remove(key_of(new))
 
     def finalize_namespace(self, namespace: JsonObject) -> JsonObject:
-        """Sets the finalizers in a namespace's spec, and nothing else of it; removes it if it was waiting for them.
+        """Set the finalizers in a namespace's spec, and nothing else of it; remove it if it was waiting for them.
 
         Raises:
             NotFoundError: no such namespace.
@@ -380,7 +380,7 @@ class Cluster:
         return self.replace({**finalized(live, content_finalizers_of(namespace)), "metadata": metadata})
 
     def record_event(self, event: JsonObject) -> None:
-        """Stores a Kubernetes Event. Above a thousand, the oldest of the node that has reported the most is removed.
+        """Store a Kubernetes Event. Above a thousand, the oldest of the node that has reported the most is removed.
 
         Raises:
             ApiError: it is not an Event.
@@ -392,15 +392,15 @@ class Cluster:
         self._events.keep(event)
 
     def create_token(self, namespace: str, account: str, request: JsonObject) -> JsonObject:
-        """Returns a TokenRequest of a service account with its status filled in; see `fill_token_request`."""
+        """Return a TokenRequest of a service account with its status filled in; see `fill_token_request`."""
         return fill_token_request(namespace, account, request, self.clock.now())
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
-        """Returns the objects of a kind, in all namespaces or in one."""
+        """Return the objects of a kind, in all namespaces or in one."""
         return self.storage.list(kind, namespace)
 
     def read(self, key: ObjectKey) -> JsonObject:
-        """Returns an object for a client.
+        """Return an object for a client.
 
         Raises:
             NotFoundError: no such object.
@@ -408,7 +408,7 @@ class Cluster:
         return self.storage.get(key)
 
     def to_change(self, key: ObjectKey) -> JsonObject:
-        """Returns an object that the requester may change. Any other requester could learn the object's content from
+        """Return an object that the requester may change. Any other requester could learn the object's content from
         whether a patch or a condition fits it.
 
         Raises:
@@ -427,11 +427,11 @@ class Cluster:
         version: int | None = None,
         among: Set[ObjectKey] | None = None,
     ) -> Iterator[JsonObject]:
-        """Returns the objects of a kind; see `Storage.list_after`."""
+        """Return the objects of a kind; see `Storage.list_after`."""
         return self.storage.list_after(kind, namespace, place, version, among)
 
     def orphans(self) -> Sequence[ObjectKey]:
-        """Returns the pods that are being deleted from nodes that do not exist: no node will ever say that they have
+        """Return the pods that are being deleted from nodes that do not exist: no node will ever say that they have
         ended. Kubernetes' pod garbage collector deletes them.
         """
         nodes = {node["metadata"]["name"] for node in self.storage.list(_NODE)}
@@ -439,7 +439,7 @@ class Cluster:
                 if is_being_deleted(self.storage.get(key)) and not finalizers_of(self.storage.get(key))]  # fmt: skip
 
     def remove_orphans(self) -> None:
-        """Removes the pods that `orphans` returns."""
+        """Remove the pods that `orphans` returns."""
         for key in self.orphans():
             self.delete(key, grace=0)
 
@@ -448,11 +448,11 @@ class Cluster:
             self._admission(old, new)
 
     def waiting_pods(self) -> Sequence[JsonObject]:
-        """Returns the pods for which the embedded scheduler looks for a node."""
+        """Return the pods for which the embedded scheduler looks for a node."""
         return self._scheduler.waiting_pods()
 
     def place_waiting_pods(self) -> None:
-        """Looks for nodes for the pods that have none yet."""
+        """Look for nodes for the pods that have none yet."""
         self._scheduler.place_waiting_pods()
 
     def _create(self, obj: JsonObject) -> JsonObject:
@@ -491,7 +491,7 @@ def _as_given(_live: JsonObject | None, new: JsonObject) -> JsonObject:
 
 
 def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:
-    """Returns an object that is as far deleted as the stored one, as in an API server."""
+    """Return an object that is as far deleted as the stored one, as in an API server."""
     begun = {name: value for name, value in live["metadata"].items() if name in _OF_DELETION}
     others = {name: value for name, value in obj["metadata"].items() if name not in _OF_DELETION}
     return {**obj, "metadata": {**others, **begun}}
