@@ -32,16 +32,18 @@ from modules.apimachinery.lister import Revision
 from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_strategic
 from modules.apimachinery.times import format_rfc3339
-from modules.apimachinery.validation import validate_metadata, validate_object
+from modules.apimachinery.validation.kinds import Update
+from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_update
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.calls import subresources_of
 from modules.cloud.apiextensions.objects import with_new_status
-from modules.cloud.apiserver.apply import applied, from_manifest, with_defaults
+from modules.cloud.apiserver.apply import applied, from_manifest
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import Tracking
+from modules.cloud.apiserver.kind_defaults import with_defaults
 from modules.cloud.apiserver.namespaces import (
     check_creation,
     check_deletion,
@@ -51,8 +53,8 @@ from modules.cloud.apiserver.namespaces import (
 )
 from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
 from modules.cloud.apiserver.pod_scheduler import PodScheduler
-from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
+from modules.cloud.apiserver.shapes import shaped
 from modules.cloud.apiserver.volume_binder import bind_volumes
 from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_job_selector
 from modules.cloud.storage.object_storage import Storage
@@ -187,13 +189,18 @@ class Cluster:
         """
         manifest = self._custom.from_manifest(document) or from_manifest(document)
         live = self.storage.find(key_of(manifest))
+        wanted = applied(manifest, live)
         if live is None:
-            made = self._create(self._custom.prepared(applied(manifest, None), None))
+            if self.storage.kinds.custom_of(wanted) is None:
+                validate_object(wanted)
+            made = self._create(self._custom.prepared(wanted, None))
             return self._bound(made), ApplyOutcome.CREATED
         if is_being_deleted(live):
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
-        new = self.storage.replace(self._scheduler.placed(self._custom.prepared(applied(manifest, live), live)))
+        if self.storage.kinds.custom_of(wanted) is None:
+            validate_update(wanted, live)
+        new = self.storage.replace(self._scheduler.placed(self._custom.prepared(wanted, live)))
         self._custom.changed(new)
         self._scheduler.note_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
@@ -215,13 +222,20 @@ class Cluster:
             BadRequestError: the object does not have its kind's schema.
             InvalidError: the object breaks a rule of its kind.
         """
-        obj = self._checked(obj, None)
+        obj = self._shaped(obj, None)
         self._admit(None, obj)
-        return self._bound(self._create(self._track(None, with_defaults(obj))))
+        new = with_defaults(obj)
+        if self.storage.kinds.custom_of(new) is None:
+            validate_object(new)
+        return self._bound(self._create(self._track(None, new)))
 
-    def update(self, obj: JsonObject) -> JsonObject:
+    def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
         """Replace an object, and return it. A pod's status stays, and only mutable fields of its spec may change.
         A deletion that has begun goes on, and none begins.
+
+        Args:
+            obj: the new state.
+            changes: the rules of the change; None: those of its kind.
 
         Raises:
             NotFoundError: no such object.
@@ -229,24 +243,25 @@ class Cluster:
             BadRequestError, InvalidError: the object does not have its kind's schema, or breaks a rule.
         """
         live = self.storage.get(key_of(obj))
-        obj = self._checked(obj, live)
+        obj = self._shaped(obj, live)
         is_namespace = obj["kind"] == _NAMESPACE.name
         new = _with_deletion_of(live, with_stored_state(obj, live) if is_namespace else with_defaults(obj))
         if new["kind"] == _POD.name:
             new = {**new, "status": live.get("status", {})}
-            validate_pod_update(live, new)
         elif new["kind"] in WORKLOADS:
             new = {**{name: value for name, value in new.items() if name != "status"}, **_status_of(live)}
         self._admit(live, new)
+        if self.storage.kinds.custom_of(new) is None:
+            validate_update(new, live, changes)
         check_finalizers(live, new)
         stored = self.storage.replace(self._track(live, new))
         self._custom.changed(stored)
         return self._without_finalizers(self._bound(stored))
 
-    def _checked(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
-        """Return a requested object, validated; one of a custom kind as its schema has it."""
+    def _shaped(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
+        """Return a requested object that has its kind's schema; one of a custom kind as its schema has it."""
         if self.storage.kinds.custom_of(obj) is None:
-            validate_object(validate_metadata(obj))
+            shaped(obj)
         return self._custom.prepared(obj, live)
 
     def replace(self, obj: JsonObject) -> JsonObject:

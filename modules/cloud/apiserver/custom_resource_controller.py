@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from modules.apimachinery.kinds import JsonObject, key_of, kind_named
 from modules.apimachinery.structural_schema.causes import MOST, InvalidFieldsError
 from modules.apimachinery.times import format_rfc3339
-from modules.apimachinery.validation import validate_metadata
+from modules.apimachinery.validation.objects import validate_metadata
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.definitions import prepared_definition, with_status
 from modules.cloud.apiextensions.kinds import is_established
