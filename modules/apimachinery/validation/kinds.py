@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from edged.validation.causes import Causes
-from edged.validation.names import faults_of_dns_1035_label
+from edged.validation.names import faults_of_dns_1035_label, faults_of_label
 from edged.validation.rules import Fields, Rule, named
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation import cluster, data, pods, services, storage
+from modules.apimachinery.validation import cluster, data, pods, services, storage, workloads
 from modules.apimachinery.validation.metadata import namespace_name, subdomain
 
 Update = Callable[[JsonObject, JsonObject, Causes], None]
@@ -41,5 +41,12 @@ RULES: Final[dict[str, KindRules]] = {
     "EndpointSlice": KindRules(services.endpoint_slice, services.slice_update),
     "Lease": KindRules(cluster.lease),
     "CertificateSigningRequest": KindRules(cluster.certificate_request, cluster.certificate_request_update),
+    "Deployment": KindRules(workloads.deployment, workloads.keeping("selector")),
+    "ReplicaSet": KindRules(workloads.replica_set, workloads.keeping("selector")),
+    "DaemonSet": KindRules(workloads.daemon_set, workloads.keeping("selector")),
+    "StatefulSet": KindRules(workloads.stateful_set, workloads.stateful_set_update, name=named(faults_of_label)),
+    "Job": KindRules(workloads.job, workloads.job_update),
+    "CronJob": KindRules(workloads.cron_job, name=workloads.cron_job_name),
+    "PodDisruptionBudget": KindRules(workloads.pod_disruption_budget),
 }
 """By kind. Kinds that are not here have the rules of metadata only."""
