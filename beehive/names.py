@@ -142,7 +142,8 @@ class Group(StrEnum):
 
 class Source(StrEnum):
     """`route.source` values that name no module of ours but are compared literally (docs/protocol.md, "Modules and
-    sources")."""
+    sources").
+    """
 
     EDGEHUB = "edgehub"
     BUS = "bus"

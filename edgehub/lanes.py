@@ -58,7 +58,7 @@ def lane_of(message: Message, kind: MessageClass) -> Lane:
 class Lanes:
     """The waiting messages, by key. The first lane that is not empty is served first.
 
-    A lane that has waited while `SHARE` messages of others left is next, so that none starves but the events, which
+    A lane that has waited while `SHARE` messages of others left is next, so that no lane starves except events, which
     never come before a status. Messages about one object leave in the order of their arrival.
     """
 

@@ -54,78 +54,78 @@ class ContainerRuntime(Protocol):
     """
 
     def version(self) -> pb.VersionResponse:
-        """Returns name and version of the runtime."""
+        """Return name and version of the runtime."""
 
     def status(self, *, verbose: bool = False) -> pb.StatusResponse:
-        """Returns the conditions `RuntimeReady` and `NetworkReady`; if verbose, the runtime's configuration too."""
+        """Return the conditions `RuntimeReady` and `NetworkReady`; if verbose, the runtime's configuration too."""
 
     def run_pod_sandbox(self, config: pb.PodSandboxConfig, runtime_handler: str = "") -> SandboxId:
-        """Makes and starts a pod's sandbox; an empty handler is the runtime's default."""
+        """Make and start a pod's sandbox; an empty handler is the runtime's default."""
 
     def stop_pod_sandbox(self, sandbox_id: SandboxId) -> None:
         """Kills all processes of the sandbox and frees its network. Succeeds for a missing sandbox."""
 
     def remove_pod_sandbox(self, sandbox_id: SandboxId) -> None:
-        """Removes the sandbox and its containers. Succeeds for a missing sandbox."""
+        """Remove the sandbox and its containers. Succeeds for a missing sandbox."""
 
     def pod_sandbox_status(self, sandbox_id: SandboxId, *, verbose: bool = False) -> pb.PodSandboxStatusResponse:
-        """Returns state, addresses and times of a sandbox. Raises NotFoundError."""
+        """Return state, addresses and times of a sandbox. Raises NotFoundError."""
 
     def list_pod_sandboxes(self, sandbox_filter: pb.PodSandboxFilter | None = None) -> Sequence[pb.PodSandbox]:
-        """Returns all sandboxes, or those that match every field set in the filter."""
+        """Return all sandboxes, or those that match every field set in the filter."""
 
     def create_container(
         self, sandbox_id: SandboxId, config: pb.ContainerConfig, sandbox_config: pb.PodSandboxConfig
     ) -> ContainerId:
-        """Makes a container in a sandbox without starting it; its image must be present."""
+        """Make a container in a sandbox without starting it; its image must be present."""
 
     def start_container(self, container_id: ContainerId) -> None:
-        """Starts a created container."""
+        """Start a created container."""
 
     def stop_container(self, container_id: ContainerId, grace_seconds: int) -> None:
-        """Sends the stop signal, and SIGKILL after the grace period; returns when the container is dead.
+        """Send the stop signal, and SIGKILL after the grace period; return when the container is dead.
 
         Zero kills at once. Succeeds for a missing or ended container.
         """
 
     def remove_container(self, container_id: ContainerId) -> None:
-        """Removes a container, killing it when it runs. Succeeds for a missing container."""
+        """Remove a container, killing it when it runs. Succeeds for a missing container."""
 
     def list_containers(self, container_filter: pb.ContainerFilter | None = None) -> Sequence[pb.Container]:
-        """Returns all containers, or those that match every field set in the filter."""
+        """Return all containers, or those that match every field set in the filter."""
 
     def container_status(self, container_id: ContainerId, *, verbose: bool = False) -> pb.ContainerStatusResponse:
-        """Returns state, exit code, times and mounts of a container. Raises NotFoundError."""
+        """Return state, exit code, times and mounts of a container. Raises NotFoundError."""
 
     def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:
-        """Runs a command in a container to its end. Raises DeadlineExceededError after the time-out (0: none)."""
+        """Run a command in a container to its end. Raises DeadlineExceededError after the time-out (0: none)."""
 
     def exec_url(self, container_id: ContainerId, command: Sequence[str], streams: Streams) -> StreamingUrl:
-        """Returns the URL for running a command in a container with its streams (CRI Exec)."""
+        """Return the URL for running a command in a container with its streams (CRI Exec)."""
 
     def attach_url(self, container_id: ContainerId, streams: Streams) -> StreamingUrl:
-        """Returns the URL for the streams of a container's main process (CRI Attach)."""
+        """Return the URL for the streams of a container's main process (CRI Attach)."""
 
     def port_forward_url(self, sandbox_id: SandboxId, ports: Sequence[int]) -> StreamingUrl:
-        """Returns the URL for connections to ports in a sandbox. Protocols that name the ports later need none here."""
+        """Return the URL for connections to ports in a sandbox. Protocols that name the ports later need none here."""
 
     def reopen_container_log(self, container_id: ContainerId) -> None:
-        """Makes the runtime reopen the container's log file, after its rotation."""
+        """Make the runtime reopen the container's log file, after its rotation."""
 
     def update_container_resources(self, container_id: ContainerId, resources: pb.LinuxContainerResources) -> None:
-        """Changes limits of a running container; fields left at zero keep their values."""
+        """Change limits of a running container; fields left at zero keep their values."""
 
     def container_stats(self, container_id: ContainerId) -> pb.ContainerStats:
-        """Returns the usage of CPU, memory and writable layer by one container. Raises NotFoundError."""
+        """Return the usage of CPU, memory and writable layer by one container. Raises NotFoundError."""
 
     def list_container_stats(self, stats_filter: pb.ContainerStatsFilter | None = None) -> Sequence[pb.ContainerStats]:
-        """Returns the stats of all running containers, or of those that match every field set in the filter.
+        """Return the stats of all running containers, or of those that match every field set in the filter.
 
         containerd lists ended containers too, until they are removed.
         """
 
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
-        """Returns the image when it is present on this machine, None otherwise."""
+        """Return the image when it is present on this machine, None otherwise."""
 
     def pull_image(
         self,
@@ -133,21 +133,21 @@ class ContainerRuntime(Protocol):
         auth: pb.AuthConfig | None = None,
         sandbox_config: pb.PodSandboxConfig | None = None,
     ) -> ImageRef:
-        """Pulls an image, without a limit of its own. Credentials appear in no error."""
+        """Pull an image, without a limit of its own. Credentials appear in no error."""
 
     def list_images(self, image_filter: pb.ImageFilter | None = None) -> Sequence[pb.Image]:
-        """Returns the images present on this machine."""
+        """Return the images present on this machine."""
 
     def remove_image(self, image: pb.ImageSpec) -> None:
-        """Removes an image. Succeeds for a missing image."""
+        """Remove an image. Succeeds for a missing image."""
 
     def image_fs_info(self) -> Sequence[pb.FilesystemUsage]:
-        """Returns the usage of the filesystems that hold images."""
+        """Return the usage of the filesystems that hold images."""
 
     def container_events(
         self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
     ) -> NoReturn:
-        """Reports creation, start, end and removal of sandboxes and containers; never returns, only raises.
+        """Report creation, start, end and removal of sandboxes and containers; never returns, only raises.
 
         `opened` is called once, when the runtime has confirmed the stream, so that no event is missed from now on
         (containerd confirms only with its first event); `happened` is called for each event; both on the caller's
@@ -161,4 +161,4 @@ class ContainerRuntime(Protocol):
         """
 
     def close(self) -> None:
-        """Closes the connection; calls under way fail with ConnectionClosedError."""
+        """Close the connection; calls under way fail with ConnectionClosedError."""

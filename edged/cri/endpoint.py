@@ -57,7 +57,7 @@ class VersionProbe(Protocol):
     """A harmless call in one version of CRI, which shows whether the runtime knows that version."""
 
     def __call__(self, endpoint: Endpoint, api_version: str) -> object:
-        """Raises UnimplementedError when the runtime does not know the version."""
+        """Raise UnimplementedError when the runtime does not know the version."""
 
 
 class EndpointError(ValueError):

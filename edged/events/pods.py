@@ -22,56 +22,56 @@ class PodEvents:
         self._recorder = recorder
 
     def sandbox_changed(self, pod: Pod) -> None:
-        """The sandbox must be replaced."""
+        """Make the event: the sandbox must be replaced."""
         self._record(pod, NORMAL, Reason.SANDBOX_CHANGED, "Pod sandbox changed, it will be killed and re-created.")
 
     def sandbox_failed(self, pod: Pod, error: Exception) -> None:
-        """The sandbox could not be created."""
+        """Make the event: the sandbox could not be created."""
         self._record(pod, WARNING, Reason.FAILED_CREATE_POD_SANDBOX, f"Failed to create pod sandbox: {error}")
 
     def mount_failed(self, pod: Pod, error: Exception) -> None:
-        """A volume could not be mounted."""
+        """Make the event: a volume could not be mounted."""
         self._record(pod, WARNING, Reason.FAILED_MOUNT, f"Unable to attach or mount volumes: {error}")
 
     def sync_failed(self, pod: Pod, error: Exception) -> None:
-        """A sync of the pod failed unexpectedly; the log has the details."""
+        """Make the event: a sync of the pod failed unexpectedly; the log has the details."""
         self._record(pod, WARNING, Reason.FAILED_SYNC, f"Error syncing pod: {type(error).__name__}")
 
     def kill_failed(self, pod: Pod, error: Exception) -> None:
-        """The pod could not be killed; it is tried again."""
+        """Make the event: the pod could not be killed; it is tried again."""
         self._record(pod, WARNING, Reason.FAILED_KILL_POD, f"error killing pod: {error}")
 
     def refused(self, pod: Pod, reason: str, message: str) -> None:
-        """The node has rejected the pod; the reason is its status'."""
+        """Make the event: the node has rejected the pod; the reason is its status'."""
         self._record(pod, WARNING, reason, message)
 
     def evicted(self, pod: Pod, message: str) -> None:
-        """The node has evicted the pod."""
+        """Make the event: the node has evicted the pod."""
         self._record(pod, WARNING, Reason.EVICTED, message)
 
     def created(self, pod: Pod, container: str) -> None:
-        """A container was created."""
+        """Make the event: a container was created."""
         self._record(pod, NORMAL, Reason.CREATED, f"Created container: {container}", container)
 
     def started(self, pod: Pod, container: str) -> None:
-        """A container was started."""
+        """Make the event: a container was started."""
         self._record(pod, NORMAL, Reason.STARTED, f"Started container {container}", container)
 
     def failed(self, pod: Pod, container: str, problem: str) -> None:
-        """A container could not be created or started."""
+        """Make the event: a container could not be created or started."""
         self._record(pod, WARNING, Reason.FAILED, f"Error: {problem}", container)
 
     def killing(self, pod: Pod, container: str, message: str = "") -> None:
-        """A container is being stopped."""
+        """Make the event: a container is being stopped."""
         self._record(pod, NORMAL, Reason.KILLING, message or f"Stopping container {container}", container)
 
     def back_off(self, pod: Pod, container: str) -> None:
-        """A container is in back-off."""
+        """Make the event: a container is in back-off."""
         message = f"Back-off restarting failed container {container} in pod {ref_of(pod).with_uid}"
         self._record(pod, WARNING, Reason.BACK_OFF, message, container)
 
     def deadline_exceeded(self, pod: Pod, message: str) -> None:
-        """The pod has exceeded its active deadline."""
+        """Make the event: the pod has exceeded its active deadline."""
         self._record(pod, NORMAL, Reason.DEADLINE_EXCEEDED, message)
 
     def variables_skipped(self, pod: Pod, container: str, source: str, keys: Sequence[str]) -> None:
@@ -83,23 +83,23 @@ class PodEvents:
         self._record(pod, WARNING, Reason.INVALID_VARIABLE_NAMES, message, container)
 
     def post_start_failed(self, pod: Pod, container: str) -> None:
-        """A container is stopped because its postStart hook failed."""
+        """Make the event: a container is stopped because its postStart hook failed."""
         self._record(pod, WARNING, Reason.FAILED_POST_START_HOOK, "PostStartHook failed", container)
 
     def pre_stop_failed(self, pod: Pod, container: str) -> None:
-        """A container is stopped although its preStop hook failed."""
+        """Make the event: a container is stopped although its preStop hook failed."""
         self._record(pod, WARNING, Reason.FAILED_PRE_STOP_HOOK, "PreStopHook failed", container)
 
     def unhealthy(self, pod: Pod, container: str, kind: str, problem: str) -> None:
-        """A probe failed."""
+        """Make the event: a probe failed."""
         self._record(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe failed: {problem}", container)
 
     def probe_errored(self, pod: Pod, container: str, kind: str, problem: str) -> None:
-        """A probe could not be made, which says nothing about the container."""
+        """Make the event: a probe could not be made, which says nothing about the container."""
         self._record(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe errored: {problem}", container)
 
     def image(self, pod: Pod, container: str, event_type: EventType, reason: Reason, message: str) -> None:
-        """An event about a container's image."""
+        """Make the event: an event about a container's image."""
         self._record(pod, event_type, reason, message, container)
 
     def _record(self, pod: Pod, event_type: EventType, reason: str, message: str, container: str = "") -> None:

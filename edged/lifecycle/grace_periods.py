@@ -70,7 +70,6 @@ class GracePeriod:
     @contextmanager
     def limiting(self, end: Callable[[], None]) -> Iterator[None]:
         """Call `end` when the grace period is over in this context; on the clock's thread, maybe more than once."""
-
         timers: list[Timer] = []
 
         def arm() -> None:

@@ -67,8 +67,8 @@ class PodDirectories:
         environment: Mapping[str, str],
         ips: tuple[str, ...],
     ) -> list[cri.Mount]:
-        """The mounts of one container, with the pod's /etc/hosts and the file for the container's last words, as a
-        kubelet has them. The embedded runtime leaves those two out where it cannot mount.
+        """Return the mounts of one container, with the pod's /etc/hosts and the file for the container's last words, as
+        a kubelet has them. The embedded runtime leaves those two out where it cannot mount.
         """
         sub_paths = self._volumes.sub_paths(pod, container, volumes)
         return container_mounts(
@@ -116,8 +116,8 @@ class PodDirectories:
         self._paths.termination_message(ref.uid, name, attempt).unlink(missing_ok=True)
 
     def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path:
-        """The pod's /etc/hosts, a file of its own: on the host's network a copy of the machine's, for a container may
-        write to it (kubelet's makeHostsMount).
+        """Return the pod's /etc/hosts, a file of its own; on the host's network a copy of the machine's, because
+        a container may write to it (kubelet's makeHostsMount).
         """
         aliases = [(alias.ip, alias.hostnames) for alias in pod.spec.host_aliases]
         path = self._paths.etc_hosts(ref_of(pod).uid)
@@ -132,7 +132,7 @@ class PodDirectories:
         return path
 
     def _last_words(self, pod: Pod, container: Container, attempt: int) -> Path:
-        """The file in which the container may leave a message when it ends; anybody in it may write there."""
+        """Return the file in which the container may leave a message when it ends; anybody in it may write there."""
         path = self._paths.termination_message(ref_of(pod).uid, container.name, attempt)
         path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         path.touch()

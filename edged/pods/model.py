@@ -125,11 +125,11 @@ class PodFacts(Struct, frozen=True, gc=False):
         return self.sandboxes[0] if self.sandboxes else None
 
     def newest(self, name: str) -> ContainerFacts | None:
-        """The newest container of that name in any sandbox."""
+        """Return the newest container of that name in any sandbox."""
         return next((container for container in self.containers if container.name == name), None)
 
     def newest_here(self, name: str) -> ContainerFacts | None:
-        """The newest container of that name in the newest sandbox."""
+        """Return the newest container of that name in the newest sandbox."""
         here = self.sandbox.id if self.sandbox else None
         return next((c for c in self.containers if c.name == name and c.sandbox_id == here), None)
 

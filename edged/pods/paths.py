@@ -25,7 +25,7 @@ class PodPaths(Struct, frozen=True):
     logs: Path = DEFAULT_LOG_ROOT
 
     def pod(self, uid: PodUid) -> Path:
-        """The pod's directory, with everything but its logs."""
+        """Return the pod's directory, with everything but its logs."""
         return self.root / "pods" / _component(uid)
 
     def volume(self, uid: PodUid, plugin: str, name: str) -> Path:
@@ -33,27 +33,27 @@ class PodPaths(Struct, frozen=True):
         return self.volume_kind(uid, plugin) / _component(name)
 
     def volume_kind(self, uid: PodUid, plugin: str) -> Path:
-        """A pod's volumes of one plugin."""
+        """Return a pod's volumes of one plugin."""
         return self.volumes(uid) / f"kubernetes.io~{_component(plugin)}"
 
     def all_volumes(self, plugin: str) -> str:
-        """The glob pattern, below `root`, of all pods' volumes of one plugin."""
+        """Return the glob pattern, below `root`, of all pods' volumes of one plugin."""
         return f"pods/*/volumes/kubernetes.io~{_component(plugin)}/*"
 
     def stages(self, plugin: str) -> Path:
-        """The directory of a plugin for mounts that pods share, with one directory per driver."""
+        """Return the directory of a plugin for mounts that pods share, with one directory per driver."""
         return self.root / "plugins" / "kubernetes.io" / _component(plugin)
 
     def stage(self, plugin: str, driver: str, name: str) -> Path:
-        """The mount of one volume that pods share."""
+        """Return the mount of one volume that pods share."""
         return self.stages(plugin) / _component(driver) / _component(name)
 
     def volumes(self, uid: PodUid) -> Path:
-        """The volumes of one pod."""
+        """Return the volumes of one pod."""
         return self.pod(uid) / "volumes"
 
     def sub_paths(self, uid: PodUid) -> Path:
-        """The bind mounts of a pod's subPaths, for containers that get only a part of a volume."""
+        """Return the bind mounts of a pod's subPaths, for containers that get only a part of a volume."""
         return self.pod(uid) / "volume-subpaths"
 
     def sub_path(self, uid: PodUid, volume: str, container: str, index: int) -> Path:
@@ -61,15 +61,15 @@ class PodPaths(Struct, frozen=True):
         return self.sub_paths(uid) / _component(volume) / _component(container) / str(index)
 
     def etc_hosts(self, uid: PodUid) -> Path:
-        """The pod's /etc/hosts."""
+        """Return the pod's /etc/hosts."""
         return self.pod(uid) / "etc-hosts"
 
     def termination_message(self, uid: PodUid, container: str, attempt: int) -> Path:
-        """The file in which one container may write a termination message."""
+        """Return the file in which one container may write a termination message."""
         return self.pod(uid) / "containers" / _component(container) / str(attempt)
 
     def pod_logs(self, ref: PodRef) -> Path:
-        """The logs of one pod: `<namespace>_<name>_<uid>`."""
+        """Return the logs of one pod: `<namespace>_<name>_<uid>`."""
         return self.logs / "_".join(_component(part) for part in (ref.namespace, ref.name, ref.uid))
 
 

@@ -143,7 +143,6 @@ def _connect(host: str, port: int, deadline: _Deadline) -> socket.socket:
 
 def _encrypted(connection: socket.socket, host: str) -> socket.socket:
     """Wrap the connection in TLS, without verifying the container's certificate (as in a kubelet's probes)."""
-
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

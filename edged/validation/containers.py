@@ -238,7 +238,9 @@ _NUMBERS: Final = {
     for name in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 }
 _GRACE: Final = on_nodes(pointer(at_least(1, "must be greater than 0")))
-_PROBE_OF_LIFE: Final = Fields({**_NUMBERS, "terminationGracePeriodSeconds": _GRACE}, _HANDLER, _must_be_one)
+_PROBE_OF_LIFE: Final = Fields(
+    {**_NUMBERS, "successThreshold": on_nodes(_must_be_one, seconds), "terminationGracePeriodSeconds": _GRACE}, _HANDLER
+)
 _READINESS: Final = Fields({**_NUMBERS, "terminationGracePeriodSeconds": pointer(_not_of_readiness)}, _HANDLER)
 _LIFE: Final[dict[str, Rule | Row]] = {
     "lifecycle": _LIFECYCLE,

@@ -54,7 +54,7 @@ class ApiError(BeehiveError):
         self.details = details or {}
 
     def status(self) -> dict[str, Any]:
-        """Returns the metav1.Status, in Go's key order."""
+        """Return the metav1.Status, in Go's key order."""
         status: dict[str, Any] = {
             "metadata": {},
             "status": "Failure",
@@ -160,7 +160,7 @@ class RefusedError(ApiError):
         self._status = status
 
     def status(self) -> dict[str, Any]:
-        """Returns the metav1.Status of the response."""
+        """Return the metav1.Status of the response."""
         return self._status
 
     @property

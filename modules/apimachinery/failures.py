@@ -19,7 +19,7 @@ class Failures:
         """Exceptions by type."""
 
     def refusal_of(self, message: Message, error: Exception) -> ApiError:
-        """Returns the API error for the sender of the message."""
+        """Return the API error for the sender of the message."""
         self.counts[type(error).__name__] += 1
         if isinstance(error, ApiError):
             return error

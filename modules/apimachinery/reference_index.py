@@ -21,7 +21,7 @@ class ReferenceIndex:
         self._keys: dict[ObjectKey, ObjectKey] = {}
 
     def put(self, pod: ObjectKey, node: str, references: Iterable[ObjectKey]) -> None:
-        """Records the references of a pod, in place of earlier ones. A pod without a node has none."""
+        """Record the references of a pod, in place of earlier ones. A pod without a node has none."""
         self.remove(pod)
         shared = tuple(self._keys.setdefault(key, key) for key in references) if node else ()
         if not shared:
@@ -33,7 +33,7 @@ class ReferenceIndex:
             nodes[node] = nodes.get(node, 0) + 1
 
     def remove(self, pod: ObjectKey) -> None:
-        """Removes a pod, if it is there."""
+        """Remove a pod, if it is there."""
         node, references = self._pods.pop(pod, ("", ()))
         for key in references:
             nodes = self._nodes[key]
@@ -44,13 +44,13 @@ class ReferenceIndex:
                 del self._nodes[key], self._keys[key]
 
     def of(self, pod: ObjectKey) -> tuple[ObjectKey, ...]:
-        """Returns the references of a pod."""
+        """Return the references of a pod."""
         return self._pods.get(pod, ("", ()))[1]
 
     def nodes_of(self, key: ObjectKey) -> list[str]:
-        """Returns the nodes whose pods refer to an object."""
+        """Return the nodes whose pods refer to an object."""
         return list(self._nodes.get(key, ()))
 
     def refers(self, node: str, key: ObjectKey) -> bool:
-        """Returns whether a pod of a node refers to an object."""
+        """Return whether a pod of a node refers to an object."""
         return node in self._nodes.get(key, ())

@@ -34,7 +34,7 @@ class Refusals:
         """By reason and kind of object, both from closed sets."""
 
     def note(self, node: str, reason: str, kind: str, text: str) -> None:
-        """Counts and logs a refusal.
+        """Count and log a refusal.
 
         Args:
             node: the node that made the request.

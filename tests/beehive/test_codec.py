@@ -37,7 +37,8 @@ def same(frame: bytes | str, wanted: Message = MESSAGE) -> None:
 
 def test_a_frame_is_written_in_go_s_order_with_go_s_omissions() -> None:
     """Empty optional fields are left out; msg_id, timestamp, route and content never are (docs/protocol.md, "Message
-    fields")."""
+    fields").
+    """
     assert encode(MESSAGE).decode() == text(FRAME)
     assert encode(Message()) == b'{"header":{"msg_id":"","timestamp":0},"route":{},"content":null}'
     everything = Message(Header("i", "p", 1, "rv", True, "channel"), Route("s", "d", "g", "o", "r"), "c")  # noqa: FBT003
@@ -63,7 +64,8 @@ def test_a_frame_is_written_in_go_s_order_with_go_s_omissions() -> None:
 )
 def test_contents_have_their_wire_form(content: Any, wire: bytes) -> None:
     """Bytes become padded base64, an undecoded content stays as it came, to the byte (docs/protocol.md, "Content on the
-    wire")."""
+    wire").
+    """
     assert encode(Message(content=content)).endswith(b'"content":' + wire + b"}")
 
 

@@ -66,7 +66,6 @@ def test_the_most_specific_mark_wins(resource: str, operation: str, source: str,
 @given(st.lists(st.sampled_from(list(itertools.product((True, False), repeat=3))), unique=True))
 def test_a_field_without_a_value_in_a_mark_matches_everything(marks: list[tuple[bool, bool, bool]]) -> None:
     """Of several matching marks, type is more specific than operation, and operation than source."""
-
     namespace = {}
     for given_fields in marks:
 

@@ -1,5 +1,6 @@
 """The names on the wire are KubeEdge's of today (docs/protocol.md, "Resource types", "Operations" and "Modules and
-sources")."""
+sources").
+"""
 
 import pytest
 

@@ -72,7 +72,8 @@ def test_the_edge_reads_as_metamanager_s_parse_resource(text: str, wanted: Resou
 )
 def test_the_cloud_reads_the_node_before_it(text: str, wanted: Resource) -> None:
     """Node, namespace, type, name by position; devices have their type after the node (docs/protocol.md, "Resource
-    strings")."""
+    strings").
+    """
     assert Resource.parse(text, Side.CLOUD) == wanted
     assert str(wanted) == text
 

@@ -42,7 +42,8 @@ class Proxy:
     """TCP proxy with failures on demand. Use as a context manager.
 
     It runs on an event loop in a thread; the methods are called on the driver's thread. It measures how long each node
-    stays without a connection after a failure, from the moment at which a new connection is possible."""
+    stays without a connection after a failure, from the moment at which a new connection is possible.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)

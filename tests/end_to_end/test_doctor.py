@@ -55,7 +55,8 @@ def failures(machine: Machine) -> dict[str, str]:
 
 def test_a_node_that_is_well_and_then_is_not(machine: Machine) -> None:
     """Running and connected: nothing fails, and the link of the node is not disturbed. Then the cloud goes, edgecore is
-    killed, its database is spoilt and its port taken: each is named."""
+    killed, its database is spoilt and its port taken: each is named.
+    """
     machine.edge.run()
     connections = "edgehub_connections_total 1.0"
     wait_until(lambda: "edgehub_connected 1.0" in machine.edge.get("/metrics")[1], "connected")

@@ -61,7 +61,8 @@ def test_a_node_joins_and_runs_a_pod(stopped_machine: Machine) -> None:
 def test_a_configured_token_is_enough(stopped_machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `join`, as KubeEdge's users have it: the first run fetches the certificate before it dials.
 
-    What makes the key is not loaded into the agent, and the token is not in its log."""
+    What makes the key is not loaded into the agent, and the token is not in its log.
+    """
     machine = stopped_machine
     machine.cloud.start()
     token = machine.cloud.client.token(3600.0, node=NODE, replace=True)

@@ -62,7 +62,8 @@ def questions(meta: MetaClient) -> list[tuple[Any, tuple[str, str, Any], Any, An
 @pytest.mark.parametrize("number", range(8))
 def test_each_question_reaches_the_cloud_as_kubeedge_asks_it(number: int) -> None:
     """Operation, resource and content as in the wire catalogue (docs/protocol.md, "Upstream"), and the object comes
-    back."""
+    back.
+    """
     with node(connected=True) as bee:
         call, asked, content, result = questions(MetaClient(bee.hive))[number]
         cloud_answers(bee, lambda _: content)

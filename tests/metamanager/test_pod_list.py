@@ -101,7 +101,8 @@ def names(bee: Harness) -> list[str]:
 
 def test_the_question_is_a_metaservers() -> None:
     """Byte for byte what a Go edge would write for `kubectl get pods -A --field-selector spec.nodeName=n1`;
-    docs/protocol.md, "Asking for pods"."""
+    docs/protocol.md, "Asking for pods".
+    """
     with asking() as bee:
         (request,) = asked(bee)
         route = request.route

@@ -1,5 +1,6 @@
 """The table of KubeEdge's operations (docs/protocol.md, "Message table" and "Queries"): each row of it, with and
-without a connection."""
+without a connection.
+"""
 
 import pytest
 

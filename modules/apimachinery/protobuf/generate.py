@@ -32,7 +32,7 @@ _ROOTS: Final = {
 }  # fmt: skip
 _INLINE: Final = ("volumeSource", "persistentVolumeSource", "handler", "ephemeralContainerCommon",
                   "localObjectReference")  # fmt: skip
-"""Messages whose fields JSON has in the place of the message."""
+"""Messages that JSON inlines into their parent."""
 _OTHERWISE: Final = {"uID": "uid"}
 """Names that JSON spells otherwise."""
 _SCALARS: Final = {

@@ -109,7 +109,7 @@ class ServedKinds:
         self._custom: dict[tuple[str, str], CustomKind] = {}
 
     def custom(self) -> Mapping[tuple[str, str], CustomKind]:
-        """Returns the custom kinds by apiVersion and plural."""
+        """Return the custom kinds by apiVersion and plural."""
         present = list(self._definitions.values())
         if len(present) != len(self._seen) or any(map(_is_other, present, self._seen)):
             self._custom = {
@@ -119,7 +119,7 @@ class ServedKinds:
         return self._custom
 
     def at(self, api_version: str, plural: str) -> Kind:
-        """Returns a kind by its path.
+        """Return a kind by its path.
 
         Raises:
             UnknownKindError: the API server stores no such objects.
@@ -131,7 +131,7 @@ class ServedKinds:
         raise UnknownKindError(plural, [*(kind.plural for kind in KINDS), *(of for _, of in self.custom())])
 
     def custom_of(self, obj: Any) -> CustomKind | None:
-        """Returns the custom kind of an object; None for another kind."""
+        """Return the custom kind of an object; None for another kind."""
         if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str) or not is_custom(obj):
             return None
         wanted = (obj["apiVersion"], obj["kind"])
@@ -139,7 +139,7 @@ class ServedKinds:
         return next((one for one in found if (one.kind.api_version, one.kind.name) == wanted), None)
 
     def of_object(self, obj: JsonObject) -> Kind:
-        """Returns the kind of an object.
+        """Return the kind of an object.
 
         Raises:
             UnknownKindError: the API server stores no such objects.
@@ -152,7 +152,7 @@ class ServedKinds:
         return kind_named(obj["kind"])
 
     def named(self, key_name: str) -> Kind:
-        """Returns the kind of a key name. A custom kind without a definition has only its name.
+        """Return the kind of a key name. A custom kind without a definition has only its name.
 
         Raises:
             UnknownKindError: the API server stores no such objects.
@@ -164,7 +164,7 @@ class ServedKinds:
         return found or Kind(name, f"{group}/", name.lower(), is_custom=True)
 
     def of_key(self, key: ObjectKey) -> Kind:
-        """Returns the kind of a key."""
+        """Return the kind of a key."""
         return self.named(key.kind)
 
 

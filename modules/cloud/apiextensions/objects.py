@@ -3,7 +3,7 @@
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.structural_schema.causes import InvalidFieldsError
 from modules.apimachinery.structural_schema.values import faults, pruned, with_defaults
-from modules.apimachinery.validation import validate_metadata, validate_object
+from modules.apimachinery.validation.objects import validate_metadata
 from modules.cloud.apiextensions.kinds import CustomKind
 
 
@@ -13,7 +13,7 @@ def prepared_object(custom: CustomKind, obj: JsonObject, live: JsonObject | None
     Raises:
         ApiError: the metadata is wrong, or the object breaks a rule of its schema; each is told.
     """
-    validate_object(validate_metadata(obj, custom.kind))
+    validate_metadata(obj, custom.kind)
     new = dict(obj)
     if custom.has_status:
         new.pop("status", None)

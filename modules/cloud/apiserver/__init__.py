@@ -1,6 +1,6 @@
-"""The embedded API server: storage, validation, patches, kubectl's commands, authorization of nodes.
+"""The embedded API server: validation, patches and admission of objects, and their HTTP endpoints.
 
-`module` is its actor, `endpoints` and `access` its border to clients, `cluster` its implementation, `storage` the
-objects in memory, `database` their durable copy, `transactions` the group commit of both. Nothing here imports cloudhub
-or a controller.
+`module` is its actor, `endpoints` and `access` its border to clients, `cluster` its implementation.
+`modules.cloud.storage` has the objects, `modules.cloud.authorization` the rights of nodes. Nothing here imports
+cloudhub or a controller.
 """

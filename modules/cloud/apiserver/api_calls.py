@@ -35,10 +35,11 @@ from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.resources import SCALE
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.apimachinery.structural_schema.values import unknown_fields
+from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiextensions.calls import in_requested_version, subresources_of
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.apiserver.api_lists import list_objects, selected_objects
-from modules.cloud.apiserver.apply import encode_string_data, with_server_fields_removed
+from modules.cloud.apiserver.apply import with_server_fields_removed
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.created_subresources import bind_pod, evict_pod, request_token
 from modules.cloud.apiserver.documents import document
@@ -46,6 +47,7 @@ from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIE
 from modules.cloud.apiserver.field_manager.managed_fields import UPDATE as UPDATED
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
 from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
+from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
@@ -298,7 +300,8 @@ def _with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObj
     live, spec = cluster.to_change(key), wanted.get("spec")
     added = spec.get("ephemeralContainers") if isinstance(spec, dict) else None
     metadata = {**live["metadata"], "resourceVersion": version_of(wanted) or version_of(live)}
-    return cluster.update({**live, "metadata": metadata, "spec": {**live["spec"], "ephemeralContainers": added or []}})
+    wanted = {**live, "metadata": metadata, "spec": {**live["spec"], "ephemeralContainers": added or []}}
+    return cluster.update(wanted, ephemeral_containers_update)
 
 
 def _check_uid_of_patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> None:

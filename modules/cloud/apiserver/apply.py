@@ -4,17 +4,15 @@ Fields of the last manifest that the new one lacks are removed. Fields set by ot
 labels of a node that registered itself. The last manifest is stored in kubectl's annotation.
 """
 
-import base64
 import json
 from typing import Any
 
 from modules.apimachinery.conversion import copied, without_null_members
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, kind_named
-from modules.apimachinery.validation import validate_metadata, validate_object
-from modules.cloud.apiserver.namespaces import with_namespace_defaults
-from modules.cloud.apiserver.pod_defaults import with_pod_defaults
-from modules.cloud.apiserver.pod_update_validation import validate_pod_update
-from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_workload_defaults
+from modules.apimachinery.validation.objects import validate_object
+from modules.cloud.apiserver.kind_defaults import with_defaults
+from modules.cloud.apiserver.shapes import shaped
+from modules.cloud.apiserver.workload_defaults import WORKLOADS
 
 _SERVERS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation")
 
@@ -25,7 +23,7 @@ def from_manifest(document: Any) -> JsonObject:
     Raises:
         ApiError: it is not an object, its kind is unknown, or it breaks a rule of its kind.
     """
-    obj: JsonObject = without_null_members(validate_metadata(document))
+    obj: JsonObject = without_null_members(shaped(document))
     kind = kind_named(obj["kind"])
     obj["apiVersion"] = kind.api_version
     if kind.namespaced:
@@ -34,19 +32,13 @@ def from_manifest(document: Any) -> JsonObject:
         obj["metadata"].pop("namespace", None)
     obj = with_server_fields_removed(obj)
     obj.pop("status", None)
-    validate_object(obj)
-    if kind.name == "Secret":
-        encode_string_data(obj)
-        validate_object(obj)
-    return obj
+    whole = with_defaults(obj)
+    validate_object(whole, is_new=False)
+    return whole if kind.name == "Secret" else obj
 
 
 def applied(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
-    """Return the object to store for a manifest from `from_manifest`.
-
-    Raises:
-        InvalidError: the manifest changes an immutable field of a live pod.
-    """
+    """Return the object to store for a manifest from `from_manifest`, with the defaults of its kind."""
     remembered = _remembering(manifest)
     if live is None:
         return with_defaults(remembered)
@@ -55,9 +47,7 @@ def applied(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
     merged["metadata"].pop("resourceVersion", None)
     if merged["kind"] == "Pod":
         merged["status"] = live.get("status", {})
-        merged = with_pod_defaults(merged)
-        validate_pod_update(live, merged)
-    return with_defaults(merged) if merged["kind"] in WORKLOADS else merged
+    return merged if merged["kind"] == "Namespace" else with_defaults(merged)
 
 
 def with_server_fields_removed(obj: JsonObject) -> JsonObject:
@@ -67,27 +57,6 @@ def with_server_fields_removed(obj: JsonObject) -> JsonObject:
     if new["kind"] == "Pod" or new["kind"] in WORKLOADS:
         new.pop("status", None)
     return new
-
-
-def with_defaults(obj: JsonObject) -> JsonObject:
-    """Return a new object with the defaults of its kind."""
-    if obj["kind"] == "Pod":
-        return with_pod_defaults(obj)
-    if obj["kind"] == "Secret":
-        secret = {"type": "Opaque", **obj}
-        encode_string_data(secret)
-        return secret
-    if obj["kind"] in WORKLOADS:
-        return with_workload_defaults(obj)
-    return with_namespace_defaults(obj) if obj["kind"] == "Namespace" else obj
-
-
-def encode_string_data(secret: JsonObject) -> None:
-    """Move a secret's `stringData` to `data`, encoded (Kubernetes' Secret strategy)."""
-    plain = secret.pop("stringData", None) or {}
-    encoded = {key: base64.b64encode(str(value).encode()).decode("ascii") for key, value in plain.items()}
-    if encoded:
-        secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 
 def _remembering(manifest: JsonObject) -> JsonObject:

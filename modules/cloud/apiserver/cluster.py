@@ -32,16 +32,18 @@ from modules.apimachinery.lister import Revision
 from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_strategic
 from modules.apimachinery.times import format_rfc3339
-from modules.apimachinery.validation import validate_metadata, validate_object
+from modules.apimachinery.validation.kinds import Update
+from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_update
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.calls import subresources_of
 from modules.cloud.apiextensions.objects import with_new_status
-from modules.cloud.apiserver.apply import applied, from_manifest, with_defaults
+from modules.cloud.apiserver.apply import applied, from_manifest
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import Tracking
+from modules.cloud.apiserver.kind_defaults import with_defaults
 from modules.cloud.apiserver.namespaces import (
     check_creation,
     check_deletion,
@@ -51,8 +53,8 @@ from modules.cloud.apiserver.namespaces import (
 )
 from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
 from modules.cloud.apiserver.pod_scheduler import PodScheduler
-from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
+from modules.cloud.apiserver.shapes import shaped
 from modules.cloud.apiserver.volume_binder import bind_volumes
 from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_job_selector
 from modules.cloud.storage.object_storage import Storage
@@ -125,7 +127,7 @@ class Cluster:
 
     @contextmanager
     def with_admission(self, admission: Admission) -> Iterator[None]:
-        """Applies an admission to the requests made in the context; not to the control plane's own changes."""
+        """Apply an admission to the requests made in the context; not to the control plane's own changes."""
         self._admission = admission
         try:
             yield
@@ -134,7 +136,7 @@ class Cluster:
 
     @contextmanager
     def managed_by(self, manager: Manager) -> Iterator[None]:
-        """Notes a manager's fields in the objects that are changed in the context; other changes leave them as they
+        """Note a manager's fields in the objects that are changed in the context; other changes leave them as they
         are.
         """
         self._track = lambda live, new: self._tracking(new).updated(live, new, manager)
@@ -172,28 +174,33 @@ class Cluster:
         return stored, ApplyOutcome.UNCHANGED if stored is live else ApplyOutcome.CONFIGURED
 
     def find(self, key: ObjectKey) -> JsonObject | None:
-        """Returns an object, or None. It must not be changed."""
+        """Return an object, or None. It must not be changed."""
         return self.storage.find(key)
 
     def revision_of(self, key: ObjectKey) -> Revision | None:
-        """Returns the uid and resourceVersion of an object, or None."""
+        """Return the uid and resourceVersion of an object, or None."""
         return self.storage.revision_of(key)
 
     def apply(self, document: Any) -> tuple[JsonObject, ApplyOutcome]:
-        """Creates or updates an object by its manifest, and returns it with the outcome.
+        """Create or updates an object by its manifest, and return it with the outcome.
 
         Raises:
             ApiError: the manifest is refused; nothing has changed.
         """
         manifest = self._custom.from_manifest(document) or from_manifest(document)
         live = self.storage.find(key_of(manifest))
+        wanted = applied(manifest, live)
         if live is None:
-            made = self._create(self._custom.prepared(applied(manifest, None), None))
+            if self.storage.kinds.custom_of(wanted) is None:
+                validate_object(wanted)
+            made = self._create(self._custom.prepared(wanted, None))
             return self._bound(made), ApplyOutcome.CREATED
         if is_being_deleted(live):
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
-        new = self.storage.replace(self._scheduler.placed(self._custom.prepared(applied(manifest, live), live)))
+        if self.storage.kinds.custom_of(wanted) is None:
+            validate_update(wanted, live)
+        new = self.storage.replace(self._scheduler.placed(self._custom.prepared(wanted, live)))
         self._custom.changed(new)
         self._scheduler.note_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
@@ -208,20 +215,27 @@ class Cluster:
         return self.storage.get(key_of(obj))
 
     def create(self, obj: JsonObject) -> JsonObject:
-        """Stores a new object with its kind's defaults, and returns it.
+        """Store a new object with its kind's defaults, and return it.
 
         Raises:
             AlreadyExistsError: an object of that name exists.
             BadRequestError: the object does not have its kind's schema.
             InvalidError: the object breaks a rule of its kind.
         """
-        obj = self._checked(obj, None)
+        obj = self._shaped(obj, None)
         self._admit(None, obj)
-        return self._bound(self._create(self._track(None, with_defaults(obj))))
+        new = with_defaults(obj)
+        if self.storage.kinds.custom_of(new) is None:
+            validate_object(new)
+        return self._bound(self._create(self._track(None, new)))
 
-    def update(self, obj: JsonObject) -> JsonObject:
-        """Replaces an object, and returns it. A pod's status stays, and only mutable fields of its spec may change.
+    def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
+        """Replace an object, and return it. A pod's status stays, and only mutable fields of its spec may change.
         A deletion that has begun goes on, and none begins.
+
+        Args:
+            obj: the new state.
+            changes: the rules of the change; None: those of its kind.
 
         Raises:
             NotFoundError: no such object.
@@ -229,28 +243,29 @@ class Cluster:
             BadRequestError, InvalidError: the object does not have its kind's schema, or breaks a rule.
         """
         live = self.storage.get(key_of(obj))
-        obj = self._checked(obj, live)
+        obj = self._shaped(obj, live)
         is_namespace = obj["kind"] == _NAMESPACE.name
         new = _with_deletion_of(live, with_stored_state(obj, live) if is_namespace else with_defaults(obj))
         if new["kind"] == _POD.name:
             new = {**new, "status": live.get("status", {})}
-            validate_pod_update(live, new)
         elif new["kind"] in WORKLOADS:
             new = {**{name: value for name, value in new.items() if name != "status"}, **_status_of(live)}
         self._admit(live, new)
+        if self.storage.kinds.custom_of(new) is None:
+            validate_update(new, live, changes)
         check_finalizers(live, new)
         stored = self.storage.replace(self._track(live, new))
         self._custom.changed(stored)
         return self._without_finalizers(self._bound(stored))
 
-    def _checked(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
-        """Returns a requested object, validated; one of a custom kind as its schema has it."""
+    def _shaped(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
+        """Return a requested object that has its kind's schema; one of a custom kind as its schema has it."""
         if self.storage.kinds.custom_of(obj) is None:
-            validate_object(validate_metadata(obj))
+            shaped(obj)
         return self._custom.prepared(obj, live)
 
     def replace(self, obj: JsonObject) -> JsonObject:
-        """Stores a new state of an object without validation; see `Storage.replace`.
+        """Store a new state of an object without validation; see `Storage.replace`.
 
         Raises:
             ApiError: as there, or the change is not admitted.
@@ -261,7 +276,7 @@ class Cluster:
         return self._without_finalizers(self.storage.replace(self._track(live, obj)))
 
     def _without_finalizers(self, stored: JsonObject) -> JsonObject:
-        """Removes an object that is being deleted and has lost its last finalizer; returns its state."""
+        """Remove an object that is being deleted and has lost its last finalizer; return its state."""
         return self._removed(stored) if is_deletion_over(stored) else stored
 
     def _removed(self, obj: JsonObject) -> JsonObject:
@@ -271,7 +286,7 @@ class Cluster:
         return gone
 
     def patch_status(self, key: ObjectKey, patch: JsonObject) -> JsonObject:
-        """Merges a strategic merge patch into the object's status and metadata; the spec stays, as with the
+        """Merge a strategic merge patch into the object's status and metadata; the spec stays, as with the
         subresource.
 
         Raises:
@@ -282,7 +297,7 @@ class Cluster:
         return self.update_status(key, merge_strategic(self.storage.get(key), patch, schema_of(key.kind)))
 
     def update_status(self, key: ObjectKey, new: JsonObject) -> JsonObject:
-        """Stores status and metadata of a new state of an object; the spec stays, as with the subresource.
+        """Store status and metadata of a new state of an object; the spec stays, as with the subresource.
 
         Raises:
             NotFoundError: no such object.
@@ -307,7 +322,7 @@ class Cluster:
         return self.replace(merged)
 
     def replace_status(self, key: ObjectKey, status: JsonObject) -> JsonObject:
-        """Replaces the object's status.
+        """Replace the object's status.
 
         Raises:
             NotFoundError: no such object.
@@ -316,7 +331,7 @@ class Cluster:
         return self.replace({**self.storage.get(key), "status": status})
 
     def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "", policy: str | None = None) -> JsonObject:
-        """Deletes an object, and returns its last state: a pod on a node gracefully, any other object at once. One
+        """Delete an object, and return its last state: a pod on a node gracefully, any other object at once. One
         with finalizers is marked, and removed when they are gone; a namespace, when its contents are gone.
 
         As in an API server, a pod that is removed at once is first updated to a grace period of 0: its node then ends
@@ -354,7 +369,7 @@ class Cluster:
         return new if seconds or finalizers_of(new) else self.storage.remove(key_of(new))
 
     def finalize_namespace(self, namespace: JsonObject) -> JsonObject:
-        """Sets the finalizers in a namespace's spec, and nothing else of it; removes it if it was waiting for them.
+        """Set the finalizers in a namespace's spec, and nothing else of it; remove it if it was waiting for them.
 
         Raises:
             NotFoundError: no such namespace.
@@ -365,7 +380,7 @@ class Cluster:
         return self.replace({**finalized(live, content_finalizers_of(namespace)), "metadata": metadata})
 
     def record_event(self, event: JsonObject) -> None:
-        """Stores a Kubernetes Event. Above a thousand, the oldest of the node that has reported the most is removed.
+        """Store a Kubernetes Event. Above a thousand, the oldest of the node that has reported the most is removed.
 
         Raises:
             ApiError: it is not an Event.
@@ -377,15 +392,15 @@ class Cluster:
         self._events.keep(event)
 
     def create_token(self, namespace: str, account: str, request: JsonObject) -> JsonObject:
-        """Returns a TokenRequest of a service account with its status filled in; see `fill_token_request`."""
+        """Return a TokenRequest of a service account with its status filled in; see `fill_token_request`."""
         return fill_token_request(namespace, account, request, self.clock.now())
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
-        """Returns the objects of a kind, in all namespaces or in one."""
+        """Return the objects of a kind, in all namespaces or in one."""
         return self.storage.list(kind, namespace)
 
     def read(self, key: ObjectKey) -> JsonObject:
-        """Returns an object for a client.
+        """Return an object for a client.
 
         Raises:
             NotFoundError: no such object.
@@ -393,7 +408,7 @@ class Cluster:
         return self.storage.get(key)
 
     def to_change(self, key: ObjectKey) -> JsonObject:
-        """Returns an object that the requester may change. Any other requester could learn the object's content from
+        """Return an object that the requester may change. Any other requester could learn the object's content from
         whether a patch or a condition fits it.
 
         Raises:
@@ -412,11 +427,11 @@ class Cluster:
         version: int | None = None,
         among: Set[ObjectKey] | None = None,
     ) -> Iterator[JsonObject]:
-        """Returns the objects of a kind; see `Storage.list_after`."""
+        """Return the objects of a kind; see `Storage.list_after`."""
         return self.storage.list_after(kind, namespace, place, version, among)
 
     def orphans(self) -> Sequence[ObjectKey]:
-        """Returns the pods that are being deleted from nodes that do not exist: no node will ever say that they have
+        """Return the pods that are being deleted from nodes that do not exist: no node will ever say that they have
         ended. Kubernetes' pod garbage collector deletes them.
         """
         nodes = {node["metadata"]["name"] for node in self.storage.list(_NODE)}
@@ -424,7 +439,7 @@ class Cluster:
                 if is_being_deleted(self.storage.get(key)) and not finalizers_of(self.storage.get(key))]  # fmt: skip
 
     def remove_orphans(self) -> None:
-        """Removes the pods that `orphans` returns."""
+        """Remove the pods that `orphans` returns."""
         for key in self.orphans():
             self.delete(key, grace=0)
 
@@ -433,11 +448,11 @@ class Cluster:
             self._admission(old, new)
 
     def waiting_pods(self) -> Sequence[JsonObject]:
-        """Returns the pods for which the embedded scheduler looks for a node."""
+        """Return the pods for which the embedded scheduler looks for a node."""
         return self._scheduler.waiting_pods()
 
     def place_waiting_pods(self) -> None:
-        """Looks for nodes for the pods that have none yet."""
+        """Look for nodes for the pods that have none yet."""
         self._scheduler.place_waiting_pods()
 
     def _create(self, obj: JsonObject) -> JsonObject:
@@ -476,7 +491,7 @@ def _as_given(_live: JsonObject | None, new: JsonObject) -> JsonObject:
 
 
 def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:
-    """Returns an object that is as far deleted as the stored one, as in an API server."""
+    """Return an object that is as far deleted as the stored one, as in an API server."""
     begun = {name: value for name, value in live["metadata"].items() if name in _OF_DELETION}
     others = {name: value for name, value in obj["metadata"].items() if name not in _OF_DELETION}
     return {**obj, "metadata": {**others, **begun}}

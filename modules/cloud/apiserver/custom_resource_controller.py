@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from modules.apimachinery.kinds import JsonObject, key_of, kind_named
 from modules.apimachinery.structural_schema.causes import MOST, InvalidFieldsError
 from modules.apimachinery.times import format_rfc3339
-from modules.apimachinery.validation import validate_metadata
+from modules.apimachinery.validation.objects import validate_metadata
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.definitions import prepared_definition, with_status
 from modules.cloud.apiextensions.kinds import is_established
@@ -35,7 +35,7 @@ class CustomResources:
         self._admissions = admissions
 
     def from_manifest(self, document: Any) -> JsonObject | None:
-        """Returns a custom object's manifest, as `apply.from_manifest` does; None for another kind.
+        """Return a custom object's manifest, as `apply.from_manifest` does; None for another kind.
 
         Raises:
             ApiError: it is refused.
@@ -51,7 +51,7 @@ class CustomResources:
         return obj
 
     def prepared(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
-        """Returns a requested object as it is stored; one of another kind unchanged.
+        """Return a requested object as it is stored; one of another kind unchanged.
 
         Raises:
             ApiError: it breaks a rule of its kind.
@@ -70,7 +70,7 @@ class CustomResources:
         return made
 
     def deleting(self, obj: JsonObject) -> None:
-        """Removes the custom objects of a definition that is about to be deleted."""
+        """Remove the custom objects of a definition that is about to be deleted."""
         if obj["kind"] != _DEFINITION.name or not is_established(obj):
             return
         kind = self._storage.kinds.named(f"{obj['spec']['names']['kind']}.{obj['spec']['group']}")
@@ -78,7 +78,7 @@ class CustomResources:
             self._storage.remove(key_of(each))
 
     def changed(self, obj: JsonObject) -> None:
-        """Looks again at the definitions whose names were not accepted, after a change of one."""
+        """Look again at the definitions whose names were not accepted, after a change of one."""
         if obj["kind"] != _DEFINITION.name:
             return
         for each in self._definitions():

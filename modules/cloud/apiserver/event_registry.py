@@ -21,7 +21,7 @@ class EventRegistry:
         self._storage = storage
 
     def keep(self, event: JsonObject) -> None:
-        """Stores an Event, or a new state of one, whatever its resourceVersion.
+        """Store an Event, or a new state of one, whatever its resourceVersion.
 
         Raises:
             ApiError: it is not an Event.
@@ -33,7 +33,7 @@ class EventRegistry:
         self.remove_surplus()
 
     def remove_surplus(self) -> None:
-        """Removes one Event if there are too many."""
+        """Remove one Event if there are too many."""
         kept = self._storage.list(_EVENT)
         if len(kept) > _KEPT:
             self._storage.remove(key_of(_oldest_of_the_most(kept)))

@@ -33,7 +33,7 @@ class _File(msgspec.Struct):
     """The signature at the last sync."""
 
     def is_settled(self, signature: tuple[int, int, int]) -> bool:
-        """Returns whether writing has ended: the signature is that of the last sync, or the file is a new inode, as
+        """Return whether writing has ended: the signature is that of the last sync, or the file is a new inode, as
         after a rename.
         """
         before, self.seen = self.seen, signature
@@ -87,16 +87,16 @@ class ManifestDirectory:
         """Whether the directory has been read once, so that a missing object is not to exist."""
 
     def reset(self) -> None:
-        """Makes the next sync apply all files, as earlier syncs may have been rolled back."""
+        """Make the next sync apply all files, as earlier syncs may have been rolled back."""
         self._waiting = {key: obj for file in self._files.values() for key, obj in file.objects.items()}
         self.loaded = False
 
     def errors(self) -> list[str]:
-        """Returns the present errors of the files."""
+        """Return the present errors of the files."""
         return [file.error for file in self._files.values() if file.error]
 
     def sync(self) -> None:
-        """Reads changed files and applies them; never raises for their contents."""
+        """Read changed files and applies them; never raises for their contents."""
         found = self._signatures()
         if found is None:
             return
@@ -142,7 +142,7 @@ class ManifestDirectory:
             self._apply(obj)
 
     def _objects_in(self, name: str) -> dict[ObjectKey, JsonObject]:
-        """Returns the objects in a file.
+        """Return the objects in a file.
 
         Raises:
             ManifestError: the file cannot be read, or a document is invalid.
@@ -208,7 +208,7 @@ class ManifestDirectory:
             _log.warning("%s stays: %s", key, error)
 
     def _delete_leftovers(self) -> None:
-        """Deletes the objects of files that were removed while cloudcore was not running; those of a file that cannot
+        """Delete the objects of files that were removed while cloudcore was not running; those of a file that cannot
         be read now stay.
         """
         wanted = {key for file in self._files.values() for key in file.objects}

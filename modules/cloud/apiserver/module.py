@@ -111,7 +111,7 @@ class ApiServer(Module):
         self._failures = Failures()
 
     def on_start(self) -> None:
-        """Loads the objects, and applies definitions and manifests. That takes as long as there are many."""
+        """Load the objects, and applies definitions and manifests. That takes as long as there are many."""
         self._database.progressed = self.announce_progress
         loaded = LoadedObjects()
         self._database.taken = loaded.take
@@ -136,12 +136,12 @@ class ApiServer(Module):
         super().on_failure(exception_type, exception_value, traceback)
 
     def on_batch_end(self) -> None:
-        """Commits the changes of the batch, and sends the replies."""
+        """Commit the changes of the batch, and send the replies."""
         self._commit()
 
     @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_call(self, message: Message) -> None:
-        """Makes an API call: of an administrator without authorization, of a node with it."""
+        """Make an API call: of an administrator without authorization, of a node with it."""
 
         def answer(result: ApiResult) -> None:
             self._transactions.after_commit(
@@ -169,7 +169,7 @@ class ApiServer(Module):
 
     @handles(None, Verb.WATCH, source=api_messages.SOURCE)
     def on_watch(self, message: Message) -> None:
-        """Replies with the beginning of a watch, whose client gets all later changes."""
+        """Reply with the beginning of a watch, whose client gets all later changes."""
 
         def answer(start: Callable[[], WatchStart]) -> None:
             self._transactions.after_commit(lambda: self.reply(message, start()), lambda: self.reply(message, start()))

@@ -29,7 +29,7 @@ _TOKEN_SECONDS = 3600
 def with_pod_defaults(pod: JsonObject) -> JsonObject:
     """Return a copy of the pod with an API server's defaults, and a status."""
     pod = copied(pod)
-    spec = pod["spec"]
+    spec = pod.setdefault("spec", {})
     complete_pod_spec(spec)
     spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
@@ -46,6 +46,8 @@ def complete_pod_spec(spec: JsonObject) -> None:
     spec.setdefault("securityContext", {})
     for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:
         _complete_container(container, host_network=bool(spec.get("hostNetwork")))
+    for container in spec.get("ephemeralContainers", []):
+        _complete_ephemeral(container)
     for volume in spec.get("volumes", []):
         _complete_volume(volume)
 
@@ -58,10 +60,14 @@ def pull_policy(image: str) -> str:
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 
 
-def _complete_container(container: JsonObject, *, host_network: bool) -> None:
+def _complete_ephemeral(container: JsonObject) -> None:
     for name, value in _CONTAINER.items():
         container.setdefault(name, value)
     container.setdefault("imagePullPolicy", pull_policy(container.get("image", "")))
+
+
+def _complete_container(container: JsonObject, *, host_network: bool) -> None:
+    _complete_ephemeral(container)
     container.setdefault("resources", {})
     limits = container["resources"].get("limits")
     if limits:

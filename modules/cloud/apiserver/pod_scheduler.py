@@ -57,7 +57,7 @@ class PodScheduler:
         self._is_enabled = is_enabled
 
     def placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
-        """Returns the object; a pod without a node gets one, or the condition that there is none.
+        """Return the object; a pod without a node gets one, or the condition that there is none.
 
         Args:
             obj: any object.
@@ -76,7 +76,7 @@ class PodScheduler:
         return with_node(obj, node, now) if node else as_waiting(obj, why, now)
 
     def note_waiting(self, old: JsonObject | None, new: JsonObject) -> None:
-        """Records an Event for a pod that waits for a node, once for each reason."""
+        """Record an Event for a pod that waits for a node, once for each reason."""
         why = waits_because(new) if new["kind"] == _POD.name else ""
         if not why or (old is not None and waits_because(old) == why):
             return
@@ -84,11 +84,11 @@ class PodScheduler:
         self._events.keep(failed_scheduling(new, why, format_rfc3339(self._clock.now()), suffix))
 
     def waiting_pods(self) -> list[JsonObject]:
-        """Returns the pods for which this scheduler looks for a node."""
+        """Return the pods for which this scheduler looks for a node."""
         return [pod for pod in self._storage.unbound_pods() if self._is_own(pod) and not is_gated(pod)]
 
     def place_waiting_pods(self) -> None:
-        """Looks for nodes for the pods that have none yet."""
+        """Look for nodes for the pods that have none yet."""
         waiting = self.waiting_pods()
         placer = self._placer() if waiting else None
         for pod in waiting:

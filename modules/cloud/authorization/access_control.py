@@ -31,7 +31,7 @@ class AccessControl:
         self._refusals = refusals
 
     def authorize(self, request: Attributes) -> None:
-        """Checks a request by the node authorizer.
+        """Check a request by the node authorizer.
 
         Raises:
             ForbiddenError: the node may not make the request.
@@ -51,7 +51,7 @@ class AccessControl:
         raise error
 
     def admission(self, node: str) -> Callable[[JsonObject | None, JsonObject | None], None]:
-        """Returns a function that checks each write of a node by NodeRestriction and the node's account, with the
+        """Return a function that checks each write of a node by NodeRestriction and the node's account, with the
         object before and after.
 
         The function raises ForbiddenError.

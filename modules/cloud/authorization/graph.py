@@ -40,13 +40,13 @@ class NodeGraph:
         """By secret, the volumes that name it."""
 
     def add_objects(self, objects: Iterable[JsonObject]) -> None:
-        """Adds stored objects."""
+        """Add stored objects."""
         for obj in objects:
             self._put(key_of(obj), obj)
             self.accounts.put(key_of(obj), obj)
 
     def handle_event(self, event: ObjectEvent) -> None:
-        """Updates the graph with a change."""
+        """Update the graph with a change."""
         self.accounts.put(event.key, None if event.type is EventType.DELETED else event.new)
         if not (event.keeps_spec and self._references.of(event.key)):
             self._put(event.key, None if event.type is EventType.DELETED else event.new)
@@ -57,11 +57,11 @@ class NodeGraph:
         self._put(event.key, event.old)
 
     def find(self, key: ObjectKey) -> JsonObject | None:
-        """Returns a stored object, or None."""
+        """Return a stored object, or None."""
         return self._store.find(key)
 
     def refers(self, node: str, key: ObjectKey) -> bool:
-        """Returns whether a pod of a node refers to an object: directly, to a volume by its claim, or to a secret by
+        """Return whether a pod of a node refers to an object: directly, to a volume by its claim, or to a secret by
         such a volume.
         """
         if self._references.refers(node, key):
@@ -71,7 +71,7 @@ class NodeGraph:
         return key.kind == _SECRET and any(self._by_claim(node, volume) for volume in self._volumes.get(key, ()))
 
     def _by_claim(self, node: str, volume: str) -> bool:
-        """Returns whether a volume is bound to the claim of a pod; the volume must name the claim, as a claim may name
+        """Return whether a volume is bound to the claim of a pod; the volume must name the claim, as a claim may name
         any volume.
         """
         obj = self._store.find(ObjectKey(_VOLUME, "", volume))
@@ -108,7 +108,7 @@ def _spec(obj: JsonObject) -> JsonObject:
 
 
 def _secrets_of(volume: JsonObject) -> Iterator[ObjectKey]:
-    """Yields the secrets that a volume's source names (Kubernetes' VisitPersistentVolumeSecretNames)."""
+    """Yield the secrets that a volume's source names (Kubernetes' VisitPersistentVolumeSecretNames)."""
     spec = _spec(volume)
     claim = spec.get("claimRef")
     own = str(claim.get("namespace") or _NAMESPACE) if isinstance(claim, dict) else _NAMESPACE

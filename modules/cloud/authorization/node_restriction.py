@@ -51,7 +51,7 @@ def refusal(node: str, old: JsonObject | None, new: JsonObject | None, graph: No
 
 
 def forbidden_labels(before: JsonObject, after: JsonObject) -> list[str]:
-    """The labels that differ and that no node may set, change or take away, sorted."""
+    """Return the labels that differ and that no node may set, change or take away, sorted."""
     changed = [key for key in {*before, *after} if before.get(key) != after.get(key)]
     return sorted(key for key in changed if _is_reserved(key) and not _is_permitted(key))
 

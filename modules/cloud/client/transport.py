@@ -36,7 +36,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
     """The whole result of a request with a call, from an API server in the same process; the body is empty then."""
 
     def header(self, name: str) -> str:
-        """Returns the first header of a name in lower case, "" for none."""
+        """Return the first header of a name in lower case, "" for none."""
         return next((value for key, value in self.headers if key == name), "")
 
 
@@ -51,36 +51,36 @@ class ResponseListener(Protocol):
     """Takes a response. The methods are called one at a time, on the transport's thread: they must not wait."""
 
     def on_head(self, head: ResponseHead) -> None:
-        """Takes the beginning."""
+        """Take the beginning."""
 
     def on_data(self, data: bytes) -> None:
-        """Takes a piece of the body."""
+        """Take a piece of the body."""
 
     def on_end(self) -> None:
-        """Takes the end of a complete response; nothing follows."""
+        """Take the end of a complete response; nothing follows."""
 
     def on_error(self, error: Exception) -> None:
-        """Takes the reason why there is no, or no complete, response (a TransportError); nothing follows."""
+        """Take the reason why there is no, or no complete, response (a TransportError); nothing follows."""
 
 
 class Exchange(Protocol):
     """A request that was started."""
 
     def cancel(self) -> None:
-        """Ends it; the listener gets no more calls, once a call that is under way has ended."""
+        """End it; the listener gets no more calls, once a call that is under way has ended."""
 
     def pause(self) -> None:
-        """Stops reading the response: the server waits when its buffers are full."""
+        """Stop reading the response: the server waits when its buffers are full."""
 
     def resume(self) -> None:
-        """Reads on."""
+        """Read on."""
 
 
 class KubeTransport(Protocol):
     """Carries requests to one API server. Its methods may be called on any thread, and do not wait."""
 
     def start(self, request: ApiRequest, listener: ResponseListener) -> Exchange:
-        """Sends a request as soon as there is a connection."""
+        """Send a request as soon as there is a connection."""
 
     def close(self) -> None:
-        """Ends all exchanges; listeners that still wait get an error."""
+        """End all exchanges; listeners that still wait get an error."""

@@ -58,7 +58,7 @@ class ConnectionChecks:
             self._module.call_soon(self._check)
 
     def _end(self, node: str, connection: Connection) -> None:
-        """Reports a silent node, unless its keepalive was in the inbox when it was checked."""
+        """Report a silent node, unless its keepalive was in the inbox when it was checked."""
         if self._connections.get(node) is connection and self._is_silent(connection):
             self._silent(node)
 

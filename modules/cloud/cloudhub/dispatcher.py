@@ -45,5 +45,5 @@ class Dispatcher:
             event.link.close()
 
     def is_full(self) -> bool:
-        """Returns whether many messages wait in cloudhub or edgecontroller."""
+        """Return whether many messages wait in cloudhub or edgecontroller."""
         return any(inbox.depth() > _FULL_DEPTH for inbox in self._inboxes)

@@ -42,7 +42,7 @@ class MessagesWithoutRoom:
         return sum(map(len, self._waiting.values()))
 
     def offer(self, passing: Passing) -> None:
-        """Passes a message on, or keeps it until there is room."""
+        """Pass a message on, or keep it until there is room."""
         waiting = self._waiting.get(passing.group)
         if waiting is None and self._has_room(passing.group):
             self._pass_on(passing)
@@ -51,7 +51,7 @@ class MessagesWithoutRoom:
         self._look_again()
 
     def go_on(self) -> None:
-        """Passes on the messages for which there is room now."""
+        """Pass on the messages for which there is room now."""
         for group, waiting in list(self._waiting.items()):
             while waiting and self._has_room(group):
                 self._pass_on(waiting.popleft())

@@ -91,10 +91,10 @@ class Transport(Protocol):
     """Makes links: `WebsocketServer`, or a stub in a simulation."""
 
     def start(self) -> None:
-        """Starts to accept connections."""
+        """Start to accept connections."""
 
     def stop(self) -> None:
-        """Closes all links."""
+        """Close all links."""
 
 
 MakeTransport = Callable[[Dispatcher], Transport]
@@ -146,7 +146,7 @@ class CloudHub(Module):
         self._checks = ConnectionChecks(self, self._connections, interval, self._end_silent, self._send_due)
 
     def on_start(self) -> None:
-        """Starts to accept connections; those of a module that failed were closed."""
+        """Start to accept connections; those of a module that failed were closed."""
         self._sessions.clear()
         self.every(_TICK, self._tick)
         if self._make_transport is not None:
@@ -154,17 +154,17 @@ class CloudHub(Module):
             self._transport.start()
 
     def on_stop(self) -> None:
-        """Closes all connections, and reports the last acknowledgements to edgecontroller, which stops later."""
+        """Close all connections, and reports the last acknowledgements to edgecontroller, which stops later."""
         self._stop_transport()
         self._report_acknowledged()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Closes all connections; nodes connect again to the restarted module."""
+        """Close all connections; nodes connect again to the restarted module."""
         self._stop_transport()
         super().on_failure(exception_type, exception_value, traceback)
 
     def on_receive(self, message: Any) -> None:
-        """Handles a link event."""
+        """Handle a link event."""
         match message:
             case LinkOpened(node=node, link=link):
                 self._opened(node, link)
@@ -179,7 +179,7 @@ class CloudHub(Module):
 
     @handles()
     def to_node(self, message: Message) -> None:
-        """Sends a controller's message to a node; the resource has the cloud's form."""
+        """Send a controller's message to a node; the resource has the cloud's form."""
         node = node_of(message)
         if not node:
             self._drop("no node in the resource", message)
@@ -200,7 +200,7 @@ class CloudHub(Module):
 
     @handles(None, HANDLED)
     def handled(self, message: Message) -> None:
-        """Counts messages of nodes as handled, and passes on waiting ones."""
+        """Count messages of nodes as handled, and pass on waiting ones."""
         now = self.clock.monotonic()
         for node, count in message.content_as(dict[str, int]).items():
             for passing in self._upstream.handled(node, count, now):
@@ -209,7 +209,7 @@ class CloudHub(Module):
 
     @handles(None, DRAIN)
     def drain(self, message: Message) -> None:
-        """Ends all connections, spread over the time given, and replies when that is done."""
+        """End all connections, spread over the time given, and reply when that is done."""
         self.announce_not_ready("cloudcore is stopping")
         seconds = message.content_as(Drain).seconds
         draining = Draining(self._connections, self.clock.monotonic(), seconds)
@@ -226,13 +226,13 @@ class CloudHub(Module):
 
     @handles(None, NODES)
     def report_nodes(self, message: Message) -> None:
-        """Replies with the state of all connections."""
+        """Reply with the state of all connections."""
         now = self.clock.monotonic()
         connections = sorted(self._connections.items())
         self.reply(message, [one.report(node, self._sessions[node], now) for node, one in connections])
 
     def nodes(self) -> list[str]:
-        """Returns the connected nodes."""
+        """Return the connected nodes."""
         return list(self._connections)
 
     def _stop_transport(self) -> None:
@@ -272,7 +272,7 @@ class CloudHub(Module):
         return connection is not None and connection.link is link
 
     def _received(self, node: str, message: Message, size: int) -> bool:
-        """Handles a node's message, and returns whether a controller handles it later."""
+        """Handle a node's message, and return whether a controller handles it later."""
         match destination_of(message):
             case Destination.KEEPALIVE:
                 self._connections[node].alive_at = self.clock.monotonic()
@@ -311,12 +311,12 @@ class CloudHub(Module):
         return False
 
     def _has_handler(self, group: Group, message: Message) -> bool:
-        """Returns whether a module of the group may have a handler for the message; an absent module may."""
+        """Return whether a module of the group may have a handler for the message; an absent module may."""
         slots = [self.hive.slot(name) for name in self.hive.members(group)]
         return not slots or any(slot.make.handlers.find(message) is not None for slot in slots)
 
     def _resolve(self, node: str, answer: Message) -> None:
-        """Passes a response to the waiting request, if that was sent to this node; otherwise refuses it."""
+        """Pass a response to the waiting request, if that was sent to this node; otherwise refuses it."""
         if self.hive.pending_requests.resource(answer.parent_id).startswith(f"node/{node}/"):
             self.respond(answer)
         else:
@@ -377,7 +377,7 @@ class CloudHub(Module):
                 self._write(node, message)
 
     def _is_busy(self) -> bool:
-        """Returns whether acknowledgements probably wait in the inbox, so that nothing is sent again before them."""
+        """Return whether acknowledgements probably wait in the inbox, so that nothing is sent again before them."""
         return self.slot.inbox.depth() > _BUSY
 
     def _write(self, node: str, message: Message) -> None:

@@ -22,11 +22,11 @@ class Connection(msgspec.Struct):
     """Monotonic seconds of the last error."""
 
     def note_error(self, text: str, now: float) -> None:
-        """Records an error that the node reports, or why a message of it was refused."""
+        """Record an error that the node reports, or why a message of it was refused."""
         self.last_error, self.error_at = clipped(text), now
 
     def report(self, node: str, session: NodeSession, now: float) -> NodeConnection:
-        """Returns the state of the connection for `cloudcore nodes`, with all times as seconds until now."""
+        """Return the state of the connection for `cloudcore nodes`, with all times as seconds until now."""
         oldest = session.oldest_unacknowledged()
         return NodeConnection(
             node=node,

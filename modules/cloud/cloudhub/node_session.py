@@ -108,7 +108,7 @@ class NodeSession:
         return len(self._under_way)
 
     def oldest_unacknowledged(self) -> float | None:
-        """Returns the monotonic seconds at which the oldest unacknowledged message was first sent; None for none."""
+        """Return the monotonic seconds at which the oldest unacknowledged message was first sent; None for none."""
         under_way = list(self._under_way.values())  # at once, as other threads may ask
         return min((delivery.first_sent_at for delivery in under_way), default=None)
 
@@ -134,7 +134,7 @@ class NodeSession:
         return OfferResult.QUEUED
 
     def acknowledge(self, message_id: str) -> ObjectVersion | None:
-        """Records an acknowledgement and returns its object; None for an unknown message or a repetition."""
+        """Record an acknowledgement and return its object; None for an unknown message or a repetition."""
         obj = self._sent.pop(message_id, None)
         self._superseded.pop(message_id, None)
         if obj is None:
@@ -151,7 +151,7 @@ class NodeSession:
         return obj
 
     def due(self, now: float, *, again: bool = True) -> Iterator[Message]:
-        """Yields the messages to send now, oldest first, and counts them as sent.
+        """Yield the messages to send now, oldest first, and count them as sent.
 
         Args:
             now: monotonic seconds.
@@ -197,7 +197,7 @@ class NodeSession:
             self._sent.pop(oldest, None)
 
     def _drop_deletion_of_predecessor(self, obj: ObjectVersion) -> None:
-        """Drops the pending deletion of an earlier object of the same name.
+        """Drop the pending deletion of an earlier object of the same name.
 
         An edge deletes most objects by name: a deletion resent after the new object would delete that. Pods are deleted
         by uid (docs/protocol.md, "Message table"), and the edge must receive each deletion.
@@ -216,7 +216,7 @@ class NodeSession:
 
 
 def _supersedes(pending: ObjectVersion, offered: ObjectVersion) -> bool:
-    """Returns whether a pending message makes the offered one unnecessary.
+    """Return whether a pending message makes the offered one unnecessary.
 
     Nothing follows a deletion; a deletion supersedes any version, and a version supersedes older ones.
     """
@@ -228,7 +228,7 @@ def _is_of_pod(obj: ObjectVersion) -> bool:
 
 
 def object_version_of(message: Message) -> ObjectVersion:
-    """Returns the object of a message, from its content or else from its resource."""
+    """Return the object of a message, from its content or else from its resource."""
     resource = str(Resource.parse(message.route.resource, Side.CLOUD).on_edge())
     version = message.header.resourceversion
     is_delete = message.route.operation == Operation.DELETE
@@ -252,7 +252,7 @@ _OBJECT: Final = json_decoder(_Object)
 
 
 def _uid_in(message: Message) -> str:
-    """Returns the uid of the object in a message, "" for none. It decodes nothing else of JSON content."""
+    """Return the uid of the object in a message, "" for none. It decodes nothing else of JSON content."""
     if isinstance(message.content, msgspec.Raw):
         try:
             return _OBJECT.decode(message.content).metadata.uid

@@ -57,16 +57,16 @@ class UpstreamWindow(Generic[T]):
         yield from self._go_on(node, now)
 
     def is_full(self, node: str) -> bool:
-        """Returns whether too many messages of a node wait to offer another one."""
+        """Return whether too many messages of a node wait to offer another one."""
         state = self._nodes.get(node)
         return state is not None and len(state.held) >= _HELD
 
     def is_idle(self, node: str) -> bool:
-        """Returns whether no message of a node is unhandled."""
+        """Return whether no message of a node is unhandled."""
         return node not in self._nodes
 
     def handled(self, node: str, count: int, now: float) -> Iterator[T]:
-        """Counts messages of a node as handled, and yields the messages to pass on now."""
+        """Count messages of a node as handled, and yields the messages to pass on now."""
         state = self._nodes.get(node)
         if state is not None:
             for _ in range(min(count, len(state.passed))):
@@ -74,7 +74,7 @@ class UpstreamWindow(Generic[T]):
             yield from self._go_on(node, now)
 
     def expire(self, now: float) -> Iterator[tuple[str, T]]:
-        """Counts messages as handled after their timeout, and yields nodes and messages to pass on now."""
+        """Count messages as handled after their timeout, and yields nodes and messages to pass on now."""
         for node, state in list(self._nodes.items()):
             while state.passed and now - state.passed[0].at >= HANDLED_TIMEOUT:
                 state.bytes -= state.passed.popleft().size

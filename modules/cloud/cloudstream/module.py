@@ -79,11 +79,11 @@ class CloudStream(Module):
         server.start()
 
     def on_stop(self) -> None:
-        """Closes all tunnels and streams."""
+        """Close all tunnels and streams."""
         self._close()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Closes all tunnels and streams; the nodes come again."""
+        """Close all tunnels and streams; the nodes come again."""
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 

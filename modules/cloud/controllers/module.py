@@ -74,7 +74,7 @@ class Controllers(Module):
         self._seek()
 
     def on_stop(self) -> None:
-        """Ends the subscriptions."""
+        """End the subscriptions."""
         self._end()
 
     def _seek(self) -> None:

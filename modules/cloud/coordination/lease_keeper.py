@@ -51,7 +51,7 @@ class LeaseListener(Protocol):
         """Take that a Lease was deleted."""
 
     def synced(self) -> None:
-        """Take that all Leases that exist were told of."""
+        """Note that the initial list of Leases is complete."""
 
 
 class LeaseKeeper:
@@ -130,7 +130,7 @@ class LeaseKeeper:
         self._look()
 
     def synced(self) -> None:
-        """Take that all Leases that exist were told of: one that comes from now on was just made."""
+        """Note that the initial list of Leases is complete: a Lease that comes from now on was just made."""
         self._is_synced = True
 
     def _now(self) -> float:

@@ -23,7 +23,8 @@ class Membership:
 
     As in client-go's leader election, a Lease counts for its duration from the time at which this process has noticed
     its last renewal, by the monotonic clock of this process: clocks of machines differ. A Lease that is there at the
-    start counts from its next renewal on: so that who starts after a crash does not wait for the dead.
+    start counts from its next renewal on: so a cloudcore that starts after a crash does not wait for
+    the Leases of dead processes to expire.
 
     All times are monotonic seconds.
     """

@@ -101,14 +101,14 @@ class DeviceController(Module):
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
     def on_disconnected(self, message: Message) -> None:
-        """Takes that a connection of a node has ended, perhaps an earlier one."""
+        """Take that a connection of a node has ended, perhaps an earlier one."""
         node, _ = _origin(message)
         if self._connected.get(node) == message.content_as(ConnectEvent).connection:
             del self._connected[node]
 
     @handles()
     def take(self, message: Message) -> None:
-        """Handles a message of a node's devicetwin."""
+        """Handle a message of a node's devicetwin."""
         node, rest = _origin(message)
         if not self._is_loaded and not self._loading.are_absent and len(self._waiting) < _MOST_WAITING:
             self._waiting.append(message)
@@ -186,7 +186,7 @@ class DeviceController(Module):
             self._send_membership(new, [wire.member(change.key, change.new)], None)
 
     def _status(self, key: ObjectKey, live: JsonObject | None, report: Report) -> JsonObject | None:
-        """Returns the DeviceStatus of a Device; None if it is to be deleted, as the Device is gone."""
+        """Return the DeviceStatus of a Device; None if it is to be deleted, as the Device is gone."""
         device = self._known.devices.get(key)
         if device is None:
             return None if self._deletes else live
@@ -202,7 +202,7 @@ class DeviceController(Module):
             self._writer.refresh(key)
 
     def _look_around(self) -> None:
-        """Starts the watches again after a restart of edgecontroller, which does not know which changes it has not
+        """Start the watches again after a restart of edgecontroller, which does not know which changes it has not
         passed on. Reviews all DeviceStatuses when cloudcores have started or ended: a status may be without the
         cloudcore that had to write it.
         """

@@ -51,7 +51,7 @@ class DynamicController(Module):
 
     @handles()
     def take(self, message: Message) -> None:
-        """Handles a request of a node's metaserver."""
+        """Handle a request of a node's metaserver."""
         node, _, resource = message.route.resource.removeprefix("node/").partition("/")
         if resource == WATCH_SYNC:
             self._take_watches(message, node)
@@ -76,7 +76,7 @@ class DynamicController(Module):
         self.request(ModuleName.EDGECONTROLLER, request, SECONDS, then)
 
     def _take_watches(self, message: Message, node: str) -> None:
-        """Replaces the watches of a node by those in its message, and answers with the failed ones."""
+        """Replace the watches of a node by those in its message, and answers with the failed ones."""
         try:
             watches = {} if is_too_large(message.content_raw()) else message.content_as(dict[str, Application])
         except ContentError as error:
@@ -119,7 +119,7 @@ class DynamicController(Module):
 
 
 def call_of(app: Application) -> ApiCall | str:
-    """Returns the API call of an Application, or the reason to reject it."""
+    """Return the API call of an Application, or the reason to reject it."""
     if app.verb == Verb.GET and _DOCUMENT.fullmatch(app.key):
         return ApiCall(verb=DOCUMENT, api_version="", plural="", name=app.key)
     target = target_of(app)

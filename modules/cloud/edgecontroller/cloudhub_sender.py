@@ -36,12 +36,12 @@ class CloudHubSender:
         self._transactions = transactions
 
     def close_connection(self, node: str, connection: str) -> None:
-        """Ends a connection of a node."""
+        """End a connection of a node."""
         content = SessionTakenOver(connection)
         self._send(self._module.message(f"node/{node}", Operation.DISCONNECTED, content, group=Group.RESOURCE))
 
     def send_down(self, down: DownstreamMessage) -> None:
-        """Sends an object, or its deletion; as in KubeEdge, of a kind that nodes watch in
+        """Send an object, or its deletion; as in KubeEdge, of a kind that nodes watch in
         dynamiccontroller's name, and of a device in devicecontroller's.
         """
         fields = {"resourceversion": down.version, "source": self._source_of(down)}
@@ -64,7 +64,7 @@ class CloudHubSender:
         return ModuleName.DYNAMICCONTROLLER if is_sent_by_watch(down.key.kind) else str(self._module.name)
 
     def send_response(self, request: Message, answer: UpstreamResponse) -> None:
-        """Sends the response to a message of a node."""
+        """Send the response to a message of a node."""
         reply = request.reply(self._module.clock, answer.content, source=self._module.name)
         resource = Resource.parse(request.route.resource, Side.CLOUD)
         if answer.resource_type:

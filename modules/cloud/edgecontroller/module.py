@@ -144,7 +144,7 @@ class EdgeController(Module):
         """Whether the end of the present turn is in the inbox."""
 
     def on_start(self) -> None:
-        """Starts to list and watch the objects."""
+        """Start to list and watch the objects."""
         self._transact(self._connections.epochs.load)
         self._transact(self._kept.load)
         self._api.start()
@@ -165,11 +165,11 @@ class EdgeController(Module):
         super().on_failure(exception_type, exception_value, traceback)
 
     def is_batch_full(self) -> bool:
-        """Returns whether the transaction has enough to write and to send."""
+        """Return whether the transaction has enough to write and to send."""
         return self._transactions.is_long
 
     def on_batch_end(self) -> None:
-        """Commits the changes of the batch, sends the messages that follow from them, and reports the handled messages
+        """Commit the changes of the batch, send the messages that follow from them, and report the handled messages
         to cloudhub.
         """
         self._commit()
@@ -177,12 +177,12 @@ class EdgeController(Module):
 
     @handles_requests
     def on_request(self, message: Message) -> None:
-        """Handles a query or a report of a node."""
+        """Handle a query or a report of a node."""
         self._upstream.answer(message, handler_of(message), partial(self._downstream.edge_mesh.note_report, message))
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
-        """Registers a node, at each start of its process, and sends it all its objects, because its store may be new;
+        """Register a node, at each start of its process, and send it all its objects, because its store may be new;
         but not those that it was sent over the same connection.
         """
         node = message.route.resource.split("/")[1]
@@ -223,7 +223,7 @@ class EdgeController(Module):
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_disconnected(self, message: Message) -> None:
-        """Removes a disconnected node; its lease says whether it is ready.
+        """Remove a disconnected node; its lease says whether it is ready.
 
         The inbox may hold the end of a connection before its beginning: it takes the slot of an earlier connection's
         end, as the inbox keeps only the newest of such messages.
@@ -237,12 +237,12 @@ class EdgeController(Module):
 
     @handles(None, ACKNOWLEDGED, source=ModuleName.CLOUDHUB)
     def on_acknowledged(self, message: Message) -> None:
-        """Records the objects, or deletions, that nodes have stored."""
+        """Record the objects, or deletions, that nodes have stored."""
         self._handle(message, lambda: self._connections.acknowledged(message.content_as(list[Acknowledged])))
 
     @handles(None, Verb.CALL, source=ModuleName.DYNAMICCONTROLLER)
     def on_call(self, message: Message) -> None:
-        """Makes an API call of a node's metaserver, which came through dynamiccontroller."""
+        """Make an API call of a node's metaserver, which came through dynamiccontroller."""
         self._call(message, of_node=True)
 
     @handles(None, Verb.CALL, source=ModuleName.DEVICECONTROLLER)
@@ -251,7 +251,7 @@ class EdgeController(Module):
     @handles(None, Verb.CALL, source=IDENTITIES)
     @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
-        """Makes an API call of a module of the cloud: of an administrator without authorization, of a node that calls
+        """Make an API call of a module of the cloud: of an administrator without authorization, of a node that calls
         over TCP with it.
         """
         self._call(message, of_node=False)
@@ -259,7 +259,7 @@ class EdgeController(Module):
     @handles(None, Verb.WATCH, source=ModuleName.DEVICECONTROLLER)
     @handles(None, Verb.WATCH, source=api_messages.SOURCE)
     def on_watch(self, message: Message) -> None:
-        """Replies with the beginning of a watch of another module, which gets all later changes."""
+        """Reply with the beginning of a watch of another module, which gets all later changes."""
 
         def begin() -> None:
             query = message.content_as(WatchQuery)
@@ -274,7 +274,7 @@ class EdgeController(Module):
     @handles(None, CLOUDCORES, source=ModuleName.ROUTER)
     @handles(None, CLOUDCORES, source=api_messages.SOURCE)
     def on_cloudcores(self, message: Message) -> None:
-        """Replies with the cloudcores that are alive, and the nodes that each has; only one node, if that is named."""
+        """Reply with the cloudcores that are alive, and the nodes that each has; only one node, if that is named."""
 
         def answer(nodes: Mapping[str, str]) -> None:
             found = Cloudcores(self._database.cloudcore, self._duties.alive, dict(nodes))
@@ -286,11 +286,11 @@ class EdgeController(Module):
 
     @handles(None, RELEASE_LEASE, source=api_messages.SOURCE)
     def on_release_lease(self, message: Message) -> None:
-        """Gives up the Lease, as cloudcore is stopping, and replies when it is gone."""
+        """Give up the Lease, as cloudcore is stopping, and reply when it is gone."""
         self._duties.release(lambda: self._transactions.after_commit(lambda: self.reply(message)))
 
     def _poll_database(self) -> None:
-        """Takes over the claims of other cloudcores."""
+        """Take over the claims of other cloudcores."""
         self._transact(lambda: None)
 
     def _call(self, message: Message, *, of_node: bool) -> None:
@@ -304,7 +304,7 @@ class EdgeController(Module):
         self._handle(message, call, lambda _message, error: answer(ApiResult(refusal=error.status())))
 
     def _perform_own(self, call: ApiCall, answered: Answered) -> None:
-        """Makes an API call of this cloudcore itself."""
+        """Make an API call of this cloudcore itself."""
         self._transact(lambda: self._transactions.attempt(partial(self._api.perform, call, "", answered)))
 
     def _mirrors(self, kind: str) -> bool:
@@ -317,13 +317,13 @@ class EdgeController(Module):
         return self._kept.keeps(key, obj, size)
 
     def _owns(self, duty: str) -> bool:
-        """Returns whether a duty is this cloudcore's, of those that share the database."""
+        """Return whether a duty is this cloudcore's, of those that share the database."""
         return not self._database.shared or self._duties.owns(duty)
 
     def _handle(
         self, message: Message, work: Callable[[], None], refuse: Refuse | None = None, *, begins: bool = True
     ) -> None:
-        """Does the work of one message. When it fails, nothing of it remains, and `refuse` answers the sender.
+        """Do the work of one message. When it fails, nothing of it remains, and `refuse` answers the sender.
 
         Raises:
             DatabaseError: the transaction is lost. The supervisor restarts the module, and the message is tried again.
@@ -344,7 +344,7 @@ class EdgeController(Module):
                 refuse(message, refusal)
 
     def _transact(self, work: Callable[[], None]) -> None:
-        """Does work in a transaction of its own, or in the one that has begun."""
+        """Do work in a transaction of its own, or in the one that has begun."""
         is_part = self._transactions.is_under_way
         self._transactions.begin()
         work()
@@ -352,7 +352,7 @@ class EdgeController(Module):
             self._commit()
 
     def _commit(self) -> None:
-        """Commits the transaction, and passes its changes on."""
+        """Commit the transaction, and pass its changes on."""
         self._transactions.commit()
         self._api.tell_of_devices()
         self._kubelet_ports.tell()
@@ -377,7 +377,7 @@ class EdgeController(Module):
             self.call_soon(self._do_waiting)
 
     def _do_waiting(self) -> None:
-        """Handles a portion of the waiting messages: those of a crowd that meets a starting cloudcore take long."""
+        """Handle a portion of the waiting messages: those of a crowd that meets a starting cloudcore take long."""
         self._transactions.begin()
         ends_at = self.clock.monotonic() + self.batch_seconds
         for _ in range(self.batch_limit):
@@ -391,7 +391,7 @@ class EdgeController(Module):
             self.call_soon(self._do_waiting)
 
     def _end_turn_soon(self) -> None:
-        """Ends the turn after the messages in the inbox, because continuations are in no batch of messages."""
+        """End the turn after the messages in the inbox, because continuations are in no batch of messages."""
         if not self._ends_turn:
             self._ends_turn = True
             self.call_soon(self._end_turn)
@@ -401,7 +401,7 @@ class EdgeController(Module):
         self.on_batch_end()
 
     def _changed(self, event: ObjectEvent) -> None:
-        """Sends a change to the nodes that need it, and tells the modules of the cloud that need it."""
+        """Send a change to the nodes that need it, and tells the modules of the cloud that need it."""
         self._api.changed(event)
         self._kubelet_ports.note(event)
         self._graph.handle_event(event)

@@ -91,7 +91,7 @@ class NodeConnections:
         return list(self._database.connected)
 
     def restore_node(self, node: str) -> None:
-        """Sends a node that was connected before the start its unacknowledged objects."""
+        """Send a node that was connected before the start its unacknowledged objects."""
         self._take(node, node_machine.Restored())
 
     def connected(self, event: ConnectEvent) -> list[ForCluster]:
@@ -104,19 +104,19 @@ class NodeConnections:
         return self._take(event.client_id, node_machine.Connected(event.connection, holder))
 
     def disconnected(self, event: ConnectEvent) -> list[ForCluster]:
-        """Removes the node, unless it has another connection by now; returns what is asked of the API server."""
+        """Remove the node, unless it has another connection by now; return what is asked of the API server."""
         return self._take(event.client_id, node_machine.Disconnected(event.connection))
 
     def refuse(self, event: ConnectEvent) -> None:
-        """Ends a connection that was not claimed: the node has connected to another cloudcore since."""
+        """End a connection that was not claimed: the node has connected to another cloudcore since."""
         self._take(event.client_id, node_machine.Superseded(event.connection))
 
     def connection_of(self, node: str) -> str:
-        """Returns the connection of a node; "" if it has none."""
+        """Return the connection of a node; "" if it has none."""
         return self._database.connected.get(node, "")
 
     def registered(self, node: str, connection: str) -> None:
-        """Sends a node everything it needs again that it was not sent over this connection: its process has started.
+        """Send a node everything it needs again that it was not sent over this connection: its process has started.
 
         Args:
             node: the node.
@@ -129,7 +129,7 @@ class NodeConnections:
         self._take(node, node_machine.DeletionConfirmed(asked.connection, asked.uid))
 
     def acknowledged(self, objects: Iterable[Acknowledged]) -> None:
-        """Records the objects, or deletions, that nodes have stored."""
+        """Record the objects, or deletions, that nodes have stored."""
         for one in objects:
             sync = self._object_syncs.of(one.node).get(one.uid)
             if one.is_delete:
@@ -142,16 +142,16 @@ class NodeConnections:
                     self.epochs.note(one.version)
 
     def close(self, node: str) -> None:
-        """Ends the connection of a node, which then connects again."""
+        """End the connection of a node, which then connects again."""
         self._take(node, node_machine.Dropped())
 
     def close_all(self) -> None:
-        """Ends all connections, with the versions that nodes were sent over them: another epoch has begun."""
+        """End all connections, with the versions that nodes were sent over them: another epoch has begun."""
         for node in list(self._database.connected):
             self.close(node)
 
     def claimed_elsewhere(self, claims: Sequence[tuple[str, Holder]]) -> None:
-        """Ends the connections to nodes that other cloudcores have claimed.
+        """End the connections to nodes that other cloudcores have claimed.
 
         Args:
             claims: pairs of node and cloudcore.
@@ -161,22 +161,22 @@ class NodeConnections:
                 self._take(node, node_machine.ClaimedElsewhere(holder))
 
     def roll_back(self, nodes: Iterable[str]) -> None:
-        """Loads the ObjectSyncs of nodes again, after changes to them were rolled back: nothing was sent then."""
+        """Load the ObjectSyncs of nodes again, after changes to them were rolled back: nothing was sent then."""
         for node in nodes:
             self._take(node, node_machine.RolledBack())
 
     def node_changed(self, event: ObjectEvent) -> None:
-        """Deletes the ObjectSyncs of a deleted Node, and notes the uid of a new one."""
+        """Delete the ObjectSyncs of a deleted Node, and notes the uid of a new one."""
         uid = uid_of(event.new)
         is_deleted = event.type is EventType.DELETED
         self._take(event.key.name, node_machine.NodeDeleted(uid) if is_deleted else node_machine.NodeAdded(uid))
 
     def _record_of(self, node: str) -> NodeRecord:
-        """Returns the record of a node; at the start, of one that was connected before."""
+        """Return the record of a node; at the start, of one that was connected before."""
         return self._records.get(node) or NodeRecord(connection=self.connection_of(node))
 
     def _take(self, node: str, event: NodeEvent) -> list[ForCluster]:
-        """Takes an event, carries its effects out, and returns those about the API server."""
+        """Take an event, carries its effects out, and return those about the API server."""
         seen = _Seen(node, self._database, self._storage, self.epochs)
         record, effects = node_machine.step(self._record_of(node), event, seen)
         if record == NodeRecord():

@@ -105,17 +105,17 @@ class IdentitiesModule(Module):
         self.every(_PERIOD, self._remove_expired)
 
     def on_stop(self) -> None:
-        """Ends the watch."""
+        """End the watch."""
         self._close()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Ends the watch; the known records stay in force."""
+        """End the watch; the known records stay in force."""
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 
     @handles(None, LIST)
     def list_records(self, message: Message) -> None:
-        """Replies with all records."""
+        """Reply with all records."""
         self.reply(message, Identities(self._known.records()))
 
     @handles(None, REVOKE)
@@ -125,12 +125,12 @@ class IdentitiesModule(Module):
 
     @handles(None, ALLOW)
     def allow(self, message: Message) -> None:
-        """Ends a revocation; the reply is "" or that there was none."""
+        """End a revocation; the reply is "" or that there was none."""
         self._change_revocation(message, _allowed)
 
     @handles(None, MAKE_TOKEN)
     def make_token(self, message: Message) -> None:
-        """Stores a new token, and replies with it."""
+        """Store a new token, and reply with it."""
         settings = self._content(message, TokenSettings)
         if settings is None:
             return
@@ -172,7 +172,7 @@ class IdentitiesModule(Module):
 
     @handles(None, USED)
     def note_use(self, message: Message) -> None:
-        """Stores the key that a node uses, if that changes its record."""
+        """Store the key that a node uses, if that changes its record."""
         peer = message.content_as(CertifiedPeer)
         now = self.clock.monotonic()
         if self._noting.get(peer.node, 0.0) > now:
@@ -194,7 +194,7 @@ class IdentitiesModule(Module):
         self._store.change(("node", peer.node), decide, done)
 
     def _join(self, message: Message, asked: KeyEnrolment, found: Record | None, failure: str) -> None:
-        """Checks the token and the name, then uses the token up, and then takes the name."""
+        """Check the token and the name, then uses the token up, and then takes the name."""
         if failure or not isinstance(found, JoinToken):
             self._refuse(message, failure or "the token was withdrawn: `cloudcore token` prints another")
             return
@@ -266,7 +266,7 @@ class IdentitiesModule(Module):
         self.respond(message.error(self.clock, why))
 
     def _content(self, message: Message, kind: type[T]) -> T | None:
-        """Returns the content of a request; a wrong one is refused, and None is returned."""
+        """Return the content of a request; a wrong one is refused, and None is returned."""
         try:
             return message.content_as(kind)
         except BeehiveError as error:
@@ -306,7 +306,7 @@ class IdentitiesModule(Module):
         self._known.put(record, version_of(obj))
 
     def _remove_expired(self) -> None:
-        """Removes the tokens that expired a day ago: until then an error says that they have expired."""
+        """Remove the tokens that expired a day ago: until then an error says that they have expired."""
         now = self.clock.now()
         for record in self._known.records():
             if isinstance(record, JoinToken) and record.expires_at + 24 * 3600.0 < now:

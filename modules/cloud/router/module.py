@@ -116,11 +116,11 @@ class CloudRouter(Module):
         self._watch.start()
 
     def on_stop(self) -> None:
-        """Closes the port, when all callers have their answers, and the watch."""
+        """Close the port, when all callers have their answers, and the watch."""
         self._close()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Closes the port."""
+        """Close the port."""
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 
@@ -131,14 +131,14 @@ class CloudRouter(Module):
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
     def on_disconnected(self, message: Message) -> None:
-        """Ends the calls of a node."""
+        """End the calls of a node."""
         node = message.route.resource.removeprefix("node/")
         self._subscriptions.disconnect(node)
         self._waiting.node_gone(node)
 
     @handles(None, CALLED, source=ModuleName.ROUTER)
     def on_call(self, message: Message) -> None:
-        """Serves a caller."""
+        """Serve a caller."""
         call = message.content_as(RestCall)
         route = self._table.for_caller(call.path)
         if not self._is_loaded:
@@ -155,7 +155,7 @@ class CloudRouter(Module):
 
     @handles(None, Operation.UPLOAD)
     def take(self, message: Message) -> None:
-        """Handles a message of a node's eventbus or servicebus."""
+        """Handle a message of a node's eventbus or servicebus."""
         node, resource = _origin(message)
         self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
         if message.parent_id:
@@ -166,14 +166,14 @@ class CloudRouter(Module):
             self._keep(message)
 
     def _keep(self, message: Message) -> None:
-        """Keeps a message until the Rules are known, if there is room."""
+        """Keep a message until the Rules are known, if there is room."""
         size = len(message.content_bytes())
         if len(self._early) < _MOST_EARLY and self._early_bytes + size <= MOST_EARLY_BYTES:
             self._early.append(message)
             self._early_bytes += size
 
     def _ask(self, call: RestCall) -> RestAnswer:
-        """Returns the answer to a caller, on the thread of its connection."""
+        """Return the answer to a caller, on the thread of its connection."""
         request = self.message(_RESOURCE, CALLED, call)
         try:
             answer = self._requests.ask(ModuleName.ROUTER, request, self._rest_seconds + _MARGIN)
@@ -182,7 +182,7 @@ class CloudRouter(Module):
         return answer.content_as(RestAnswer)
 
     def _call_api(self, call: ApiCall) -> ApiResult:
-        """Returns the API server's answer, on the thread of a connection. Raises ApiStatusError without one."""
+        """Return the API server's answer, on the thread of a connection. Raises ApiStatusError without one."""
         request = self.message(api_messages.RESOURCE, Verb.CALL, call)
         try:
             answer = self._requests.ask(ModuleName.EDGECONTROLLER, request, _SECONDS)
@@ -225,7 +225,7 @@ class CloudRouter(Module):
         self.request(ModuleName.EDGECONTROLLER, asked, _SECONDS, answered)
 
     def _publish(self, call: RestCall, route: RuleRoute) -> RestAnswer:
-        """Sends a message to the node's broker, and returns the caller's answer; the answer does not wait for the
+        """Send a message to the node's broker, and return the caller's answer; the answer does not wait for the
         broker.
         """
         parts = len(route.pattern.parts) if route.pattern is not None else 0
@@ -244,7 +244,7 @@ class CloudRouter(Module):
         return RestAnswer(HTTPStatus.OK, b"message delivered")
 
     def _call_service(self, message: Message, call: RestCall, route: RuleRoute, service: ServicePath) -> None:
-        """Sends a request to the node's servicebus; the caller gets the application's response."""
+        """Send a request to the node's servicebus; the caller gets the application's response."""
         key, node = route.rule.key, call.path.node
         if not self._waiting.has_room(key):
             why = f"{MOST_OF_RULE} callers of rule {key.name} wait already: try again soon"

@@ -25,7 +25,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _ANY: Final = ""
-"""In the place of a first part that stands for any."""
+"""Key of routes whose first path segment is a wildcard."""
 
 
 class RuleChange(NamedTuple):

@@ -10,7 +10,7 @@ _OF_SERVER: Final = ("uid", "creationTimestamp", "resourceVersion", "generation"
 
 
 def prepared_for_create(obj: JsonObject, key: ObjectKey, kind: Kind, uid: str, now: float) -> JsonObject:
-    """Returns a new object with its uid, creation time, namespace and first generation.
+    """Return a new object with its uid, creation time, namespace and first generation.
 
     Args:
         obj: as it was requested.
@@ -32,7 +32,7 @@ def prepared_for_create(obj: JsonObject, key: ObjectKey, kind: Kind, uid: str, n
 
 
 def prepared_for_update(obj: JsonObject, old: JsonObject) -> JsonObject:
-    """Returns a new state of an object with the stored one's uid, creation time, resourceVersion and namespace, and the
+    """Return a new state of an object with the stored one's uid, creation time, resourceVersion and namespace, and the
     next generation if the change counts.
     """
     new = {**obj, "metadata": {**obj["metadata"]}}
@@ -48,13 +48,13 @@ def prepared_for_update(obj: JsonObject, old: JsonObject) -> JsonObject:
 
 
 def _generation_of(obj: JsonObject) -> int:
-    """Returns the generation; 0 when the object has something else there."""
+    """Return the generation; 0 when the object has something else there."""
     generation = metadata_of(obj).get("generation")
     return generation if isinstance(generation, int) else 0
 
 
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
-    """Returns whether the generation increases: Kubernetes counts a changed spec, and the start of a deletion."""
+    """Return whether the generation increases: Kubernetes counts a changed spec, and the start of a deletion."""
     marks = [metadata_of(obj).get("deletionTimestamp") for obj in (old, new)]
     if is_custom(new):
         return marks[0] != marks[1] or _counted(old) != _counted(new)

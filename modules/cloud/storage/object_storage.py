@@ -115,13 +115,13 @@ class Storage:
         return self._version
 
     def take_events(self) -> list[ObjectEvent]:
-        """Returns the changes since the last call, in order."""
+        """Return the changes since the last call, in order."""
         events = list(self._events)
         self._events.clear()
         return events
 
     def set_savepoint(self) -> None:
-        """Sets the savepoint to which `roll_back` returns. All events must have been taken."""
+        """Set the savepoint to which `roll_back` returns. All events must have been taken."""
         self._since.clear()
         self._saved_version = self._version
 
@@ -144,25 +144,25 @@ class Storage:
         self._since.clear()
 
     def __iter__(self) -> Iterator[ObjectKey]:
-        """Returns an iterator over the keys of all objects."""
+        """Return an iterator over the keys of all objects."""
         return iter(list(self._objects))
 
     def find(self, key: ObjectKey) -> JsonObject | None:
-        """Returns the object, or None. It must not be changed."""
+        """Return the object, or None. It must not be changed."""
         return self._objects.get(key)
 
     def revision_of(self, key: ObjectKey) -> Revision | None:
-        """Returns the uid and resourceVersion of an object, or None."""
+        """Return the uid and resourceVersion of an object, or None."""
         obj = self._objects.get(key)
         return None if obj is None else Revision(uid_of(obj), version_of(obj))
 
     def unchanged_for(self, key: ObjectKey) -> float:
-        """Returns the seconds since an object's last change, by this cloud's clock and not by times in the object."""
+        """Return the seconds since an object's last change, by this cloud's clock and not by times in the object."""
         now = self._clock.monotonic()
         return now - self._changed_at.get(key, now)
 
     def get(self, key: ObjectKey, uid: str = "") -> JsonObject:
-        """Returns the object. It must not be changed.
+        """Return the object. It must not be changed.
 
         Raises:
             NotFoundError: no such object.
@@ -177,19 +177,19 @@ class Storage:
         return obj
 
     def unbound_pods(self) -> list[JsonObject]:
-        """Returns the pods without a node, ordered by namespace and name."""
+        """Return the pods without a node, ordered by namespace and name."""
         return [self._objects[key] for key in sorted(self.pods_of(""))]
 
     def pods_of(self, node: str) -> Set[ObjectKey]:
-        """Returns the keys of a node's pods, "" for the pods without one. They must not be changed."""
+        """Return the keys of a node's pods, "" for the pods without one. They must not be changed."""
         return self._pods_of.get(node, frozenset())
 
     def nodes_of_pods(self) -> Set[str]:
-        """Returns the nodes that pods have, "" for no node."""
+        """Return the nodes that pods have, "" for no node."""
         return self._pods_of.keys()
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
-        """Returns the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
+        """Return the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
         return [*self.list_after(kind, namespace, ("", ""))]
 
     def list_after(
@@ -200,7 +200,7 @@ class Storage:
         version: int | None = None,
         among: Set[ObjectKey] | None = None,
     ) -> Iterator[JsonObject]:
-        """Yields the objects of a kind in order, beginning after a namespace and name. None may change meanwhile.
+        """Yield the objects of a kind in order, beginning after a namespace and name. None may change meanwhile.
 
         Args:
             kind: the kind.
@@ -224,7 +224,7 @@ class Storage:
         return self._objects_at(present, start, namespace, past)
 
     def count_after(self, kind: Kind, namespace: str | None, place: tuple[str, str], version: int) -> int:
-        """Returns the number of objects that `list_after` yields, without going through them.
+        """Return the number of objects that `list_after` yields, without going through them.
 
         Raises:
             ForgottenError: that state is not known any more.
@@ -240,12 +240,12 @@ class Storage:
         return end - begin + sum(changed)
 
     def keys_in(self, kind: Kind, namespace: str) -> Sequence[ObjectKey]:
-        """Returns the keys of a kind's objects in one namespace, in order."""
+        """Return the keys of a kind's objects in one namespace, in order."""
         keys, begin, end = self._range_of(ObjectKey(kind.key_name, "", ""), namespace)
         return keys[begin:end]
 
     def _range_of(self, start: ObjectKey, namespace: str | None) -> tuple[Sequence[ObjectKey], int, int]:
-        """Returns the keys of a kind in order, and the range of those after a key and of a namespace (None: of all)."""
+        """Return the keys of a kind in order, and the range of those after a key and of a namespace (None: of all)."""
         keys = self._sorted.get(start.kind)
         if keys is None:
             keys = self._sorted[start.kind] = sorted(self._of_kind[start.kind])
@@ -273,7 +273,7 @@ class Storage:
         self._past = PastStates(self._version)
 
     def create(self, obj: JsonObject, uid: str = "") -> JsonObject:
-        """Stores a new object with a new uid, creation time and resourceVersion, and returns it.
+        """Store a new object with a new uid, creation time and resourceVersion, and return it.
 
         Args:
             obj: the object.
@@ -292,7 +292,7 @@ class Storage:
         return self._store(EventType.ADDED, key, new, None)
 
     def replace(self, obj: JsonObject) -> JsonObject:
-        """Stores a new state of an object, and returns it. An equal state changes nothing, as in Kubernetes.
+        """Store a new state of an object, and return it. An equal state changes nothing, as in Kubernetes.
 
         The uid and resourceVersion of the given object, if it has them, must be the stored ones.
 
@@ -310,7 +310,7 @@ class Storage:
         return old if new == old else self._store(EventType.MODIFIED, key, new, old)
 
     def remove(self, key: ObjectKey) -> JsonObject:
-        """Removes an object at once, and returns its last state.
+        """Remove an object at once, and return its last state.
 
         Raises:
             NotFoundError: no such object.
@@ -319,7 +319,7 @@ class Storage:
         return self._store(EventType.DELETED, key, {**old, "metadata": {**old["metadata"]}}, old)
 
     def restore(self, objects: Iterable[JsonObject]) -> None:
-        """Adds objects with their uids and versions, without events."""
+        """Add objects with their uids and versions, without events."""
         for obj in objects:
             self._set(key_of(obj), _compacted(obj))
             self._version = max(self._version, int(version_of(obj) or 0))
@@ -333,7 +333,7 @@ class Storage:
         complete: bool,
         changes: "Iterable[StoredChange]" = (),
     ) -> None:
-        """Applies the changes of other cloudcores, with an event for each.
+        """Apply the changes of other cloudcores, with an event for each.
 
         Args:
             found: the changed objects; None for a deleted one.
@@ -362,7 +362,7 @@ class Storage:
         self.set_savepoint()
 
     def _adopt_change(self, change: "StoredChange") -> None:
-        """Applies one change of another cloudcore, if its row has the object."""
+        """Apply one change of another cloudcore, if its row has the object."""
         key, old = change.key, self._objects.get(change.key)
         if old is not None and int(version_of(old) or 0) >= change.version:
             return
@@ -375,12 +375,12 @@ class Storage:
             self._note(EventType.ADDED if old is None else EventType.MODIFIED, key, new, old, change.body)
 
     def next_version(self) -> int:
-        """Returns a new resourceVersion for a row that is not an object."""
+        """Return a new resourceVersion for a row that is not an object."""
         self._version += 1
         return self._version
 
     def _store(self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> JsonObject:
-        """Stores a new state, whose metadata are its own, and returns it; the caller may change the rest of it."""
+        """Store a new state, whose metadata are its own, and return it; the caller may change the rest of it."""
         new["metadata"]["resourceVersion"] = str(self._version + 1)
         body = b""
         if change is not EventType.DELETED:
@@ -420,7 +420,7 @@ class Storage:
         self._changed_at[key] = self._clock.monotonic()
 
     def _unindex(self, key: ObjectKey) -> None:
-        """Takes a stored pod out of its node's pods."""
+        """Take a stored pod out of its node's pods."""
         if key.kind != _POD:
             return
         node = _node_of(self._objects[key])
@@ -435,7 +435,7 @@ def _node_of(pod: JsonObject) -> str:
 
 
 def _stored(obj: JsonObject) -> tuple[bytes, JsonObject]:
-    """Returns an object as JSON, and a copy of it, whose `managedFields` are JSON (`msgspec.Raw`): they are often its
+    """Return an object as JSON, and a copy of it, whose `managedFields` are JSON (`msgspec.Raw`): they are often its
     larger half, and most changes leave them as they are.
     """
     managed = obj["metadata"].get(_MANAGED)
@@ -460,7 +460,7 @@ def _raw(managed: object) -> msgspec.Raw:
 
 
 def _compacted(obj: JsonObject) -> JsonObject:
-    """Returns a loaded object, with its `managedFields` as JSON."""
+    """Return a loaded object, with its `managedFields` as JSON."""
     managed = metadata_of(obj).get(_MANAGED)
     if managed and not isinstance(managed, msgspec.Raw):
         obj["metadata"][_MANAGED] = _raw(managed)
@@ -480,7 +480,7 @@ def _body_of(obj: JsonObject) -> bytes:
 
 
 def _length_of_last_applied(obj: JsonObject) -> int:
-    """Returns the bytes of kubectl's annotation; the manifest in it is within the limits itself."""
+    """Return the bytes of kubectl's annotation; the manifest in it is within the limits itself."""
     return len(msgspec.json.encode((metadata_of(obj).get("annotations") or {}).get(LAST_APPLIED, "")))
 
 

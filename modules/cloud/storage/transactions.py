@@ -79,7 +79,7 @@ class Transactions:
         self._begun_at = self._storage.version
 
     def attempt(self, work: Callable[[], None], *, begins: bool = True) -> None:
-        """Does the work of one message in the transaction.
+        """Do the work of one message in the transaction.
 
         If it raises, its changes, pending writes and after-commit calls are rolled back; those of the transaction's
         other messages stay.
@@ -116,7 +116,7 @@ class Transactions:
                 self._adopt_late()
 
     def note_changes(self) -> None:
-        """Adds the changes since the last call to the transaction, and calls `changed` with them."""
+        """Add the changes since the last call to the transaction, and call `changed` with them."""
         events = self._storage.take_events()
         self._changes += events
         for event in events:
@@ -124,7 +124,7 @@ class Transactions:
             self._changed(event)
 
     def after_commit(self, act: Callable[[], None], if_full: Callable[[], None] | None = None) -> None:
-        """Calls a function after the commit, in the present trace context.
+        """Call a function after the commit, in the present trace context.
 
         Args:
             act: the function.
@@ -138,7 +138,7 @@ class Transactions:
         return len(self._later) + self._database.put_syncs >= _MANY
 
     def commit(self) -> None:
-        """Commits the transaction, if one has begun, and makes the after-commit calls.
+        """Commit the transaction, if one has begun, and make the after-commit calls.
 
         Raises:
             DatabaseError: the commit failed; no after-commit call is made.
@@ -165,7 +165,7 @@ class Transactions:
                     call()
 
     def abandon(self) -> None:
-        """Rolls back the whole transaction, if one has begun."""
+        """Roll back the whole transaction, if one has begun."""
         self._later.clear()
         self._changes = []
         self._storage.take_events()

@@ -84,13 +84,13 @@ class WatchHistory:
             self._restore(stored)
 
     def note(self, event: ObjectEvent) -> ObjectChanged:
-        """Adds a committed change, and returns it for the running watches."""
+        """Add a committed change, and return it for the running watches."""
         changed = ObjectChanged(event.type, event.new, event.old)
         self._add(event.key.kind, changed, event.size)
         return changed
 
     def take_forgotten(self) -> dict[str, int]:
-        """Returns the kinds of which the database has many changes more than this history, and the version up to which
+        """Return the kinds of which the database has many changes more than this history, and the version up to which
         it may forget them. They count as forgotten there then.
         """
         found = {kind: self._forgotten[kind] for kind, count in self._forgettable.items() if count >= FORGET_EVERY}
@@ -109,7 +109,7 @@ class WatchHistory:
             self._forgettable[kind] = self._forgettable.get(kind, 0) + 1
 
     def _restore(self, stored: StoredHistory) -> None:
-        """Takes over stored changes. One that is damaged is not known, nor are those of its kind before it."""
+        """Take over stored changes. One that is damaged is not known, nor are those of its kind before it."""
         for change in stored.changes:
             kind = change.key.kind
             try:
@@ -121,7 +121,7 @@ class WatchHistory:
                 self._add(kind, changed, size)
 
     def _restored(self, change: StoredChange) -> tuple[ObjectChanged | None, int]:
-        """Returns a change and its bytes; None for a state of a Secret that is not its present one."""
+        """Return a change and its bytes; None for a state of a Secret that is not its present one."""
         if change.body is None:
             obj = self._storage.find(change.key)
             if obj is None or version_of(obj) != str(change.version):
@@ -134,7 +134,7 @@ class WatchHistory:
         return ObjectChanged(change.type, obj, old), size
 
     def _floor(self, kind: str) -> int:
-        """Returns the version after which all changes of a kind are known."""
+        """Return the version after which all changes of a kind are known."""
         unknown = self._storage.unknown_until
         return max(
             self._storage.first_version,
@@ -144,7 +144,7 @@ class WatchHistory:
         )
 
     def start(self, query: WatchQuery) -> WatchStart:
-        """Returns the beginning of a watch; a refusal with 410 when the history begins after its version."""
+        """Return the beginning of a watch; a refusal with 410 when the history begins after its version."""
         if query.version is None:
             objects = self._storage.list(self._storage.kinds.named(query.kind))
             changes = [ObjectChanged(EventType.ADDED, obj) for obj in objects]

@@ -94,7 +94,7 @@ class WebsocketLink:
         self._wake(self)
 
     def take(self) -> bytes:
-        """Returns the next message for the socket; only for the server's thread."""
+        """Return the next message for the socket; only for the server's thread."""
         frame = self.waiting.popleft()
         self._taken_bytes += len(frame)
         if self.drained is not None and not self.waiting:
@@ -113,19 +113,19 @@ class WebsocketLink:
         return frames <= 0 or (frames < _PASSED_FRAMES and self.passed_bytes - self._handled_bytes < _PASSED_BYTES)
 
     def handled(self, size: int) -> None:
-        """Counts a message as handled; only for cloudhub's thread."""
+        """Count a message as handled; only for cloudhub's thread."""
         self._handled_bytes += size
         self._handled_frames += 1
         if self.is_held:
             self._wake(self)
 
     def close(self) -> None:
-        """Closes the TCP connection without a close frame, as KubeEdge does."""
+        """Close the TCP connection without a close frame, as KubeEdge does."""
         self.is_closed = True
         self._wake(self)
 
     def end(self, code: int = CloseCode.GOING_AWAY, reason: str = "cloudcore is stopping") -> None:
-        """Closes the connection with a close frame, after the waiting messages."""
+        """Close the connection with a close frame, after the waiting messages."""
         self.closing = (code, reason)
         self.is_ended = True
         self._wake(self)
@@ -237,11 +237,11 @@ class WebsocketConnection:
         self.unread_bytes += len(frame)
 
     def pass_next(self) -> bytes:
-        """Returns the oldest message, counted as delivered to cloudhub."""
+        """Return the oldest message, counted as delivered to cloudhub."""
         return self._passed(self.unread.popleft())
 
     def pass_last(self) -> bytes:
-        """Returns the newest message, out of order, counted as delivered to cloudhub."""
+        """Return the newest message, out of order, counted as delivered to cloudhub."""
         return self._passed(self.unread.pop())
 
     def _passed(self, frame: bytes) -> bytes:
@@ -252,20 +252,20 @@ class WebsocketConnection:
         return frame
 
     def pause_opening(self) -> None:
-        """Stops the time for the upgrade, as the server does not read the peer's request."""
+        """Stop the time for the upgrade, as the server does not read the peer's request."""
         self._drop_at = None
 
     def resume_opening(self, now: float) -> None:
-        """Gives the peer the time for the upgrade anew."""
+        """Give the peer the time for the upgrade anew."""
         self._drop_at = now + OPENING_SECONDS
 
     def is_overdue(self, now: float, write_timeout: float) -> bool:
-        """Returns whether the peer has missed a deadline: to open, to read, or to close."""
+        """Return whether the peer has missed a deadline: to open, to read, or to close."""
         stuck = self.has_to_write and now - self._moved_at > write_timeout
         return stuck or (self._drop_at is not None and now > self._drop_at)
 
     def read(self, now: float) -> Iterator[bytes]:
-        """Reads the socket and yields the complete messages.
+        """Read the socket and yields the complete messages.
 
         Raises:
             OSError: the connection is gone.
@@ -297,7 +297,7 @@ class WebsocketConnection:
             raise ConnectionError(self._reason())
 
     def write(self, now: float) -> None:
-        """Writes the messages that wait in the link, until the socket's buffer is full.
+        """Write the messages that wait in the link, until the socket's buffer is full.
 
         Raises:
             OSError: the connection is gone.
@@ -309,13 +309,13 @@ class WebsocketConnection:
             self.flush(now)
 
     def _encode_portion(self) -> None:
-        """Encodes waiting messages until a portion waits for the socket."""
+        """Encode waiting messages until a portion waits for the socket."""
         while self.link.waiting and self._protocol.state is OPEN and len(self._outgoing) < _PORTION:
             self._protocol.send_text(self.link.take())
             self._take_protocol()
 
     def flush(self, now: float) -> None:
-        """Writes the encoded bytes, until the socket's buffer is full.
+        """Write the encoded bytes, until the socket's buffer is full.
 
         Raises:
             OSError: the connection is gone.
@@ -335,7 +335,7 @@ class WebsocketConnection:
             self._end_gently(now)
 
     def end(self, now: float) -> None:
-        """Writes the waiting messages and a close frame; the peer has a second to close.
+        """Write the waiting messages and a close frame; the peer has a second to close.
 
         Raises:
             OSError: the connection is gone.
@@ -351,7 +351,7 @@ class WebsocketConnection:
         self.flush(now)
 
     def refuse(self, code: int, reason: str, now: float) -> None:
-        """Writes a close frame, and discards what waits and what the peer still sends; it has a second to close.
+        """Write a close frame, and discards what waits and what the peer still sends; it has a second to close.
 
         Args:
             code: of the close frame (RFC 6455 §7.4).
@@ -372,7 +372,7 @@ class WebsocketConnection:
         self.flush(now)
 
     def close(self) -> None:
-        """Closes the socket at once."""
+        """Close the socket at once."""
         self.link.is_closed = True
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
@@ -411,13 +411,13 @@ class WebsocketConnection:
                 self._is_ending = True
 
     def _cut(self, now: float) -> None:
-        """Sends the TLS alert after a failure; later input is discarded."""
+        """Send the TLS alert after a failure; later input is discarded."""
         self._is_cut = self._is_ending = True
         self._outgoing += self.wire.to_send()
         self.flush(now)
 
     def _end_gently(self, now: float) -> None:
-        """Ends the sending side, and waits for the peer to close.
+        """End the sending side, and wait for the peer to close.
 
         `close` with unread input makes Linux send a reset, and the peer then discards its unread input: the refusal,
         the alert, the close frame.
@@ -427,7 +427,7 @@ class WebsocketConnection:
         self.socket.shutdown(socket.SHUT_WR)
 
     def _reason(self) -> str:
-        """Returns the reason for the end of the stream, for the log."""
+        """Return the reason for the end of the stream, for the log."""
         if not self.is_open or self._is_cut:
             return "ended by the peer"
         self._protocol.receive_eof()
@@ -435,6 +435,6 @@ class WebsocketConnection:
 
 
 def _clipped(reason: str) -> str:
-    """Returns a reason that fits into a close frame (RFC 6455 §5.5)."""
+    """Return a reason that fits into a close frame (RFC 6455 §5.5)."""
     encoded = reason.encode()
     return reason if len(encoded) <= _CLOSE_REASON else encoded[: _CLOSE_REASON - 3].decode(errors="ignore") + "…"

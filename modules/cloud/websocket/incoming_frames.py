@@ -61,15 +61,15 @@ class IncomingFrames:
             connection.link.handled(len(frame))
 
     def count(self, connection: WebsocketConnection, now: float) -> bool:
-        """Counts the bytes of the connection's messages, and returns whether they are within the budget."""
+        """Count the bytes of the connection's messages, and return whether they are within the budget."""
         return self._budget.keep(connection, connection.unfinished_bytes, connection.unread_bytes, now)
 
     def resumable(self) -> list[WebsocketConnection]:
-        """Returns the connections that were not read because of the budget, and may be now."""
+        """Return the connections that were not read because of the budget, and may be now."""
         return self._budget.resumable()
 
     def overdue(self, now: float) -> Iterator[WebsocketConnection]:
-        """Yields the connections to end because of their unfinished messages; the caller calls `end` with each."""
+        """Yield the connections to end because of their unfinished messages; the caller calls `end` with each."""
         return self._budget.overdue(now)
 
     def update(self, connection: WebsocketConnection, now: float) -> bool:

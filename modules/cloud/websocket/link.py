@@ -33,10 +33,10 @@ class Link(Protocol):
         """
 
     def handled(self, size: int) -> None:
-        """Counts one received message of `size` bytes as handled; never blocks."""
+        """Count one received message of `size` bytes as handled; never blocks."""
 
     def close(self) -> None:
-        """Closes the connection at once; never blocks, never raises, may be called again."""
+        """Close the connection at once; never blocks, never raises, may be called again."""
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class EndingLink(Protocol):
     """A link over a protocol that can tell the node why it is closed."""
 
     def end(self, code: int = 1001, reason: str = "cloudcore is stopping") -> None:
-        """Closes the connection after sending the waiting messages; never blocks, never raises, may be called again.
+        """Close the connection after sending the waiting messages; never blocks, never raises, may be called again.
 
         Args:
             code: of the close frame (RFC 6455 §7.4).
@@ -53,12 +53,12 @@ class EndingLink(Protocol):
 
 
 def close_now(link: Link) -> None:
-    """Closes a link at once."""
+    """Close a link at once."""
     link.close()
 
 
 def end(link: Link) -> None:
-    """Ends a link, and tells the node that this cloudcore is stopping, if the link can."""
+    """End a link, and tells the node that this cloudcore is stopping, if the link can."""
     if isinstance(link, EndingLink):
         link.end()
     else:
@@ -66,7 +66,7 @@ def end(link: Link) -> None:
 
 
 def replaced(link: Link) -> None:
-    """Ends a link because the node has connected again, and says so: it may be another machine with its name."""
+    """End a link because the node has connected again, and says so: it may be another machine with its name."""
     if isinstance(link, EndingLink):
         link.end(REPLACED, "another connection with the name of this node has taken its place")
     else:
@@ -74,7 +74,7 @@ def replaced(link: Link) -> None:
 
 
 def overloaded(link: Link) -> None:
-    """Ends a link because too many messages of the node wait, and says so."""
+    """End a link because too many messages of the node wait, and says so."""
     if isinstance(link, EndingLink):
         link.end(OVERLOADED, "too many messages of this node wait for the controllers: connect again later")
     else:

@@ -153,25 +153,25 @@ class WebsocketServer:
         return self._address
 
     def start(self) -> None:
-        """Starts to accept connections."""
+        """Start to accept connections."""
         if self._identities is not None:
             self._identities.on_change(self.recheck)
         self._thread.start()
 
     def recheck(self) -> None:
-        """Ends the connections of nodes that are refused now; callable from any thread."""
+        """End the connections of nodes that are refused now; callable from any thread."""
         self._is_recheck_due = True
         self._wake()
 
     def stop_listening(self) -> None:
-        """Closes the port; callable from any thread. Connections stay, and those that are being closed get a moment in
+        """Close the port; callable from any thread. Connections stay, and those that are being closed get a moment in
         `stop`.
         """
         self._accepts = False
         self._wake()
 
     def stop(self) -> None:
-        """Closes all connections and ends the thread; the links' closing is delivered before it returns."""
+        """Close all connections and end the thread; the links' closing is delivered before it returns."""
         if self._identities is not None:
             self._identities.forget(self.recheck)
         self._stopping = True
@@ -215,7 +215,7 @@ class WebsocketServer:
             self._drop_overdue(self._clock.monotonic())
 
     def _poll(self) -> None:
-        """Waits for sockets, serves those that are ready, and dispatches received messages."""
+        """Wait for sockets, serves those that are ready, and dispatches received messages."""
         if not self._accepts and self._listening.fileno() >= 0:
             self._close_listening()
         is_full = self._is_full()
@@ -251,7 +251,7 @@ class WebsocketServer:
         return self._selector.get_map()
 
     def _update(self, connection: WebsocketConnection) -> None:
-        """Registers a connection for the events it waits for now, and for its share of the dispatching."""
+        """Register a connection for the events it waits for now, and for its share of the dispatching."""
         if connection.link not in self._connections:
             return
         may_be_read = self._incoming.update(connection, self._clock.monotonic())
@@ -260,7 +260,7 @@ class WebsocketServer:
         self._watch(connection, wanted)
 
     def _watch(self, connection: WebsocketConnection, wanted: int) -> None:
-        """Registers a connection's socket for events; a selector would write the socket out for each that it lacks."""
+        """Register a connection's socket for events; a selector would write the socket out for each that it lacks."""
         watched, connection.watched = connection.watched, wanted
         if not watched and wanted:
             self._selector.register(connection.socket, wanted, connection)
@@ -297,7 +297,7 @@ class WebsocketServer:
             self._end_opening(self._opening.surplus())
 
     def _end_opening(self, connection: WebsocketConnection | None) -> bool:
-        """Ends a connection in favour of another; returns whether there was one."""
+        """End a connection in favour of another; return whether there was one."""
         if connection is None:
             return False
         if connection in self._unopened:
@@ -316,7 +316,7 @@ class WebsocketServer:
             self._attempt(connection, happened)
 
     def _resume_openings(self) -> None:
-        """Reads again the connections that have not been opened because the inboxes were full."""
+        """Read again the connections that have not been opened because the inboxes were full."""
         unopened, self._unopened = self._unopened, []
         now = self._clock.monotonic()
         for connection in unopened:
@@ -324,7 +324,7 @@ class WebsocketServer:
             self._update(connection)
 
     def _attempt(self, connection: WebsocketConnection, happened: int) -> None:
-        """Reads or writes; any error ends the connection."""
+        """Read or write; any error ends the connection."""
         try:
             now = self._clock.monotonic()
             if happened & selectors.EVENT_READ:
@@ -371,7 +371,7 @@ class WebsocketServer:
             self._update(connection)
 
     def _refusal(self, connection: WebsocketConnection, request: "Request") -> Refusal | None:
-        """Returns the reason to refuse an upgrade, or None; then the connection counts for its node."""
+        """Return the reason to refuse an upgrade, or None; then the connection counts for its node."""
         limit = self._settings.node_limit
         refusal = refuse_handshake(
             request, connection.wire.certificate(), self._nodes, limit, tls=self._context is not None
@@ -385,7 +385,7 @@ class WebsocketServer:
         return refusal
 
     def _refusal_of_identity(self, connection: WebsocketConnection, node: str) -> Refusal | None:
-        """Returns the reason to refuse a node that is revoked, or whose name belongs to another key."""
+        """Return the reason to refuse a node that is revoked, or whose name belongs to another key."""
         if self._identities is None:
             return None
         connection.certified = peer = read_peer(connection.wire.certificate())
@@ -399,7 +399,7 @@ class WebsocketServer:
         return Refusal(status, f"{why}\n", "revoked or another key")
 
     def _end_refused(self) -> None:
-        """Ends the open connections of nodes that are refused now."""
+        """End the open connections of nodes that are refused now."""
         self._is_recheck_due = False
         known = self._identities
         for connection in [each for each in self._connections.values() if each.is_open and not each.is_refused]:
@@ -408,7 +408,7 @@ class WebsocketServer:
                 self._cut_off(connection, why)
 
     def _cut_off(self, connection: WebsocketConnection, why: str, code: CloseCode = CloseCode.POLICY_VIOLATION) -> None:
-        """Ends a connection with the reason; nothing more of the node is taken."""
+        """End a connection with the reason; nothing more of the node is taken."""
         _log.warning("node %s: connection ended: %s", connection.node, why)
         connection.is_refused = connection.link.is_closed = True
         self._incoming.end(connection)
@@ -427,7 +427,7 @@ class WebsocketServer:
         self._deliver(LinkOpened(connection.node, connection.link))
 
     def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
-        """Decodes a message and delivers it to cloudhub."""
+        """Decode a message and delivers it to cloudhub."""
         try:
             message = decode(frame)
             is_too_large = has_more_values(bytes(message.content_raw()), _MOST_VALUES)
@@ -447,7 +447,7 @@ class WebsocketServer:
         self._deliver(FrameReceived(connection.node, connection.link, message, len(frame), why))
 
     def _reject(self, connection: WebsocketConnection, frame: bytes, reason: str, why: str) -> None:
-        """Counts and logs a frame whose content is not taken."""
+        """Count and log a frame whose content is not taken."""
         self.rejected[reason] += 1
         _log.warning("node %s: a frame of %d bytes was rejected: %s", connection.node, len(frame), why)
 

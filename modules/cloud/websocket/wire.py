@@ -8,24 +8,24 @@ class Wire(Protocol):
     """Converts the bytes of a TCP connection to those of the websocket in it. Never blocks; for one thread."""
 
     def decrypt(self, data: bytes) -> bytes:
-        """Returns the plain bytes in received data, perhaps none yet.
+        """Return the plain bytes in received data, perhaps none yet.
 
         Raises:
             ssl.SSLError: TLS failed; `to_send` then returns the alert for the peer.
         """
 
     def encrypt(self, data: bytes) -> bytes:
-        """Returns plain bytes as they are sent."""
+        """Return plain bytes as they are sent."""
 
     def to_send(self) -> bytes:
-        """Returns the bytes that the layer itself sends."""
+        """Return the bytes that the layer itself sends."""
 
     @property
     def is_ended(self) -> bool:
         """Whether the peer has ended the stream."""
 
     def certificate(self) -> Mapping[str, Any] | None:
-        """Returns the peer's verified certificate (`beehive.peer_certificate`)."""
+        """Return the peer's verified certificate (`beehive.peer_certificate`)."""
 
 
 class PlainWire:
@@ -34,17 +34,17 @@ class PlainWire:
     is_ended = False
 
     def decrypt(self, data: bytes) -> bytes:
-        """Returns the data."""
+        """Return the data."""
         return data
 
     def encrypt(self, data: bytes) -> bytes:
-        """Returns the data."""
+        """Return the data."""
         return data
 
     def to_send(self) -> bytes:
-        """Returns no bytes."""
+        """Return no bytes."""
         return b""
 
     def certificate(self) -> Mapping[str, Any] | None:
-        """Returns None."""
+        """Return None."""
         return None

@@ -46,7 +46,7 @@ class Intake:
             self._ring()
 
     def close(self) -> None:
-        """Let everybody go on who waits; any thread."""
+        """Wake all waiting threads; any thread may call it."""
         with self._changed:
             self.closed = True
             self._changed.notify_all()

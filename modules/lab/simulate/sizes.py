@@ -15,7 +15,7 @@ _PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.ed
 _DOUBLES: Final = ("beehive.simulation.", "modules.lab.doubles.container_runtime.")
 _CONTAINERS: Final = (dict, list, set, frozenset, deque)
 _BOUNDED: Final = frozenset(
-    {"PendingRequests._closed", "LocalQuery._deleted", "ModuleTimers._timers", "_Latest._items"}
+    {"PendingRequests._closed", "LocalQuery._deleted", "ModuleTimers._timers", "_Latest._items", "_Group.messages"}
 )
 """Memories of a fixed size, which fill in the course of a run; of timers only the active ones count."""
 ACTIVE_TIMERS: Final = "active timers"

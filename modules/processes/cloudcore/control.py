@@ -88,7 +88,7 @@ class Control(Module):
         """The server of the control socket comes first."""
 
     def on_start(self) -> None:
-        """Starts to listen.
+        """Start to listen.
 
         Raises:
             ControlError: another process listens on the path or the port, or it cannot be used.
@@ -104,22 +104,22 @@ class Control(Module):
             raise
 
     def on_stop(self) -> None:
-        """Closes the socket and all connections."""
+        """Close the socket and all connections."""
         self._close()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Closes the socket and all connections."""
+        """Close the socket and all connections."""
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 
     @handles(None, Verb.CHANGED, source=api_messages.MODULE)
     def on_changes(self, message: Message) -> None:
-        """Passes changes of objects to the watches."""
+        """Pass changes of objects to the watches."""
         for changed in message.content_as(ObjectChanges).changes:
             self._subscriptions.publish(changed)
 
     def service(self) -> ControlService:
-        """Returns the service behind the socket; tests serve it on a port."""
+        """Return the service behind the socket; tests serve it on a port."""
         api = self._api(self, self._node_servers)
         metrics = lambda: exposition(self.hive, self._counters)  # noqa: E731 - a thunk for the service
         return ControlService(api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports)
@@ -140,7 +140,7 @@ class Control(Module):
         return LoopbackService(self.service())
 
     def call(self, call: ApiCall) -> ApiResult:
-        """Returns the API server's response to a request, on the thread of a connection.
+        """Return the API server's response to a request, on the thread of a connection.
 
         Raises:
             ApiStatusError: 504; there is none.
@@ -148,7 +148,7 @@ class Control(Module):
         return ModuleCaller(self.hive, self.clock, self._api_server).call(call)
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
-        """Returns the beginning of a watch, on the thread of a connection.
+        """Return the beginning of a watch, on the thread of a connection.
 
         Raises:
             ApiStatusError: 504; there is none.
@@ -156,7 +156,7 @@ class Control(Module):
         return ModuleCaller(self.hive, self.clock, self._api_server).start_watch(query)
 
     def _ask(self, module: str, operation: str, content: object) -> Message:
-        """Returns the answer of the module `identities`, or of `registrar`, which exists with `--tls` only."""
+        """Return the answer of the module `identities`, or of `registrar`, which exists with `--tls` only."""
         if not self.hive.members(module):
             raise ApiStatusError(409, "there are no tokens without TLS: start `cloudcore run` with --tls")
         try:
@@ -169,7 +169,7 @@ class Control(Module):
         return answer
 
     def _nodes(self) -> NodesResponseBody:
-        """Returns the connections that cloudhub holds, and the nodes that were refused."""
+        """Return the connections that cloudhub holds, and the nodes that were refused."""
         request = self.message(NODES_RESOURCE, NODES)
         try:
             answer = self.hive.request(ModuleName.CLOUDHUB, request, _REPLY_SECONDS).get()
@@ -183,7 +183,7 @@ class Control(Module):
         )
 
     def _cloudcores(self) -> Cloudcores:
-        """Returns the cloudcores that edgecontroller knows to be alive."""
+        """Return the cloudcores that edgecontroller knows to be alive."""
         request = self.message(CLOUDCORES_RESOURCE, CLOUDCORES, "")
         try:
             answer = self.hive.request(ModuleName.EDGECONTROLLER, request, _REPLY_SECONDS).get()
@@ -193,7 +193,7 @@ class Control(Module):
         return found
 
     def _api_ports(self) -> ApiPorts:
-        """Returns where the Kubernetes API is served over TCP."""
+        """Return where the Kubernetes API is served over TCP."""
         return ApiPorts(next((each.local_url for each in self._listeners if isinstance(each, SecureListener)), ""))
 
     def _unready(self) -> str:
@@ -216,7 +216,7 @@ class Control(Module):
 
 
 def listening_socket(path: Path) -> socket.socket:
-    """Returns a listening unix socket to which only this user can connect.
+    """Return a listening unix socket to which only this user can connect.
 
     Raises:
         ControlError: another process listens on the path, or it cannot be used.
@@ -229,7 +229,7 @@ def listening_socket(path: Path) -> socket.socket:
 
 
 def check_socket(path: Path) -> None:
-    """Checks that no other cloudcore has a control socket.
+    """Check that no other cloudcore has a control socket.
 
     Raises:
         ControlError: one has, or the path cannot be looked at.

@@ -110,7 +110,7 @@ class ControlClient:
         replace: bool = False,
         labels: Mapping[str, str] | None = None,
     ) -> str:
-        """Returns a new token for nodes.
+        """Return a new token for nodes.
 
         Args:
             seconds: of its validity.
@@ -147,17 +147,17 @@ class ControlClient:
         return decode_json(self._own("POST", "revocations", asked, "cannot revoke"), RevocationOutcome).remark
 
     def allow(self, kind: str, name: str) -> str:
-        """Ends a revocation, and returns "" or that there was none. Raises ControlError."""
+        """End a revocation, and return "" or that there was none. Raises ControlError."""
         asked = {"kind": kind, "name": name}
         return decode_json(self._own("POST", "allowances", asked, "cannot allow"), RevocationOutcome).remark
 
     def identities(self) -> list[Record]:
-        """Returns the records of nodes, tokens and revocations. Raises ControlError."""
+        """Return the records of nodes, tokens and revocations. Raises ControlError."""
         body = self._own("GET", "identities", None, "cannot read the revocations")
         return decode_json(body, Identities).records
 
     def _own(self, method: str, path: str, content: object, attempt: str) -> bytes:
-        """Returns the body of the answer of one of cloudcore's own paths. Raises ControlError."""
+        """Return the body of the answer of one of cloudcore's own paths. Raises ControlError."""
         sent = b"" if content is None else msgspec.json.encode(content)
         status, body = self.request(method, f"/cloudcore/{path}", sent)
         if status not in _OK:
@@ -165,7 +165,7 @@ class ControlClient:
         return body
 
     def metrics(self) -> str:
-        """Returns cloudcore's metrics in Prometheus' text format.
+        """Return cloudcore's metrics in Prometheus' text format.
 
         Raises:
             ControlError: cloudcore does not run.
@@ -173,11 +173,11 @@ class ControlClient:
         return self.request("GET", "/metrics")[1].decode()
 
     def nodes(self) -> list[NodeConnection]:
-        """Returns the connections of nodes to this cloudcore. Raises ControlError."""
+        """Return the connections of nodes to this cloudcore. Raises ControlError."""
         return self.connections().nodes
 
     def connections(self) -> NodesResponseBody:
-        """Returns the connections of nodes to this cloudcore, and those it has refused.
+        """Return the connections of nodes to this cloudcore, and those it has refused.
 
         Raises:
             ControlError: cloudcore does not run, or does not answer.
@@ -188,7 +188,7 @@ class ControlClient:
         return decode_json(body, NodesResponseBody)
 
     def cloudcores(self) -> Cloudcores:
-        """Returns the cloudcores that are alive, and the nodes that each has.
+        """Return the cloudcores that are alive, and the nodes that each has.
 
         Raises:
             ControlError: cloudcore does not run, or does not answer.
@@ -199,11 +199,11 @@ class ControlClient:
         return decode_json(body, Cloudcores)
 
     def api_ports(self) -> ApiPorts:
-        """Returns where the Kubernetes API is served over TCP. Raises ControlError."""
+        """Return where the Kubernetes API is served over TCP. Raises ControlError."""
         return decode_json(self._own("GET", "apiports", None, "cannot read the ports of the Kubernetes API"), ApiPorts)
 
     def watch(self, command: Get) -> Iterator[tuple[str, CommandItem]]:
-        """Yields the existing objects as ADDED, then each change, until cloudcore ends.
+        """Yield the existing objects as ADDED, then each change, until cloudcore ends.
 
         Raises:
             ControlError: cloudcore does not run, or the kind is unknown.
@@ -220,7 +220,7 @@ class ControlClient:
             yield from _events(lambda: exchange.read_body(lambda: connection.recv(_READ), 1))
 
     def request(self, method: str, target: str, body: bytes = b"", media: str = _JSON) -> tuple[int, bytes]:
-        """Returns the status and the body of the answer to a request.
+        """Return the status and the body of the answer to a request.
 
         Raises:
             ControlError: cloudcore does not run, or does not answer.

@@ -44,7 +44,7 @@ class HealthServer(Module):
         self._server: HttpServer | None = None
 
     def on_start(self) -> None:
-        """Starts to listen; after a restart, on the same port.
+        """Start to listen; after a restart, on the same port.
 
         Raises:
             ServerError: the address cannot be listened on.
@@ -55,11 +55,11 @@ class HealthServer(Module):
         self._server.start()
 
     def on_stop(self) -> None:
-        """Closes the port and all connections."""
+        """Close the port and all connections."""
         self._close()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Closes the port and all connections."""
+        """Close the port and all connections."""
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 

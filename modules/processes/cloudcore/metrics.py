@@ -31,7 +31,7 @@ class RefusalCollector(Collector):
         self._refusals = refusals
 
     def collect(self) -> list[MetricFamily]:
-        """Returns the present counters."""
+        """Return the present counters."""
         labels = ("reason", "kind")
         refused = CounterFamily("cloudcore_refused_requests", "Requests of nodes that were refused.", labels=labels)
         for values, count in list(self._refusals.counts.items()):
@@ -50,7 +50,7 @@ class CloudcoresCollector(Collector):
         self._known = known
 
     def collect(self) -> list[MetricFamily]:
-        """Returns the present number."""
+        """Return the present number."""
         alive = GaugeFamily("cloudcore_alive_cloudcores", "Cloudcores that renew their Leases, this one included.")
         alive.add_metric((), len(self._known.alive))
         return [alive]
@@ -69,7 +69,7 @@ class CloudHubCollector(Collector):
         self._now = now
 
     def collect(self) -> list[MetricFamily]:
-        """Returns the present counters, and the present state of all sessions."""
+        """Return the present counters, and the present state of all sessions."""
         return [*self._sessions(), *self._messages(), *self._refused()]
 
     def _sessions(self) -> list[MetricFamily]:
@@ -127,7 +127,7 @@ class ApiCollector(Collector):
         self._now = now
 
     def collect(self) -> list[MetricFamily]:
-        """Returns the present counters."""
+        """Return the present counters."""
         return [*self._requests(), *self._lanes(), *self._watches()]
 
     def _requests(self) -> list[MetricFamily]:
@@ -186,7 +186,7 @@ class DatabaseCollector(Collector):
         self._meters = meters
 
     def collect(self) -> list[MetricFamily]:
-        """Returns the present counters."""
+        """Return the present counters."""
         labels = ("module",)
         wait = HistogramFamily(
             "cloudcore_database_wait_seconds", "Time for which a transaction waited for its turn.", labels=labels
@@ -215,7 +215,7 @@ class NodeStateCollector(Collector):
         self._counters = counters
 
     def collect(self) -> list[MetricFamily]:
-        """Returns the present counters."""
+        """Return the present counters."""
         writes = CounterFamily("cloudcore_node_state_writes", "NodeStates written.")
         failures = CounterFamily("cloudcore_node_state_write_failures", "Writes of NodeStates that failed.")
         left_out = GaugeFamily(
@@ -228,7 +228,7 @@ class NodeStateCollector(Collector):
 
 
 def exposition(hive: Hive, counters: Counters) -> str:
-    """Returns all metrics in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format."""
     now = hive.clock.monotonic()
     registry = CollectorRegistry()
     registry.register(HiveCollector(hive))

@@ -93,7 +93,7 @@ class RunOptions(msgspec.Struct, frozen=True):
 
 
 def run(options: RunOptions) -> int:
-    """Runs cloudcore until SIGTERM or SIGINT; returns the exit status. A second signal ends the process immediately."""
+    """Run cloudcore until SIGTERM or SIGINT; return the exit status. A second signal ends the process immediately."""
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
     manager = ServiceManager()
     _allow_many_files()
@@ -238,7 +238,7 @@ class CloudCore:
         return next((listener.port for listener in self._listeners), 0)
 
     def start(self) -> None:
-        """Starts all modules, and waits until edgecontroller has the objects of the embedded API server.
+        """Start all modules, and wait until edgecontroller has the objects of the embedded API server.
 
         Raises:
             StartError: a module could not be started; none is left running.
@@ -248,7 +248,7 @@ class CloudCore:
             self._wait_for_objects()
 
     def drain(self, seconds: float = _DRAIN_SECONDS) -> None:
-        """Accepts no more nodes, and ends the connections of all, a few at a time; cloudcore is not ready meanwhile.
+        """Accept no more nodes, and end the connections of all, a few at a time; cloudcore is not ready meanwhile.
 
         Requests that wait for their answers are answered first, unless that takes longer. The Lease is given up at
         once, so that other cloudcores take over the duties.
@@ -286,7 +286,7 @@ class CloudCore:
         )
 
     def stop(self) -> None:
-        """Stops all modules.
+        """Stop all modules.
 
         Raises:
             StopError: a module was still running at the deadline.
@@ -299,7 +299,7 @@ class CloudCore:
                 database.close()
 
     def _add_registrar(self, tls: TlsConfig) -> str:
-        """Adds the registrar, sets the websocket's TLS context, and returns the CA certificate, PEM."""
+        """Add the registrar, sets the websocket's TLS context, and return the CA certificate, PEM."""
         from modules.cloud.cloudhub.certificates import authority_files, contexts, registrar  # noqa: PLC0415 - cryptography is 17 MB
 
         files = authority_files.AuthorityFiles(tls.directory)
@@ -321,7 +321,7 @@ class CloudCore:
         return nodes
 
     def _make_server(self, deliver: Dispatcher) -> WebsocketServer:
-        """Returns a websocket server; after a restart of cloudhub it listens on the same port."""
+        """Return a websocket server; after a restart of cloudhub it listens on the same port."""
         port = self._servers[-1].address[1] if self._servers else self._config.listen_port
         settings = WebsocketSettings(
             address=self._config.listen_address,
@@ -339,7 +339,7 @@ class CloudCore:
         return server
 
     def _api_listeners(self) -> list[ApiListener]:
-        """Returns the TCP ports of the Kubernetes API; the registrar has made the authority."""
+        """Return the TCP ports of the Kubernetes API; the registrar has made the authority."""
         config, listeners = self._config, list[ApiListener]()
         if config.secure_port is not None and config.tls is not None:
             from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
@@ -360,14 +360,14 @@ class CloudCore:
         return Authenticator(read_tokens(file) if file else StaticTokens({}), self._check_revocations)
 
     def _check_revocations(self, certificate: Mapping[str, Any] | None) -> None:
-        """Checks that a client certificate is accepted. Raises ApiStatusError if it is not."""
+        """Check that a client certificate is accepted. Raises ApiStatusError if it is not."""
         why = self._identities.refusal(certificate)
         if why:
             raise ApiStatusError(503 if why == NOT_YET else 401, why if why == NOT_YET else f"Unauthorized: {why}")
 
 
 def _selected(config: CloudCoreConfig) -> "Selected | None":
-    """Returns the cluster and user of a kubeconfig, or of the pod; None for the embedded API server."""
+    """Return the cluster and user of a kubeconfig, or of the pod; None for the embedded API server."""
     if config.kubeconfig is None and not config.in_cluster:
         return None
     from modules.cloud.client.kubeconfig import reading  # noqa: PLC0415 - for clusters only
@@ -395,7 +395,7 @@ def _host(address: str) -> str:
 
 
 def _allow_many_files() -> None:
-    """Raises the limit of open files: each node's connection is one, and most systems' soft limit is 1,024."""
+    """Raise the limit of open files: each node's connection is one, and most systems' soft limit is 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

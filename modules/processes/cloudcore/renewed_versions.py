@@ -22,7 +22,7 @@ MOST_LOST: Final = 1_000_000
 
 
 def renew_versions(path: Path, now: float) -> None:
-    """Number all objects again, above every version that the cloud can have given. Nodes then get them all again.
+    """Renumber all objects, above every version that the cloud can have given. Nodes then get them all again.
 
     Args:
         path: SQLite file, which no cloudcore uses.

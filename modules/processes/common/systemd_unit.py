@@ -118,5 +118,5 @@ def program(name: str) -> list[str]:
 
 
 def account_of(*, user: bool) -> str:
-    """Return the user as whom a unit runs that this user prints; empty for root, and for a user's service manager."""
+    """Return the `User=` of a unit; empty for root, and for a user's service manager."""
     return "" if user or os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name

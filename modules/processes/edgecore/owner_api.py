@@ -20,7 +20,6 @@ WATCH_SECONDS: Final = 0.5
 
 def make_api(config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, version: str) -> ApiOnDemand:
     """Return the API. Its secrets are served: the socket is its owner's alone, as is the database with them."""
-
     path = sqlite_path(str(config.database_url))
     settings = ApiSettings(config.node_name, version, secrets=True, store=path is not None)
 

@@ -1,5 +1,6 @@
 """A cloud's CA, and its server of certificates on a real socket, as KubeEdge's answers (docs/protocol.md,
-"Certificates")."""
+"Certificates").
+"""
 
 from __future__ import annotations
 

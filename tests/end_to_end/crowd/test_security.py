@@ -18,13 +18,6 @@ def test_a_seccomp_profile_of_the_node(crowd: Crowd) -> None:
     assert crowd.said("security-profile") == ["refused", "made"]
 
 
-@wants(once("security-no-profile", "true", securityContext={
-    "seccompProfile": {"type": "Localhost", "localhostProfile": "../../../etc/passwd"}}))  # fmt: skip
-def test_a_seccomp_profile_elsewhere_is_refused(crowd: Crowd) -> None:
-    made = crowd.wait("security-no-profile", lambda obj: "seccomp" in state_of(obj, "waiting").get("message", ""))
-    assert state_of(made, "waiting")["reason"] in ("CreateContainerConfigError", "ContainerCreating")
-
-
 @wants(once("security-dropped", "chown 5 /tmp 2>/dev/null || echo refused; chmod 700 /home && echo done", security={
     "capabilities": {"drop": ["CHOWN"]}}))  # fmt: skip
 def test_one_capability_less(crowd: Crowd) -> None:

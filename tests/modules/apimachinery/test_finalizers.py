@@ -13,6 +13,7 @@ from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import MERGE, ApiCall
 
+_CLAIM: JsonObject = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 POD: JsonObject = {"spec": {"containers": [{"name": "app", "image": "busybox"}]}}
 
 
@@ -38,7 +39,7 @@ class Api:
 
 
 @pytest.mark.parametrize(
-    ("plural", "body"), [("configmaps", {"data": {"a": "1"}}), ("persistentvolumeclaims", {"spec": {}})]
+    ("plural", "body"), [("configmaps", {"data": {"a": "1"}}), ("persistentvolumeclaims", {"spec": _CLAIM})]
 )
 def test_an_object_stays_until_its_last_finalizer_is_gone(plural: str, body: JsonObject) -> None:
     """A deletion only marks it, a second one changes nothing, and the update that takes the finalizer removes it."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modules.apimachinery.api_errors import InvalidError
 from modules.apimachinery.merge_schema import schema_of
 from modules.apimachinery.strategic_merge import merge_strategic
-from modules.apimachinery.validation import validate_object
+from modules.apimachinery.validation.objects import validate_object
 
 _NODE = schema_of("Node")
 _scalars = st.one_of(st.integers(-3, 3), st.booleans(), st.none(), st.sampled_from("abc"), st.sampled_from([0.5, 1.0]))

@@ -171,7 +171,8 @@ def test_a_merged_list_has_every_element_once_and_the_patch_in_its_order(old: li
 @pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
 def test_recorded_patches_give_the_recorded_status(path: Path) -> None:
     """Each patch of a real edge, applied to the object as the cloud last sent it, gives the status that the real API
-    server answered."""
+    server answered.
+    """
     objects: dict[str, dict[str, Any]] = {}
     patches: dict[str, dict[str, Any]] = {}
     compared = 0

@@ -75,7 +75,7 @@ class ApiService:
         clock: for ages and the end of watches.
         unready: returns why the API server cannot serve, "" when it can.
         definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default `caller.call`.
-        nodes: reaches the servers of nodes, for logs of pods, `kubectl top` and their likes; None: for who may not.
+        nodes: connects to node servers for logs, exec and metrics; None disables them.
     """
 
     def __init__(

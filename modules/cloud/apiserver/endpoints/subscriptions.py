@@ -46,7 +46,7 @@ class Subscription:
         self._woken = woken
 
     def put(self, changed: ObjectChanged) -> None:
-        """Adds a change, or ends the subscription when too many wait."""
+        """Add a change, or end the subscription when too many wait."""
         with self._lock:
             if len(self._waiting) >= WAITING:
                 self._ended = True
@@ -56,14 +56,14 @@ class Subscription:
         self._tell()
 
     def end(self) -> None:
-        """Ends the subscription: no more changes come."""
+        """End the subscription: no more changes come."""
         with self._lock:
             self._ended = True
             self._signal()
         self._tell()
 
     def take(self) -> tuple[list[ObjectChanged], bool]:
-        """Returns the changes that wait, and whether it has ended."""
+        """Return the changes that wait, and whether it has ended."""
         with self._lock:
             if not self._closed and self._descriptor is not None:
                 with contextlib.suppress(BlockingIOError):
@@ -73,7 +73,7 @@ class Subscription:
             return found, self._ended
 
     def close(self) -> None:
-        """Closes the descriptor; may be called twice."""
+        """Close the descriptor; may be called twice."""
         with self._lock:
             if not self._closed and self._descriptor is not None:
                 os.close(self._descriptor)
@@ -97,20 +97,20 @@ class Subscriptions:
         self._all: dict[Subscription, None] = {}
 
     def subscribe(self, kind: str) -> Subscription:
-        """Returns a new subscription to the changes of a kind."""
+        """Return a new subscription to the changes of a kind."""
         subscription = Subscription(kind)
         with self._lock:
             self._all[subscription] = None
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Closes a subscription."""
+        """Close a subscription."""
         with self._lock:
             self._all.pop(subscription, None)
         subscription.close()
 
     def publish(self, changed: ObjectChanged) -> None:
-        """Passes a change to the subscriptions of its kind."""
+        """Pass a change to the subscriptions of its kind."""
         kind = changed.kind
         with self._lock:
             concerned = [each for each in self._all if each.kind == kind]
@@ -118,14 +118,14 @@ class Subscriptions:
             subscription.put(changed)
 
     def close(self) -> None:
-        """Closes all subscriptions, and wakes the threads that wait for them."""
+        """Close all subscriptions, and wakes the threads that wait for them."""
         with self._lock:
             subscriptions, self._all = list(self._all), {}
         for subscription in subscriptions:
             subscription.close()
 
     def end_all(self) -> None:
-        """Ends all subscriptions."""
+        """End all subscriptions."""
         with self._lock:
             subscriptions = list(self._all)
         for subscription in subscriptions:

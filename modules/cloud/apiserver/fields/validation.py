@@ -31,7 +31,8 @@ class _Fields(msgspec.Struct, frozen=True):
 
 
 @cache
-def _fields() -> _Fields:
+def known_fields() -> _Fields:
+    """Return the fields of the served kinds."""
     return decode_json(Path(__file__).with_name("fields.json").read_bytes(), _Fields)
 
 
@@ -41,7 +42,7 @@ def field_types(kind: str) -> dict[str, dict[str, str]]:
     A type is a name in this dictionary, or a plain one (`str`, `int`, `object`), after `[` for a list of it and `{` for
     a map of it.
     """
-    known, found = _fields(), dict[str, dict[str, str]]()
+    known, found = known_fields(), dict[str, dict[str, str]]()
     waiting = [known.kinds[kind]]
     while waiting:
         name = waiting.pop(0)
@@ -53,7 +54,7 @@ def field_types(kind: str) -> dict[str, dict[str, str]]:
 
 def root_type_of(kind: str) -> str:
     """Return the type of a kind, by its name in `field_types`."""
-    return _fields().kinds[kind]
+    return known_fields().kinds[kind]
 
 
 def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = (),
@@ -91,7 +92,7 @@ def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = 
 
 def unknown_fields(kind: Kind, obj: JsonObject) -> tuple[str, ...]:
     """Return a sentence for each field that the kind does not have; at most the first twenty."""
-    known = _fields()
+    known = known_fields()
     found: list[str] = []
     for path in _unknown(known.types, known.kinds.get(kind.name, ""), obj, ""):
         found.append(f'unknown field "{path[:_LONGEST]}"')

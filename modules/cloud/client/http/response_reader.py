@@ -25,7 +25,7 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 
 
 class ResponseMark(Enum):
-    """What a connection brings besides heads and bodies."""
+    """End-of-response events."""
 
     END = "the response is complete"
     CLOSED = "the server has closed the connection, and there is no response"

@@ -46,7 +46,7 @@ class Authority:
 
     @classmethod
     def create(cls, now: float) -> "Authority":
-        """Returns a new, self-signed authority; `now` in seconds since the epoch."""
+        """Return a new, self-signed authority; `now` in seconds since the epoch."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NAME)])
         builder = (
@@ -85,7 +85,7 @@ class Authority:
         return self._key.private_bytes(Encoding.DER, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
     def has_signed(self, certificate: x509.Certificate) -> bool:
-        """Returns whether this authority has signed a certificate."""
+        """Return whether this authority has signed a certificate."""
         try:
             certificate.verify_directly_issued_by(self._certificate)
         except (ValueError, TypeError, InvalidSignature):
@@ -93,7 +93,7 @@ class Authority:
         return True
 
     def make_server_certificate(self, names: Sequence[str], now: float) -> tuple[bytes, bytes]:
-        """Returns a new certificate for the servers, and its key, both PEM.
+        """Return a new certificate for the servers, and its key, both PEM.
 
         Args:
             names: addresses and DNS names of the cloud.
@@ -109,7 +109,7 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
 
     def make_administrator_certificate(self, user: str, now: float) -> tuple[bytes, bytes]:
-        """Returns a new client certificate of a member of `system:masters`, valid for a year, and its key, both PEM.
+        """Return a new client certificate of a member of `system:masters`, valid for a year, and its key, both PEM.
 
         Args:
             user: the common name, at most 64 characters.
@@ -125,7 +125,7 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
 
     def make_cloudcore_certificate(self, identity: str, now: float) -> tuple[bytes, bytes]:
-        """Returns a new client certificate of a cloudcore, valid for a day, and its key, both PEM.
+        """Return a new client certificate of a cloudcore, valid for a day, and its key, both PEM.
 
         It is valid from an hour ago on: the clock of the other cloudcore may be behind.
 
@@ -192,12 +192,12 @@ class Authority:
 
 
 def pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Returns a private key in PEM (`EC PRIVATE KEY`, as KubeEdge writes keys)."""
+    """Return a private key in PEM (`EC PRIVATE KEY`, as KubeEdge writes keys)."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
 def normal_names(names: Sequence[str]) -> set[str]:
-    """Returns names and addresses in the form of `names_in`.
+    """Return names and addresses in the form of `names_in`.
 
     Raises:
         ValueError: one is neither an address nor in ASCII.
@@ -206,7 +206,7 @@ def normal_names(names: Sequence[str]) -> set[str]:
 
 
 def names_in(certificate: x509.Certificate) -> set[str]:
-    """Returns the addresses and DNS names in a server's certificate."""
+    """Return the addresses and DNS names in a server's certificate."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -244,7 +244,7 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _read_request(request: bytes) -> x509.CertificateSigningRequest:
-    """Returns a parsed request with a valid signature.
+    """Return a parsed request with a valid signature.
 
     The subject is read once here: the parser is lazy, and a signed request may contain a malformed one.
     """

@@ -77,7 +77,7 @@ class Enrolment:
         self._seconds = seconds
 
     def answer(self, request: EnrolmentRequest, now: float) -> EnrolmentResponse:
-        """Returns the response to a request; `now` in seconds since the epoch."""
+        """Return the response to a request; `now` in seconds since the epoch."""
         path = request.path.partition("?")[0]
         if request.method != "GET":
             return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served")
@@ -116,7 +116,7 @@ class Enrolment:
         return EnrolmentResponse(HTTPStatus.OK, certificate)
 
     def _authenticated(self, request: EnrolmentRequest, node: str, now: float) -> str:
-        """Returns the id of the client's token; "" for a certificate, or a token without an id.
+        """Return the id of the client's token; "" for a certificate, or a token without an id.
 
         Raises:
             TokenError: the client has no valid token or certificate.
@@ -135,7 +135,7 @@ class Enrolment:
 
 
 def error_response(status: HTTPStatus, text: str) -> EnrolmentResponse:
-    """Returns an error response with one line of text."""
+    """Return an error response with one line of text."""
     return EnrolmentResponse(status, text.encode(), _TEXT)
 
 

@@ -82,7 +82,7 @@ class Registrar(Module):
         self._server: HttpsServer | None = None
 
     def on_start(self) -> None:
-        """Starts to accept connections.
+        """Start to accept connections.
 
         Raises:
             ListenError: the server cannot listen on the address.
@@ -96,17 +96,17 @@ class Registrar(Module):
         self._server.start()
 
     def on_stop(self) -> None:
-        """Stops the server."""
+        """Stop the server."""
         self._stop_server()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Stops the server; the restarted module starts one on the same port."""
+        """Stop the server; the restarted module starts one on the same port."""
         self._stop_server()
         super().on_failure(exception_type, exception_value, traceback)
 
     @handles(None, TOKEN)
     def make_token(self, message: Message) -> None:
-        """Replies with a new token, once its record (`TokenSettings`) is stored."""
+        """Reply with a new token, once its record (`TokenSettings`) is stored."""
 
         def stored(answer: Message | BeehiveError) -> None:
             try:
@@ -126,7 +126,7 @@ class Registrar(Module):
         return response
 
     def _enrol(self, asked: identities.KeyEnrolment) -> str:
-        """Returns why a key may not have a node's name, or ""; blocks the connection's thread."""
+        """Return why a key may not have a node's name, or ""; blocks the connection's thread."""
         request = self.message(identities.RESOURCE, identities.ENROL, asked)
         try:
             return str(self._answer_of(self._requests.ask(identities.NAME, request, _STORE_SECONDS)).content_as(str))
@@ -134,7 +134,7 @@ class Registrar(Module):
             return str(error)
 
     def _answer_of(self, answer: Message | BeehiveError) -> Message:
-        """Returns an answer of the module `identities`. Raises BeehiveError if it is an error."""
+        """Return an answer of the module `identities`. Raises BeehiveError if it is an error."""
         if isinstance(answer, BeehiveError):
             raise answer
         if answer.route.operation == Operation.ERROR:
@@ -142,7 +142,7 @@ class Registrar(Module):
         return answer
 
     def _is_node(self, name: str) -> bool:
-        """Returns whether edgecontroller has a Node of this name; blocks the connection's thread."""
+        """Return whether edgecontroller has a Node of this name; blocks the connection's thread."""
         request = Message.new(
             self.clock,
             source=api_messages.SOURCE,

@@ -87,7 +87,7 @@ class DownstreamController:
         """By node, the uids that were unacknowledged at the last resending."""
 
     def note_query(self, node: str, resource_type: str, key_of_kind: Callable[[Kind], ObjectKey]) -> None:
-        """Records a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
+        """Record a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
         the number of such records is limited.
         """
         kind = _HELD.get(resource_type)
@@ -98,7 +98,7 @@ class DownstreamController:
             self.locations.add(key, node)
 
     def watch(self, call: ApiCall, kind: Kind | None = None) -> None:
-        """Makes a node a holder of the objects that its watch selects, now and later. An object that the watch no
+        """Make a node a holder of the objects that its watch selects, now and later. An object that the watch no
         longer selects is still sent: the metaserver tells its client. `kind` as for `NodeWatches.add`.
 
         Raises:
@@ -112,11 +112,11 @@ class DownstreamController:
             self._send_objects(call.node, self._hold_selected(call.node, watch))
 
     def unwatch(self, node: str) -> None:
-        """Ends a node's watches: it gets no more objects by them, but the changes of those that it has."""
+        """End a node's watches: it gets no more objects by them, but the changes of those that it has."""
         self._watches.forget(node)
 
     def node_restarted(self, node: str) -> None:
-        """Resets the acknowledged versions of a node whose process has started, unless they were sent over the present
+        """Reset the acknowledged versions of a node whose process has started, unless they were sent over the present
         connection, and so to this process. The versions of objects that the watch has not reported yet are kept:
         without a version such an object would count as deleted.
         """
@@ -126,7 +126,7 @@ class DownstreamController:
         self._object_syncs.node_restarted(node, self._sent.of(node))
 
     def connection_began(self, node: str) -> None:
-        """Notes that nothing has been sent over a node's connection, or to its new Node, yet."""
+        """Note that nothing has been sent over a node's connection, or to its new Node, yet."""
         self._sent.forget(node)
 
     def node_disconnected(self, node: str) -> None:
@@ -137,7 +137,7 @@ class DownstreamController:
         self.locations.forget_queries(node)
 
     def note_response(self, node: str, content: object) -> None:
-        """Records the object in a response as held by the node."""
+        """Record the object in a response as held by the node."""
         if isinstance(content, dict) and "kind" in content and uid_of(content):
             key, uid = key_of(content), uid_of(content)
             self._object_syncs.sending(node, uid, key)
@@ -145,21 +145,21 @@ class DownstreamController:
                 self.newest.ahead(key.kind, uid, version_of(content))
 
     def delete_unknown(self, node: str, key: ObjectKey, uid: str) -> None:
-        """Sends a node the deletion of an object that is not here, unless that was sent, and waits for its
+        """Send a node the deletion of an object that is not here, unless that was sent, and wait for its
         acknowledgement.
         """
         if uid not in self._object_syncs.of(node):
             self.send(deletion_of_unknown(node, key, uid))
 
     def send_to_holders(self, key: ObjectKey) -> None:
-        """Sends an object that is whole now to the nodes that need it."""
+        """Send an object that is whole now to the nodes that need it."""
         obj = self._lister.find(key)
         if obj is not None:
             for node in [node_of(obj)] if key.kind == _POD.name else self.locations.nodes_of(key):
                 self._send_objects(node, [key])
 
     def handle_event(self, event: ObjectEvent) -> None:
-        """Sends a change of an object to the connected nodes that need it."""
+        """Send a change of an object to the connected nodes that need it."""
         self.newest.told(event.key.kind, uid_of(event.new), version_of(event.new))
         if is_sent_to_nodes(event.key):
             self._devices.handle_event(event)
@@ -198,7 +198,7 @@ class DownstreamController:
                 self.locations.add_or_update_pod(event.key, event.old)
 
     def node_connected(self, node: str) -> None:
-        """Sends a connected node the objects that it needs and has not acknowledged, unless they were sent over its
+        """Send a connected node the objects that it needs and has not acknowledged, unless they were sent over its
         present connection: their acknowledgements are on the way.
         """
         self._unacknowledged.pop(node, None)
@@ -221,7 +221,7 @@ class DownstreamController:
         self._reconcile_devices(node)
 
     def send_deletions(self, kind: str) -> None:
-        """Sends connected nodes the deletions of objects that they have and the first list of their kind lacked; those
+        """Send connected nodes the deletions of objects that they have and the first list of their kind lacked; those
         of devices after each list.
         """
         if kind == DEVICE.key_name:
@@ -235,7 +235,7 @@ class DownstreamController:
                     self._send_deletion(node, uid, sync)
 
     def resend_unacknowledged(self, node: str) -> int:
-        """Sends a node again the objects that were unacknowledged at the last call already, and returns the number of
+        """Send a node again the objects that were unacknowledged at the last call already, and return the number of
         its objects.
 
         Newer ones, or their acknowledgements, are still on the way: cloudhub could not detect that a repeated deletion
@@ -252,7 +252,7 @@ class DownstreamController:
         return len(self._object_syncs.of(node))
 
     def send(self, down: DownstreamMessage) -> None:
-        """Sends a message to a node, if it is connected here and the version is a number (`number_of`), and records the
+        """Send a message to a node, if it is connected here and the version is a number (`number_of`), and records the
         object in an ObjectSync.
         """
         is_sendable = down.operation is Operation.DELETE or number_of(down.version)
@@ -277,7 +277,7 @@ class DownstreamController:
         return keys
 
     def _unacknowledged_of(self, node: str) -> dict[str, ObjectSync]:
-        """Returns the unacknowledged ObjectSyncs of a node, by uid: also of deleted objects, not of unreadable ones."""
+        """Return the unacknowledged ObjectSyncs of a node, by uid: also of deleted objects, not of unreadable ones."""
         return {
             uid: sync for uid, sync in self._object_syncs.of(node).items() if self._is_unacknowledged(node, uid, sync)
         }
@@ -292,7 +292,7 @@ class DownstreamController:
         return is_needed and (not _is_held(sync.key) or self._may_have(node, sync.key))
 
     def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
-        """Sends unacknowledged and wanted objects to a node, pods last, so that the node need not query the objects of
+        """Send unacknowledged and wanted objects to a node, pods last, so that the node need not query the objects of
         its pods.
         """
         unacknowledged = {uid: sync for uid, sync in unacknowledged.items() if not is_sent_to_nodes(sync.key)}
@@ -306,12 +306,12 @@ class DownstreamController:
         return self._object_syncs.is_needed(node, uid_of(obj), number_of(version_of(obj)))
 
     def _live(self, key: ObjectKey, uid: str) -> Revision | None:
-        """Returns the revision of the object of this uid, or None; another object of that name does not count."""
+        """Return the revision of the object of this uid, or None; another object of that name does not count."""
         live = self._lister.revision_of(key)
         return live if live is not None and live.uid == uid else None
 
     def _send_deletion(self, node: str, uid: str, sync: ObjectSync) -> None:
-        """Sends the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods."""
+        """Send the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods."""
         if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._lister.revision_of(sync.key)):
             self._object_syncs.deleted(node, uid)
         else:
@@ -319,7 +319,7 @@ class DownstreamController:
             self._send(self.edge_mesh.in_our_name(deletion_of_unknown(node, sync.key, uid)))
 
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
-        """Sends a connected node the objects whose present version it has not acknowledged."""
+        """Send a connected node the objects whose present version it has not acknowledged."""
         if not self._object_syncs.is_connected(node):
             return
         for key in keys:
@@ -336,7 +336,7 @@ class DownstreamController:
         return present_message(node, key, obj, has_older=sync is not None and sync.version > 0)
 
     def _holders(self, event: ObjectEvent) -> list[str]:
-        """Returns the nodes to which a change is sent. All nodes receive CSIDrivers: KubeEdge's cloud does not answer
+        """Return the nodes to which a change is sent. All nodes receive CSIDrivers: KubeEdge's cloud does not answer
         queries for them.
         """
         if event.key.kind == _DRIVER.name:
@@ -351,5 +351,5 @@ class DownstreamController:
 
 
 def _is_held(key: ObjectKey) -> bool:
-    """Returns whether nodes hold an object because others refer to it, or they have asked for it."""
+    """Return whether nodes hold an object because others refer to it, or they have asked for it."""
     return key.kind not in (_POD.name, _NODE.name) and not is_sent_to_nodes(key)

@@ -26,7 +26,7 @@ class LocationCache:
         """The pods of each node, in order; those without a node at ""."""
 
     def add_or_update_pod(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
-        """Records that a pod's node needs the pod's references, and returns them."""
+        """Record that a pod's node needs the pod's references, and return them."""
         references = references_of(pod)
         node = str((pod.get("spec") or {}).get("nodeName") or "")
         self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
@@ -39,44 +39,44 @@ class LocationCache:
         return references
 
     def remove_pod(self, key: ObjectKey, node: str) -> None:
-        """Removes a pod of a node, which leaves the objects to which no other pod of it refers."""
+        """Remove a pod of a node, which leaves the objects to which no other pod of it refers."""
         self._pods[node].pop(key, None)
         references = self._references.of(key)
         self._references.remove(key)
         self._leave(node, references)
 
     def pods_of(self, node: str) -> list[ObjectKey]:
-        """Returns the pods of a node."""
+        """Return the pods of a node."""
         return list(self._pods.get(node, ()))
 
     def nodes_with_pods(self) -> list[str]:
-        """Returns the nodes that have pods."""
+        """Return the nodes that have pods."""
         return [node for node, pods in self._pods.items() if pods]
 
     def has_pod(self, key: ObjectKey, node: str) -> bool:
-        """Returns whether a pod is known to be on a node."""
+        """Return whether a pod is known to be on a node."""
         return key in self._pods.get(node, ())
 
     def references_on(self, node: str) -> list[ObjectKey]:
-        """Returns the objects to which the pods of a node refer."""
+        """Return the objects to which the pods of a node refer."""
         found = (self._references.of(pod) for pod in self._pods.get(node, ()))
         return list(dict.fromkeys(key for references in found for key in references))
 
     def add(self, key: ObjectKey, node: str) -> None:
-        """Records that a node holds an object."""
+        """Record that a node holds an object."""
         self._nodes.setdefault(key, {})[node] = None
         self._keys[node][key] = None
 
     def count(self, node: str) -> int:
-        """Returns the number of objects that a node holds or waits for."""
+        """Return the number of objects that a node holds or waits for."""
         return len(self._keys.get(node, ()))
 
     def nodes_of(self, key: ObjectKey) -> list[str]:
-        """Returns the nodes that must receive the changes of an object."""
+        """Return the nodes that must receive the changes of an object."""
         return list(self._nodes.get(key, ()))
 
     def on_node(self, node: str) -> list[ObjectKey]:
-        """Returns the objects that a node holds."""
+        """Return the objects that a node holds."""
         return list(self._keys.get(node, ()))
 
     def forget_queries(self, node: str) -> None:
@@ -87,7 +87,7 @@ class LocationCache:
             self.add(key, node)
 
     def forget(self, key: ObjectKey) -> None:
-        """Removes an object, after its deletion has been sent, from all nodes but those whose pods still name it."""
+        """Remove an object, after its deletion has been sent, from all nodes but those whose pods still name it."""
         for node in self._nodes.pop(key, {}):
             keys = self._keys[node]
             del keys[key]

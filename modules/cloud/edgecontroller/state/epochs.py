@@ -44,12 +44,12 @@ class Epochs:
         self._present = self._database.epoch()
 
     def note(self, version: int) -> None:
-        """Notes the version of a pod that a node has acknowledged."""
+        """Note the version of a pod that a node has acknowledged."""
         if self._counts and version > self._present.newest:
             self._put(Epoch(self.number, version))
 
     def listed(self, version: str) -> bool:
-        """Takes the version of a complete list of pods, and returns whether it begins another epoch. Versions that are
+        """Take the version of a complete list of pods, and return whether it begins another epoch. Versions that are
         no numbers are opaque.
         """
         self._counts = True

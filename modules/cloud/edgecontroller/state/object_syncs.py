@@ -30,11 +30,11 @@ class ObjectSyncs:
         self._of: dict[str, dict[str, ObjectSync]] = {}
 
     def node_connected(self, node: str, known: dict[str, ObjectSync]) -> None:
-        """Adds a connected node with its stored ObjectSyncs, by uid."""
+        """Add a connected node with its stored ObjectSyncs, by uid."""
         self._of[node] = known
 
     def node_disconnected(self, node: str) -> None:
-        """Removes a node that has disconnected, or connected to another cloudcore."""
+        """Remove a node that has disconnected, or connected to another cloudcore."""
         self._of.pop(node, None)
 
     def forget(self, node: str) -> None:
@@ -43,23 +43,23 @@ class ObjectSyncs:
             self._of[node] = {}
 
     def nodes(self) -> list[str]:
-        """Returns the connected nodes."""
+        """Return the connected nodes."""
         return list(self._of)
 
     def is_connected(self, node: str) -> bool:
-        """Returns whether a node is connected."""
+        """Return whether a node is connected."""
         return node in self._of
 
     def of(self, node: str) -> dict[str, ObjectSync]:
-        """Returns a node's ObjectSyncs by uid; none for a node that is not connected."""
+        """Return a node's ObjectSyncs by uid; none for a node that is not connected."""
         return self._of.get(node, {})
 
     def holders(self, uid: str) -> list[str]:
-        """Returns the connected nodes that may have an object."""
+        """Return the connected nodes that may have an object."""
         return [node for node, syncs in self._of.items() if uid in syncs]
 
     def is_needed(self, node: str, uid: str, version: int) -> bool:
-        """Returns whether a node must be sent this version of an object (`number_of`).
+        """Return whether a node must be sent this version of an object (`number_of`).
 
         A version may be lower than the acknowledged one when etcd was restored.
         """
@@ -67,23 +67,23 @@ class ObjectSyncs:
         return version > 0 and (sync is None or sync.version != version)
 
     def sending(self, node: str, uid: str, key: ObjectKey) -> None:
-        """Stores an ObjectSync before its object, or deletion, is sent."""
+        """Store an ObjectSync before its object, or deletion, is sent."""
         if uid not in self.of(node) and is_storable(uid, key):
             self._put(node, uid, ObjectSync(key))
 
     def acknowledged(self, node: str, uid: str, version: int) -> None:
-        """Records that a node has acknowledged a version of an object; ignores objects without ObjectSync."""
+        """Record that a node has acknowledged a version of an object; ignores objects without ObjectSync."""
         sync = self.of(node).get(uid)
         if sync is not None and version not in (0, sync.version):
             self._put(node, uid, ObjectSync(sync.key, version))
 
     def deleted(self, node: str, uid: str) -> None:
-        """Deletes the ObjectSync of an object that a node has deleted."""
+        """Delete the ObjectSync of an object that a node has deleted."""
         if self.of(node).pop(uid, None) is not None:
             self._write(node, uid, None)
 
     def node_restarted(self, node: str, sent: Mapping[str, int]) -> None:
-        """Resets the acknowledged versions of a node whose process has started, perhaps with an empty store; but not
+        """Reset the acknowledged versions of a node whose process has started, perhaps with an empty store; but not
         those of `sent`, the versions that this process was sent, by uid.
         """
         for uid, sync in list(self.of(node).items()):
@@ -98,7 +98,7 @@ class ObjectSyncs:
 
 
 def number_of(version: str) -> int:
-    """Returns a resourceVersion as the number that edges compare; 0 for one that is no number, as Kubernetes allows. An
+    """Return a resourceVersion as the number that edges compare; 0 for one that is no number, as Kubernetes allows. An
     object with such a version is not sent.
     """
     is_number = version.isascii() and version.isdigit() and len(version) < _DIGITS
@@ -106,5 +106,5 @@ def number_of(version: str) -> int:
 
 
 def is_storable(uid: str, key: ObjectKey) -> bool:
-    """Returns whether the names fit the database; those of an unknown pod come from a node, and may be anything."""
+    """Return whether the names fit the database; those of an unknown pod come from a node, and may be anything."""
     return all(len(text) <= _LONGEST and text.isprintable() for text in (uid, key.namespace, key.name)) and bool(uid)

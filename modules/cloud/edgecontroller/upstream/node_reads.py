@@ -1,4 +1,6 @@
-"""Objects that a node has read from a cluster's API server, to which cloudcore's rights count and not the node's."""
+"""Filters responses to a node's reads: the API server sees cloudcore's credentials, so the node's permissions are
+checked here.
+"""
 
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject

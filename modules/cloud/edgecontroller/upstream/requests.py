@@ -33,7 +33,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, message: Message, *, manifests_loaded: bool, now: float) -> "UpstreamRequest":
-        """Returns the request in an upstream message, to whose resource cloudhub has added the node.
+        """Return the request in an upstream message, to whose resource cloudhub has added the node.
 
         Raises:
             ResourceError: the resource does not have the cloud's form.
@@ -45,11 +45,11 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
         return cls(resource.node, resource.namespace, resource.name, message, manifests_loaded, now)
 
     def key(self, kind: Kind) -> ObjectKey:
-        """Returns the key of the object that the resource names; `null` means no namespace."""
+        """Return the key of the object that the resource names; `null` means no namespace."""
         return key_for(kind, "" if self.namespace == NULL_NAMESPACE else self.namespace, self.name)
 
     def content_as(self, kind: type[T]) -> T:
-        """Returns the decoded content.
+        """Return the decoded content.
 
         Raises:
             ContentError: it does not have that type.
@@ -57,7 +57,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
         return self.message.content_as(kind)
 
     def plain_content(self) -> Any:
-        """Returns the content as plain JSON of any type.
+        """Return the content as plain JSON of any type.
 
         Raises:
             ContentError: it is not JSON.
@@ -71,7 +71,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
             raise ContentError("cannot read a request", self.message.route.resource, str(error)) from error
 
     def object(self, kind: Kind) -> JsonObject:
-        """Returns the content as an object of a kind, with kind and apiVersion, which Go clients omit, and the name of
+        """Return the content as an object of a kind, with kind and apiVersion, which Go clients omit, and the name of
         the resource.
 
         Raises:

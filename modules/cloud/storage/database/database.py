@@ -145,7 +145,7 @@ class Database:
         """The writes of the transaction, and those of the present message, which are added after it."""
 
     def _prepare(self) -> bool:
-        """Prepares the tables, in two attempts: another cloudcore may create them at the same time."""
+        """Prepare the tables, in two attempts: another cloudcore may create them at the same time."""
         try:
             with suppress(SQLAlchemyError), self.engine.begin() as connection:
                 return prepare_and_repair(connection, self.where)
@@ -191,17 +191,17 @@ class Database:
         return connection
 
     def put(self, event: ObjectEvent) -> None:
-        """Adds a changed object to the transaction."""
+        """Add a changed object to the transaction."""
         if self._stores_objects:
             self._writes.put(event)
 
     def remove_rows(self, keys: Iterable[ObjectKey], version: int) -> None:
-        """Deletes stored objects that were left out of memory; `version` is a new resourceVersion."""
+        """Delete stored objects that were left out of memory; `version` is a new resourceVersion."""
         for key in keys:
             self._writes.objects[key] = {**key._asdict(), "revision": version, "body": None}
 
     def watch_history(self) -> StoredHistory:
-        """Returns the kept changes of objects, without those of this transaction.
+        """Return the kept changes of objects, without those of this transaction.
 
         Raises:
             DatabaseError: they could not be read.
@@ -212,16 +212,16 @@ class Database:
             raise self._error("read the changes of objects", error) from error
 
     def forget_changes(self, kind: str, until: int) -> None:
-        """Deletes the kept changes of a kind up to a version."""
+        """Delete the kept changes of a kind up to a version."""
         self._writes.history[kind] = until
 
     def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
-        """Adds a changed ObjectSync to the transaction; None deletes it."""
+        """Add a changed ObjectSync to the transaction; None deletes it."""
         self._writes.put_object_sync(node, uid, sync)
         self.put_syncs += 1
 
     def object_syncs_of(self, node: str) -> dict[str, ObjectSync]:
-        """Returns the ObjectSyncs of a node by uid, including the changes of this transaction.
+        """Return the ObjectSyncs of a node by uid, including the changes of this transaction.
 
         Raises:
             DatabaseError: they could not be read.
@@ -235,7 +235,7 @@ class Database:
         return self._message.object_syncs_of(node, self._transaction.object_syncs_of(node, written))
 
     def node_states(self) -> dict[str, NodeState]:
-        """Returns the states of all nodes that have ObjectSyncs or a state, without the changes of this transaction.
+        """Return the states of all nodes that have ObjectSyncs or a state, without the changes of this transaction.
 
         Raises:
             DatabaseError: they could not be read.
@@ -246,7 +246,7 @@ class Database:
         return unknown | {node: NodeState(uid, epoch) for node, uid, epoch in rows}
 
     def node_state_of(self, node: str) -> NodeState:
-        """Returns the state of a node, including the changes of this transaction.
+        """Return the state of a node, including the changes of this transaction.
 
         Raises:
             DatabaseError: it could not be read.
@@ -257,11 +257,11 @@ class Database:
         return self._message.node_state_of(node, self._transaction.node_state_of(node, written))
 
     def put_node_state(self, node: str, node_state: NodeState) -> None:
-        """Adds a changed state of a node to the transaction."""
+        """Add a changed state of a node to the transaction."""
         self._writes.node_states[node] = node_state
 
     def epoch(self) -> Epoch:
-        """Returns the newest epoch that a cloudcore has committed.
+        """Return the newest epoch that a cloudcore has committed.
 
         Raises:
             DatabaseError: it could not be read.
@@ -269,19 +269,19 @@ class Database:
         return Epoch(*self._rows(select(epochs.c.epoch, epochs.c.newest))[0])
 
     def put_epoch(self, epoch: Epoch) -> None:
-        """Adds an epoch to the transaction; it is not written over a later one, or over a newer version."""
+        """Add an epoch to the transaction; it is not written over a later one, or over a newer version."""
         self._writes.epoch = epoch
 
     def forget_node(self, node: str) -> None:
-        """Deletes the ObjectSyncs and the state of a node."""
+        """Delete the ObjectSyncs and the state of a node."""
         self._writes.forget_node(node)
 
     def release(self, node: str) -> None:
-        """Deletes the claim of a node."""
+        """Delete the claim of a node."""
         self._writes.release(node)
 
     def set_savepoint(self) -> None:
-        """Sets the savepoint to which `roll_back` returns, before the next message."""
+        """Set the savepoint to which `roll_back` returns, before the next message."""
         self._transaction.add(self._message)
 
     def roll_back(self) -> set[str]:
@@ -291,7 +291,7 @@ class Database:
         return nodes
 
     def claims(self) -> dict[str, str]:
-        """Returns the cloudcore that has claimed each node last, without the changes of this transaction.
+        """Return the cloudcore that has claimed each node last, without the changes of this transaction.
 
         Raises:
             DatabaseError: they could not be read.
@@ -312,7 +312,7 @@ class Database:
         self._writes.sessions[node] = version, connected_at
 
     def commit(self, version: int) -> None:
-        """Ends the transaction and makes its changes durable.
+        """End the transaction and make its changes durable.
 
         Args:
             version: the newest resourceVersion.
@@ -378,7 +378,7 @@ class Database:
         return True
 
     def abandon(self) -> None:
-        """Rolls back the transaction, if one has begun; the next uses a new connection."""
+        """Roll back the transaction, if one has begun; the next uses a new connection."""
         self._seen = -1
         self._end()
         self._close_kept()
@@ -386,7 +386,7 @@ class Database:
             self.engine.dispose()
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         self._end()
         self._close_kept()
         self.engine.dispose()

@@ -22,12 +22,12 @@ class Listen(msgspec.Struct, frozen=True):
 
 
 def can_listen(engine: Engine) -> bool:
-    """Returns whether the database sends notifications, and its driver can wait for them."""
+    """Return whether the database sends notifications, and its driver can wait for them."""
     return engine.dialect.name == "postgresql" and engine.dialect.driver == "psycopg"
 
 
 def poll_for_changes(module: Module, database: Database, poll: Callable[[], None]) -> None:
-    """Calls a function of a module now and then, and when another cloudcore notifies it, if there can be others."""
+    """Call a function of a module now and then, and when another cloudcore notifies it, if there can be others."""
     if not database.shared:
         return
     listens = can_listen(database.engine)
@@ -59,14 +59,14 @@ class DatabaseListener(Actor):
         self._connection: Any = None
 
     def on_start(self) -> None:
-        """Connects and listens."""
+        """Connect and listens."""
         self._connection = self._engine.raw_connection()
         driver = self._connection.driver_connection
         driver.autocommit = True
         driver.execute(f"LISTEN {CHANNEL}")
 
     def on_receive(self, message: object) -> None:
-        """Handles a `Listen`, and sends itself the next."""
+        """Handle a `Listen`, and send itself the next."""
         if not isinstance(message, Listen):
             return
         notes = list(self._connection.driver_connection.notifies(timeout=_WAIT, stop_after=1))
@@ -76,11 +76,11 @@ class DatabaseListener(Actor):
             self.actor_ref.tell(Listen())
 
     def on_stop(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self._close()
 
     def on_failure(self, *_error: object) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self._close()
 
     def _close(self) -> None:

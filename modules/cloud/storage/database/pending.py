@@ -35,29 +35,29 @@ class PendingWrites:
                     or self.released or self.epoch or self.history or self.gaps)  # fmt: skip
 
     def put(self, event: ObjectEvent) -> None:
-        """Adds the rows of a changed object."""
+        """Add the rows of a changed object."""
         self.objects[event.key] = _row(event)
         change = stored_change(event)
         row = {"revision": change.version, **change.key._asdict(), "type": change.type.value}
         self.changes.append({**row, "body": change.body, "old": change.old})
 
     def leave_changes_out(self, version: int) -> None:
-        """Writes no changes, which let the database grow; those of their kinds are known after a version only."""
+        """Write no changes, which let the database grow; those of their kinds are known after a version only."""
         self.gaps |= {row["kind"]: version for row in self.changes}
         self.changes.clear()
 
     def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
-        """Adds an ObjectSync of a node; None deletes it."""
+        """Add an ObjectSync of a node; None deletes it."""
         self.object_syncs.setdefault(node, {})[uid] = sync
 
     def forget_node(self, node: str) -> None:
-        """Deletes the ObjectSyncs and the state of a node."""
+        """Delete the ObjectSyncs and the state of a node."""
         self.node_states.pop(node, None)
         self.object_syncs.pop(node, None)
         self.forgotten.add(node)
 
     def object_syncs_of(self, node: str, known: dict[str, ObjectSync]) -> dict[str, ObjectSync]:
-        """Returns the ObjectSyncs of a node, by uid.
+        """Return the ObjectSyncs of a node, by uid.
 
         Args:
             node: its name.
@@ -68,7 +68,7 @@ class PendingWrites:
         return {uid: sync for uid, sync in before.items() if sync is not None}
 
     def node_state_of(self, node: str, known: NodeState) -> NodeState:
-        """Returns the state of a node.
+        """Return the state of a node.
 
         Args:
             node: its name.
@@ -77,16 +77,16 @@ class PendingWrites:
         return self.node_states.get(node, NodeState() if node in self.forgotten else known)
 
     def release(self, node: str) -> None:
-        """Deletes the claim of a node."""
+        """Delete the claim of a node."""
         self.sessions.pop(node, None)
         self.released.add(node)
 
     def nodes(self) -> set[str]:
-        """Returns the nodes whose ObjectSyncs or states are written."""
+        """Return the nodes whose ObjectSyncs or states are written."""
         return self.object_syncs.keys() | self.forgotten | self.node_states.keys()
 
     def add(self, later: "PendingWrites") -> None:
-        """Adds later writes, and clears those."""
+        """Add later writes, and clears those."""
         if not later:
             return
         for node in later.forgotten:

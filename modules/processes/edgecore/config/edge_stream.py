@@ -49,4 +49,4 @@ class EdgeStreamOptions(Section, frozen=True, kw_only=True):
 
     write_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 15
     """How long the cloud may read nothing while bytes wait for it; then the tunnel is made again. KubeEdge reads the
-    key and heeds it not."""
+    key and ignores it."""

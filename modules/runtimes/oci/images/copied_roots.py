@@ -54,7 +54,7 @@ def copy_layers(layers: Sequence[Path], target: Path) -> None:
 
 
 class CopyBudget:
-    """What a copy may still take.
+    """The remaining budget of a copy: entries and bytes.
 
     Args:
         entries: files, directories and links.

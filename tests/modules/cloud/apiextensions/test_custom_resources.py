@@ -166,7 +166,6 @@ def test_colliding_names_are_not_accepted_until_they_are_free(serving: Serving) 
         ({"group": "x"}, "spec.group"),
         ({"versions": []}, "spec.versions"),
         ({"versions": [{"name": "v1", "served": True, "storage": False}]}, "spec.versions[0].schema.openAPIV3Schema"),
-        ({"versions": [1]}, "spec"),
         ({"names": {"kind": "Device", "plural": "others"}}, "metadata.name"),
     ],
 )

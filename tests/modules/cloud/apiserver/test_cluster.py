@@ -17,9 +17,10 @@ from modules.apimachinery.api_errors import (
     NotFoundError,
     UnknownKindError,
 )
-from modules.apimachinery.kinds import ObjectKey, kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.limits import OBJECT_BYTES
 from modules.apimachinery.times import parse_rfc3339
+from modules.apimachinery.validation.pods import ephemeral_containers_update
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.storage.object_storage import EventType
@@ -113,7 +114,6 @@ def test_a_secret_is_stored_encoded_and_its_clear_text_nowhere(cluster: Cluster)
         pytest.param(pod(containers=[{"name": "a"}]), InvalidError, id="no image"),
         pytest.param(pod(containers=[{"name": "a", "image": "i"}] * 2), InvalidError, id="two of one name"),
         pytest.param(pod(restartPolicy="Sometimes"), InvalidError, id="an unknown restart policy"),
-        pytest.param(pod(terminationGracePeriodSeconds=-1), InvalidError, id="a negative grace period"),
         pytest.param(
             pod(containers=[{"name": "a", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]),
             InvalidError,
@@ -121,7 +121,7 @@ def test_a_secret_is_stored_encoded_and_its_clear_text_nowhere(cluster: Cluster)
         ),
         pytest.param(
             pod(containers=[{"name": "a", "image": "i", "resources": {"limits": {"cpu": "many"}}}]),
-            InvalidError,
+            BadRequestError,
             id="a quantity that is none",
         ),
         pytest.param({**configmap(), "data": {"a/b": "1"}}, InvalidError, id="a data key that is a path"),
@@ -384,14 +384,25 @@ def test_only_the_newest_events_are_kept(cluster: Cluster, way: str) -> None:
     assert "e1099" in {event["metadata"]["name"] for event in kept}
 
 
-def test_ephemeral_containers_can_be_added_to_a_pod_and_nothing_else_of_them_changed(cluster: Cluster) -> None:
-    """As `kubectl debug` does, through another door of the API server."""
+def test_ephemeral_containers_are_added_by_their_subresource_only(cluster: Cluster) -> None:
+    """As `kubectl debug` adds them. Those that are there stay as they are."""
     debug = {"name": "debug", "image": "busybox:1.36", "targetContainerName": "main"}
+    again = {**debug, "name": "again"}
+
+    def change(*containers: JsonObject) -> None:
+        live = cluster.read(WEB)
+        spec = {**live["spec"], "ephemeralContainers": list(containers)}
+        cluster.update({**live, "spec": spec}, ephemeral_containers_update)
+
     cluster.apply(pod())
-    cluster.apply(pod(ephemeralContainers=[debug]))
-    cluster.apply(pod(ephemeralContainers=[debug, {**debug, "name": "again"}]))
-    with pytest.raises(InvalidError, match="ephemeralContainers"):
-        cluster.apply(pod(ephemeralContainers=[{**debug, "image": "busybox:1.37"}]))
+    with pytest.raises(InvalidError, match="pod updates may not change fields"):
+        cluster.apply(pod(ephemeralContainers=[debug]))
+    change(debug)
+    change(debug, again)
+    changed, with_port = {**debug, "image": "busybox:1.37"}, {**debug, "name": "c", "ports": [{"containerPort": 80}]}
+    for refused in ([changed, again], [again], [debug, again, with_port]):
+        with pytest.raises(InvalidError, match="ephemeralContainers"):
+            change(*refused)
     added = cluster.storage.find(WEB)
     assert added is not None
     assert [each["name"] for each in added["spec"]["ephemeralContainers"]] == ["debug", "again"]

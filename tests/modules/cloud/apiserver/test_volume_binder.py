@@ -10,6 +10,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.volume_binder import bind_volumes
 
+MOUNT = {"path": "/mnt", "type": ""}
 ONE = ["ReadWriteOnce"]
 
 
@@ -29,7 +30,12 @@ def volume(name: str, storage: str = "1Gi", **spec: Any) -> JsonObject:
         "kind": "PersistentVolume",
         "apiVersion": "v1",
         "metadata": {"name": name},
-        "spec": {"accessModes": ONE, "capacity": {"storage": storage}, "local": {"path": "/mnt"}, **spec},
+        "spec": {
+            "accessModes": ONE,
+            "capacity": {"storage": storage},
+            "hostPath": {"path": "/mnt", "type": ""},
+            **spec,
+        },
     }
 
 
@@ -58,7 +64,7 @@ def test_which_volume_a_claim_gets(wanted: JsonObject, volumes: list[JsonObject]
     assert (bound["spec"]["volumeName"], bound["status"]["phase"]) == (given, "Bound")
     assert (taken["metadata"]["name"], taken["status"]["phase"]) == (given, "Bound")
     assert taken["spec"]["claimRef"]["uid"] == "uid-data"
-    assert taken["spec"]["local"] == {"path": "/mnt"}
+    assert taken["spec"]["hostPath"] == MOUNT
 
 
 def test_two_claims_do_not_get_one_volume() -> None:

@@ -54,7 +54,7 @@ def objects_of(whose: str, node: str) -> list[JsonObject]:
     lease = _plain("Lease", node, "coordination.k8s.io/v1", spec={"holderIdentity": node})
     lease["metadata"]["namespace"] = "kube-node-lease"
     about = {"kind": "Pod", "namespace": "default", "name": f"{whose}-pod"}
-    request = {"username": f"system:node:{node}", "request": "", "signerName": "kubernetes.io/kubelet-serving"}
+    request = {"username": f"system:node:{node}", "request": "eA==", "signerName": "kubernetes.io/kubelet-serving"}
     return [
         _plain("Node", node, spec={"taints": [{"key": "k", "effect": "NoSchedule"}]}),
         _plain("Secret", f"{whose}-secret", stringData={"a": f"{whose}-gold"}),

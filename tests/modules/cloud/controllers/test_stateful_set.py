@@ -67,7 +67,8 @@ def test_in_parallel_all_are_made_at_once() -> None:
 
 
 def test_claims_are_made_first_and_stay() -> None:
-    template = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    template = {"metadata": {"name": "data"}, "spec": spec}
     site = site_with(2, volumeClaimTemplates=[template])
     site.run_for(10)
     claims = [claim["metadata"]["name"] for claim in site.all("PersistentVolumeClaim")]

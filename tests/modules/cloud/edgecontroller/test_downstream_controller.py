@@ -3,6 +3,7 @@
 import pytest
 
 from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.client.calls import STRATEGIC
 from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller
 from tests.modules.cloud.objects import configmap, pod, secret
 
@@ -63,7 +64,10 @@ def test_a_pod_that_refers_to_more_brings_its_node_what_that_is_now(controller: 
     controller.apply(configmap(a="2"))
     controller.down()
     debugger = {"name": "debugger", "image": "busybox:1.35", "envFrom": [{"configMapRef": {"name": "settings"}}]}
-    controller.apply(pod("stays", ephemeralContainers=[debugger]))
+    controller.call(
+        "patch", "pod", "stays", subresource="ephemeralcontainers", patch_type=STRATEGIC,
+        body={"spec": {"ephemeralContainers": [debugger]}},
+    )  # fmt: skip
     assert controller.down() == ["insert node/n1/default/configmap/settings", "update node/n1/default/pod/stays"]
 
 

@@ -232,7 +232,6 @@ def test_a_message_of_a_quarter_of_a_gigabyte_is_not_kept_while_it_comes(
 
 def test_any_other_packet_of_that_size_ends_the_session_with_a_hint(clock: RealClock) -> None:
     """As soon as its length has come."""
-
     why, _events = _run(lambda connection: connection.sendall(bytes.fromhex("90 ffffff7f")), clock)
     assert "announces a packet of 268435455 bytes" in why
     assert "check that a broker of MQTT answers there" in why

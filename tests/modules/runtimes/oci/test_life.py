@@ -311,7 +311,8 @@ def test_containers_that_share_their_processes(node: OciNode) -> None:
 
 def test_only_the_owner_reads_the_records(node: OciNode) -> None:
     """A container's variables are in its bundle alone, in memory; other users reach neither them, nor set-user-id
-    programs in its files."""
+    programs in its files.
+    """
     container = node.shell(_LOOP, cri.ContainerConfig(envs=[cri.KeyValue(key="PASSWORD", value=b"x")]))
     directory = node.state / "containers" / container
     files = [path for path in (*directory.iterdir(), *(directory / "bundle").iterdir()) if path.is_file()]

@@ -14,6 +14,8 @@ from tests.modules.cloud.apiserver.garbage_collector.world import POD, World
 
 FINALIZER = "clean.example/up"
 
+_VOLUME = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/v"}}
+
 
 def owners_of(obj: JsonObject) -> list[str]:
     return [one["name"] for one in obj["metadata"].get("ownerReferences", [])]
@@ -166,7 +168,7 @@ def test_an_owner_in_another_namespace_counts_as_absent(world: World) -> None:
 
 
 def test_a_cluster_scoped_owner_is_found_from_every_namespace(world: World) -> None:
-    owner = world.make("volume", plural="persistentvolumes", namespace="")
+    owner = world.make("volume", plural="persistentvolumes", namespace="", body={"spec": _VOLUME})
     world.make("child", owner)
     assert world.names() == ["child", "volume"]
     world("delete", "persistentvolumes", "volume", namespace="")
@@ -180,10 +182,10 @@ def test_who_cannot_be_judged_stays(world: World) -> None:
     stranger = {"apiVersion": "apps.example/v1", "kind": "Robot", "metadata": {"name": "r", "uid": "u"}}
     world.make("of-stranger", stranger)
     owner = world.make("owner")
-    world.make("volume", owner, plural="persistentvolumes", namespace="")
+    world.make("volume", owner, plural="persistentvolumes", namespace="", body={"spec": _VOLUME})
     delete(world, "owner")
     assert world.names() == ["of-stranger"], "the owner is known to be gone"
-    world.make("volume", owner, plural="persistentvolumes", namespace="")
+    world.make("volume", owner, plural="persistentvolumes", namespace="", body={"spec": _VOLUME})
     assert world.names() == ["of-stranger", "volume"]
 
 

@@ -1,0 +1,77 @@
+"""The rules of Nodes, Namespaces, Leases, Events and certificate requests."""
+
+from collections.abc import Mapping
+from ipaddress import ip_network
+from typing import Any, Final
+
+from edged.validation.causes import Causes, forbidden, invalid
+from edged.validation.labels import taints
+from edged.validation.resources import amounts
+from edged.validation.rules import Fields, at_least, needed, non_negative, or_zero, pointer
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.metadata import finalizers, immutable
+
+_CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+
+
+def _cidrs(value: Any, path: str, found: Causes) -> None:
+    versions = list[int]()
+    for index, text in enumerate(value):
+        try:
+            versions.append(ip_network(text, strict=False).version)
+        except ValueError:
+            found.append(invalid(f"{path}[{index}]", text, _CIDR))
+    if len(versions) > len(set(versions)):
+        found.append(invalid(path, value, "may specify no more than one CIDR for each IP family"))
+
+
+def _taints(obj: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check a Node's taints, which Kubernetes tells below its metadata."""
+    taints((obj.get("spec") or {}).get("taints") or (), f"{path}.metadata.taints", found)
+
+
+node = Fields(
+    {
+        "spec": Fields({"podCIDRs": _cidrs}),
+        "status": Fields({"capacity": amounts, "allocatable": amounts}),
+    },
+    _taints,
+)
+
+
+def node_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a Node keeps its networks and its provider's name, once it has them."""
+    wanted, before = new.get("spec") or {}, live.get("spec") or {}
+    for field, told, name in (("podCIDRs", "podCIDRs", "podCIDR"), ("providerID", "providerID", "providerID")):
+        if before.get(field) and wanted.get(field) != before[field]:
+            why = f'node updates may not change {name} except from "" to valid'
+            found.append(forbidden(f"spec.{told}", why))
+
+
+namespace = Fields({"spec": Fields({"finalizers": finalizers})})
+lease = Fields(
+    {
+        "spec": Fields(
+            {
+                "leaseDurationSeconds": pointer(at_least(1, "must be greater than 0")),
+                "leaseTransitions": pointer(non_negative),
+            }
+        )
+    }
+)
+
+
+def event(obj: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check that an Event is in the namespace of what it is about; that of a cluster-scoped object is in `default`."""
+    about = (obj.get("involvedObject") or {}).get("namespace") or ""
+    namespace_of_event = obj["metadata"].get("namespace") or "default"
+    if about != namespace_of_event and (about or namespace_of_event != "default"):
+        found.append(invalid(f"{path}.involvedObject.namespace", about, "does not match event.namespace"))
+
+
+certificate_request = Fields({"spec": or_zero(Fields({"request": needed(), "signerName": needed()}), {})})
+
+
+def certificate_request_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a certificate request keeps what it asks for."""
+    immutable(new.get("spec"), live.get("spec"), "spec", found)

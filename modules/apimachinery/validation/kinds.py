@@ -1,0 +1,52 @@
+"""The rules by kind."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from edged.validation.causes import Causes
+from edged.validation.names import faults_of_dns_1035_label, faults_of_label
+from edged.validation.rules import Fields, Rule, named
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation import cluster, data, pods, services, storage, workloads
+from modules.apimachinery.validation.metadata import namespace_name, subdomain
+
+Update = Callable[[JsonObject, JsonObject, Causes], None]
+"""A rule of changes: the object after and before, and the causes to append to."""
+
+
+class KindRules(NamedTuple):
+    """The rules of a kind, beside those of metadata. They are asked about objects that have their defaults."""
+
+    rule: Rule = Fields({})
+    """Of an object as a whole, at the path ""."""
+    update: Update | None = None
+    create: Callable[[JsonObject, Causes], None] | None = None
+    """What a new object may not have."""
+    name: Rule = subdomain
+
+
+RULES: Final[dict[str, KindRules]] = {
+    "Pod": KindRules(pods.pod, pods.pod_update, pods.pod_creation),
+    "ConfigMap": KindRules(data.config_map, data.data_update),
+    "Secret": KindRules(data.secret, data.data_update),
+    "Node": KindRules(cluster.node, cluster.node_update),
+    "Namespace": KindRules(cluster.namespace, name=namespace_name),
+    "Event": KindRules(cluster.event),
+    "PersistentVolume": KindRules(storage.persistent_volume, storage.volume_update),
+    "PersistentVolumeClaim": KindRules(storage.persistent_volume_claim, storage.claim_update),
+    "VolumeAttachment": KindRules(storage.volume_attachment, storage.attachment_update),
+    "CSIDriver": KindRules(storage.csi_driver),
+    "Service": KindRules(services.service, services.service_update, name=named(faults_of_dns_1035_label)),
+    "Endpoints": KindRules(services.endpoints),
+    "EndpointSlice": KindRules(services.endpoint_slice, services.slice_update),
+    "Lease": KindRules(cluster.lease),
+    "CertificateSigningRequest": KindRules(cluster.certificate_request, cluster.certificate_request_update),
+    "Deployment": KindRules(workloads.deployment, workloads.keeping("selector")),
+    "ReplicaSet": KindRules(workloads.replica_set, workloads.keeping("selector")),
+    "DaemonSet": KindRules(workloads.daemon_set, workloads.keeping("selector")),
+    "StatefulSet": KindRules(workloads.stateful_set, workloads.stateful_set_update, name=named(faults_of_label)),
+    "Job": KindRules(workloads.job, workloads.job_update),
+    "CronJob": KindRules(workloads.cron_job, name=workloads.cron_job_name),
+    "PodDisruptionBudget": KindRules(workloads.pod_disruption_budget),
+}
+"""By kind. Kinds that are not here have the rules of metadata only."""

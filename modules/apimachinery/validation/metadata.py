@@ -1,0 +1,103 @@
+"""The rules of metadata, which all kinds share (apimachinery's `ValidateObjectMeta`)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged.validation.causes import Causes, invalid, required, too_long
+from edged.validation.labels import labels
+from edged.validation.names import faults_of_label, faults_of_label_key, faults_of_subdomain
+from edged.validation.rules import Fields, Rule, named
+from modules.apimachinery.kinds import LAST_APPLIED
+from modules.apimachinery.limits import ANNOTATION_BYTES
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+_STANDARD_FINALIZERS: Final = ("kubernetes", ORPHAN, FOREGROUND)
+IMMUTABLE: Final = "field is immutable"
+
+subdomain = named(faults_of_subdomain)
+namespace_name = named(faults_of_label)
+
+
+def bytes_of(text: str) -> int:
+    """Return the length of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+
+
+def annotations(value: Mapping[str, str], path: str, found: Causes) -> None:
+    """Check the keys of annotations, and their size."""
+    total = 0
+    for key, text in value.items():
+        total += bytes_of(key) + (bytes_of(text) if key != LAST_APPLIED else 0)
+        for why in faults_of_label_key(key.lower()):
+            found.append(invalid(path, key, why))
+    if total > ANNOTATION_BYTES:
+        found.append(too_long(path, ANNOTATION_BYTES))
+
+
+def _owner_references(value: Any, path: str, found: Causes) -> None:
+    """Check the owners, each told at the path of all, as in Kubernetes."""
+    controller = ""
+    for owner in value:
+        version, kind, name = (str(owner.get(field) or "") for field in ("apiVersion", "kind", "name"))
+        if not version.rpartition("/")[2]:
+            found.append(invalid(f"{path}.apiVersion", version, "version must not be empty"))
+        for field in ("kind", "name", "uid"):
+            if not owner.get(field):
+                found.append(invalid(f"{path}.{field}", "", "must not be empty"))
+        if (version, kind) == ("v1", "Event"):
+            found.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        if owner.get("controller"):
+            if controller:
+                both = f'Found "true" in references for {controller} and {kind}/{name}'
+                why = f"Only one reference can have Controller set to true. {both}"
+                found.append(invalid(path, value, why))
+            controller = controller or f"{kind}/{name}"
+
+
+def finalizers(value: Any, path: str, found: Causes) -> None:
+    """Check finalizers: each is one of Kubernetes' own or has a domain, and they do not contradict each other."""
+    for index, name in enumerate(value):
+        for why in faults_of_label_key(name):
+            found.append(invalid(path, name, why))
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            found.append(invalid(f"{path}[{index}]", name, why))
+    if ORPHAN in value and FOREGROUND in value:
+        found.append(invalid(path, value, f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"))
+
+
+_METADATA: Final = Fields(
+    {
+        "labels": labels,
+        "annotations": annotations,
+        "ownerReferences": _owner_references,
+        "finalizers": finalizers,
+    }
+)
+template_metadata = Fields({"labels": labels, "annotations": annotations})
+"""The metadata of a template, such as that of a Deployment's pods."""
+
+
+def check_metadata(metadata: Mapping[str, Any], name: Rule, found: Causes, *, is_namespaced: bool) -> None:
+    """Check the metadata of an object.
+
+    Args:
+        metadata: the metadata.
+        name: the rule of names of its kind.
+        found: the causes, to which those that are found are appended.
+        is_namespaced: whether its kind is.
+    """
+    if text := metadata.get("name"):
+        name(text, "metadata.name", found)
+    else:
+        found.append(required("metadata.name", "name or generateName is required"))
+    if is_namespaced:
+        namespace_name(metadata.get("namespace") or "default", "metadata.namespace", found)
+    _METADATA(metadata, "metadata", found)
+
+
+def immutable(value: Any, before: Any, path: str, found: Causes) -> None:
+    """Check that a value has not changed. Null and empty values are the same."""
+    if value != before and (value or before):
+        found.append(invalid(path, value, IMMUTABLE))

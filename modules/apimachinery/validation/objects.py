@@ -1,0 +1,121 @@
+"""Validation of whole objects: their shape (400), and the rules of their kind (422), all errors at once."""
+
+from typing import Any, Final
+
+from edged.validation.causes import Cause, Causes
+from modules.apimachinery.api_errors import BadRequestError, InvalidError
+from modules.apimachinery.conversion import validate_schema
+from modules.apimachinery.kinds import JsonObject, Kind, kind_named
+from modules.apimachinery.structural_schema.causes import InvalidFieldsError
+from modules.apimachinery.validation.kinds import RULES, KindRules, Update
+from modules.apimachinery.validation.metadata import check_metadata
+
+_SHOWN: Final = 253
+"""Characters of a name in a refusal."""
+_NO_RULES: Final = KindRules()
+
+
+def check_shape(obj: Any, kind: Kind | None = None) -> JsonObject:
+    """Return the object, after checking that it has kind, name and its kind's schema.
+
+    Args:
+        obj: the object.
+        kind: its kind, when it is a custom one.
+
+    Raises:
+        BadRequestError: it is not an object with kind and metadata, or does not have its kind's schema.
+        UnknownKindError: the API server stores no such objects.
+        InvalidError: its apiVersion is wrong.
+    """
+    if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str):
+        raise BadRequestError("an object with apiVersion, kind and metadata is wanted")
+    kind = kind or kind_named(obj["kind"])
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
+        raise BadRequestError(f"{kind.name}: metadata.name is missing")
+    if obj.get("apiVersion", kind.api_version) != kind.api_version:
+        why = f"{kind.api_version} is wanted"
+        raise InvalidError(kind.name, meta["name"], "apiVersion", why, kind.api_group)
+    validate_schema(obj)
+    return obj
+
+
+def validate_metadata(obj: Any, kind: Kind | None = None) -> JsonObject:
+    """Return the object, after checking its shape and the rules of its metadata.
+
+    Raises:
+        ApiError: as `check_shape`.
+        InvalidFieldsError: the metadata breaks rules.
+    """
+    checked = check_shape(obj, kind)
+    kind = kind or kind_named(checked["kind"])
+    found = Causes()
+    check_metadata(checked["metadata"], _rules(kind).name, found, is_namespaced=kind.namespaced)
+    _refuse(checked, kind, found)
+    return checked
+
+
+def validate_object(obj: JsonObject, *, is_new: bool = True) -> None:
+    """Check an object of the API server's own kinds, with its defaults, by all rules.
+
+    Args:
+        obj: the object.
+        is_new: whether it is created; a manifest may be that of a stored object.
+
+    Raises:
+        InvalidFieldsError: it breaks rules; each is told.
+    """
+    kind, found = kind_named(obj["kind"]), Causes()
+    _check(obj, kind, found)
+    if is_new and (creation := _rules(kind).create) is not None:
+        creation(obj, found)
+    _refuse(obj, kind, found)
+
+
+def validate_update(obj: JsonObject, live: JsonObject, update: Update | None = None) -> None:
+    """Check a change of an object of the API server's own kinds, with its defaults, by all rules.
+
+    What the stored object breaks already, in the same words, is no obstacle: an object of an earlier version can still
+    lose its finalizers.
+
+    Args:
+        obj: the object after.
+        live: the object before.
+        update: the rules of the change; None: those of its kind.
+
+    Raises:
+        InvalidFieldsError: it breaks rules; each is told.
+    """
+    kind, found = kind_named(obj["kind"]), Causes()
+    _check(obj, kind, found)
+    if found:
+        before = Causes()
+        _check(live, kind, before)
+        found = _without(found, set(before))
+    changes = update or _rules(kind).update
+    if changes is not None:
+        changes(obj, live, found)
+    _refuse(obj, kind, found)
+
+
+def _check(obj: JsonObject, kind: Kind, found: Causes) -> None:
+    rules = _rules(kind)
+    check_metadata(obj["metadata"], rules.name, found, is_namespaced=kind.namespaced)
+    rules.rule(obj, "", found)
+
+
+def _rules(kind: Kind) -> KindRules:
+    return _NO_RULES if kind.is_custom else RULES.get(kind.name, _NO_RULES)
+
+
+def _without(found: Causes, known: set[Cause]) -> Causes:
+    left = Causes()
+    for cause in found:
+        if cause not in known:
+            left.append(cause)
+    return left
+
+
+def _refuse(obj: JsonObject, kind: Kind, found: Causes) -> None:
+    if found:
+        raise InvalidFieldsError(kind.name, kind.api_group, obj["metadata"]["name"][:_SHOWN], found)

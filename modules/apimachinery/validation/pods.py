@@ -1,0 +1,131 @@
+"""The rules of pods at their creation, and of their changes (Kubernetes' ValidatePodCreate and ValidatePodUpdate)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from edged.validation.causes import Causes, forbidden, invalid
+from edged.validation.pods import pod_spec
+from edged.validation.rules import Fields
+from modules.apimachinery.kinds import JsonObject
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+_UPDATABLE: Final = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only"
+    " additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was"
+    " previously negative)"
+)
+_OF_CONTAINERS: Final = ("containers", "initContainers")
+_LARGEST_INT32: Final = 2**31 - 1
+_GATED: Final = ("nodeSelector", "affinity")
+"""What may change while a pod is gated; additions only, in Kubernetes."""
+
+
+def _mirror(obj: Mapping[str, Any], path: str, found: Causes) -> None:
+    annotations = obj["metadata"].get("annotations") or {}
+    if MIRROR in annotations and not (obj.get("spec") or {}).get("nodeName"):
+        why = "must set spec.nodeName if mirror pod annotation is set"
+        found.append(invalid(f"{path}.metadata.annotations[{MIRROR}]", annotations[MIRROR], why))
+
+
+pod = Fields({"spec": pod_spec}, _mirror)
+
+
+def pod_creation(obj: JsonObject, found: Causes) -> None:
+    """Check what a new pod may not have yet."""
+    spec = obj["spec"]
+    if spec.get("ephemeralContainers"):
+        found.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        why = "cannot be set until all schedulingGates have been cleared"
+        found.append(forbidden("spec.nodeName", why))
+
+
+def pod_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a pod changes only in what Kubernetes allows. Binding sets the node of a pod without one."""
+    _annotation_updates(new, live, found)
+    wanted, before = new["spec"], live["spec"]
+    for field in _OF_CONTAINERS:
+        if len(wanted.get(field) or ()) != len(before.get(field) or ()):
+            found.append(forbidden(f"spec.{field}", "pod updates may not add or remove containers"))
+            return
+    _deadline(wanted.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"), found)
+    _tolerations(wanted.get("tolerations") or (), before.get("tolerations") or (), found)
+    _scheduling_gates(wanted.get("schedulingGates") or (), before.get("schedulingGates") or (), found)
+    changed = changed_fields(wanted, before)
+    if changed:
+        advice = "delete the pod and create it again"
+        told = f"changed: spec.{', spec.'.join(changed)}; {advice}"
+        found.append(forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}\n{told}"))
+
+
+def ephemeral_containers_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that ephemeral containers are only added, and not to a static pod."""
+    if MIRROR in (live["metadata"].get("annotations") or {}):
+        found.append(forbidden("", "static pods do not support ephemeral containers"))
+        return
+    path = "spec.ephemeralContainers"
+    wanted = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
+    for each in live["spec"].get("ephemeralContainers") or ():
+        name = each.get("name")
+        if name not in wanted:
+            found.append(forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n'))
+        elif wanted[name] != each:
+            found.append(forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n'))
+
+
+def changed_fields(wanted: JsonObject, before: JsonObject) -> list[str]:
+    """Return the names of the fields of a spec that have changed and may not."""
+    one, other = _comparable(wanted), _comparable(before)
+    if (before.get("terminationGracePeriodSeconds") or 0) < 0 and wanted.get("terminationGracePeriodSeconds") == 1:
+        one["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
+    free = [] if before.get("nodeName") else ["nodeName"]
+    free += _GATED if before.get("schedulingGates") else []
+    return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name) and name not in free]
+
+
+def _comparable(spec: JsonObject) -> JsonObject:
+    """Return a spec without what may change and has rules of its own."""
+    left_out = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+    made = {name: value for name, value in spec.items() if name not in left_out and value not in (None, [], {}, "")}
+    for field in _OF_CONTAINERS:
+        if made.get(field):
+            made[field] = [{**each, "image": ""} for each in made[field]]
+    return made
+
+
+def _annotation_updates(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    wanted, before = ((each["metadata"].get("annotations") or {}).get(MIRROR) for each in (new, live))
+    if wanted != before:
+        why = (
+            "may not add mirror pod annotation" if before is None else "may not remove or update mirror pod annotation"
+        )
+        found.append(forbidden(f"metadata.annotations[{MIRROR}]", why))
+
+
+def _deadline(wanted: int | None, before: int | None, found: Causes) -> None:
+    path = "spec.activeDeadlineSeconds"
+    if wanted is None and before is not None:
+        found.append(invalid(path, None, "must not update from a positive integer to nil value"))
+    elif wanted is not None and not 0 <= wanted <= _LARGEST_INT32:
+        found.append(invalid(path, wanted, f"must be between 0 and {_LARGEST_INT32}, inclusive"))
+    elif wanted is not None and before is not None and before < wanted:
+        found.append(invalid(path, wanted, "must be less than or equal to previous value"))
+
+
+def _tolerations(wanted: Sequence[JsonObject], before: Sequence[JsonObject], found: Causes) -> None:
+    kept = {_without_seconds(each) for each in wanted}
+    if any(_without_seconds(each) not in kept for each in before):
+        why = "existing toleration can not be modified except its tolerationSeconds"
+        found.append(forbidden("spec.tolerations", why))
+
+
+def _without_seconds(toleration: JsonObject) -> tuple[str, ...]:
+    return tuple(str(toleration.get(name) or "") for name in ("key", "operator", "value", "effect"))
+
+
+def _scheduling_gates(wanted: Sequence[JsonObject], before: Sequence[JsonObject], found: Causes) -> None:
+    known = {each.get("name") for each in before}
+    for index, gate in enumerate(wanted):
+        if (name := gate.get("name")) not in known:
+            why = f"only deletion is allowed, but found new scheduling gate '{name}'"
+            found.append(forbidden(f"spec.schedulingGates[{index}].name", why))

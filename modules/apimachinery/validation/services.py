@@ -1,0 +1,276 @@
+"""The rules of Services, Endpoints and EndpointSlices."""
+
+from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
+from typing import Any, Final
+
+from edged.validation.causes import Causes, duplicate, forbidden, invalid, required
+from edged.validation.containers import PROTOCOLS
+from edged.validation.labels import label_key, labels
+from edged.validation.names import faults_of_label, faults_of_port_name, faults_of_subdomain
+from edged.validation.rules import (
+    Each,
+    Fields,
+    address,
+    anything,
+    between,
+    named,
+    needed,
+    one_of,
+    or_zero,
+    pointer,
+    port_number,
+    port_or_name,
+    unique,
+)
+from modules.apimachinery.kinds import JsonObject
+
+_NONE: Final = "None"
+_LONGEST_AFFINITY: Final = 86400
+_MOST_ENDPOINTS: Final = 1000
+_MOST_ADDRESSES: Final = 100
+_MOST_PORTS: Final = 20000
+_PROTOCOL: Final = or_zero(one_of(*PROTOCOLS), "TCP")
+_label = named(faults_of_label)
+_subdomain = named(faults_of_subdomain)
+_EXTERNAL: Final = ("NodePort", "LoadBalancer")
+_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+
+
+def _no_special_address(value: Any, path: str, found: Causes) -> None:
+    """Check an address that other machines can reach (ValidateNonSpecialIP)."""
+    before = len(found)
+    address(value, path, found)
+    if len(found) > before:
+        return
+    ip = ip_address(value)
+    for is_special, why in (
+        (ip.is_unspecified, f"may not be unspecified ({value})"),
+        (ip.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        (ip.is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+    ):
+        if is_special:
+            found.append(invalid(path, value, why))
+
+
+def _network(value: str, path: str, found: Causes) -> None:
+    try:
+        ip_network(value.strip(), strict=False)
+    except ValueError:
+        why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+        found.append(invalid(path, value, why))
+
+
+_PORT: Final = Fields(
+    {
+        "name": _label,
+        "port": or_zero(port_number),
+        "protocol": _PROTOCOL,
+        "targetPort": port_or_name,
+        "appProtocol": pointer(label_key),
+    }
+)
+
+
+def _ports(value: Any, path: str, found: Causes) -> None:
+    Each(_PORT, unique("name"))(value, path, found)
+    seen, on_nodes = set[tuple[str, int]](), set[tuple[str, int]]()
+    for index, port in enumerate(value):
+        if len(value) > 1 and not port.get("name"):
+            found.append(required(f"{path}[{index}].name"))
+        protocol = port.get("protocol") or "TCP"
+        key = (protocol, port.get("port") or 0)
+        if key in seen:
+            found.append(duplicate(f"{path}[{index}]", {"port": key[1], "protocol": protocol}))
+        seen.add(key)
+        if number := port.get("nodePort"):
+            if (protocol, number) in on_nodes:
+                found.append(duplicate(f"{path}[{index}].nodePort", number))
+            on_nodes.add((protocol, number))
+
+
+def _type(spec: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check what belongs to a Service's type."""
+    kind, addresses = spec.get("type") or "ClusterIP", spec.get("clusterIPs") or ()
+    is_headless = list(addresses) == [_NONE]
+    if not spec.get("ports") and not is_headless and kind != "ExternalName":
+        found.append(required(f"{path}.ports"))
+    if kind in _EXTERNAL and is_headless:
+        found.append(invalid(f"{path}.clusterIPs[0]", _NONE, f"may not be set to 'None' for {kind} services"))
+    if kind == "ExternalName":
+        for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if spec.get(field):
+                found.append(forbidden(f"{path}.{field}", "may not be set for ExternalName services"))
+        if name := (spec.get("externalName") or "").removesuffix("."):
+            _subdomain(name, f"{path}.externalName", found)
+        else:
+            found.append(required(f"{path}.externalName"))
+    for index, port in enumerate(spec.get("ports") or ()):
+        if kind == "ClusterIP" and port.get("nodePort"):
+            found.append(forbidden(f"{path}.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'"))
+    for field in ("loadBalancerSourceRanges", "allocateLoadBalancerNodePorts", "loadBalancerClass"):
+        if spec.get(field) is not None and kind != "LoadBalancer":
+            where = "LoadBalancerSourceRanges" if field == "loadBalancerSourceRanges" else field
+            found.append(forbidden(f"{path}.{where}", "may only be used when `type` is 'LoadBalancer'"))
+
+
+def _affinity(spec: Mapping[str, Any], path: str, found: Causes) -> None:
+    config, where = spec.get("sessionAffinityConfig"), f"{path}.sessionAffinityConfig"
+    if spec.get("sessionAffinity") == "ClientIP":
+        why = "when session affinity type is ClientIP"
+        client = (config or {}).get("clientIP")
+        if config is None or client is None or client.get("timeoutSeconds") is None:
+            end = "" if config is None else ".clientIP" if client is None else ".clientIP.timeoutSeconds"
+            found.append(required(where + end, why))
+        else:
+            rule = between(1, _LONGEST_AFFINITY, f"must be greater than 0 and less than {_LONGEST_AFFINITY}")
+            rule(client["timeoutSeconds"], f"{where}.clientIP.timeoutSeconds", found)
+    elif config is not None:
+        found.append(forbidden(where, "must not be set when session affinity is None"))
+
+
+def _cluster_addresses(spec: Mapping[str, Any], path: str, found: Causes) -> None:
+    first, addresses, where = spec.get("clusterIP") or "", spec.get("clusterIPs") or [], f"{path}.clusterIPs"
+    if first and addresses and addresses[0] != first:
+        found.append(invalid(where, addresses, "first value must match `clusterIP`"))
+    elif addresses and not first:
+        found.append(invalid(where, addresses, "must be empty when `clusterIP` is not specified"))
+    for index, each in enumerate(addresses):
+        if each == _NONE and index == 0:
+            if len(addresses) > 1:
+                found.append(invalid(where, addresses, "'None' must be the first and only value"))
+        else:
+            address(each, f"{where}[{index}]", found)
+
+
+def _traffic(spec: Mapping[str, Any], path: str, found: Causes) -> None:
+    policy, is_external = spec.get("externalTrafficPolicy"), (spec.get("type") in _EXTERNAL or spec.get("externalIPs"))
+    if policy and not is_external:
+        why = "may only be set for externally-accessible services"
+        found.append(invalid(f"{path}.externalTrafficPolicy", policy, why))
+    elif policy:
+        one_of("Cluster", "Local")(policy, f"{path}.externalTrafficPolicy", found)
+    if (number := spec.get("healthCheckNodePort")) and not (spec.get("type") == "LoadBalancer" and policy == "Local"):
+        why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        found.append(invalid(f"{path}.healthCheckNodePort", number, why))
+
+
+service = Fields(
+    {
+        "spec": or_zero(
+            Fields(
+                {
+                    "ports": _ports,
+                    "selector": labels,
+                    "sessionAffinity": or_zero(one_of("ClientIP", "None"), "None"),
+                    "externalIPs": Each(_no_special_address),
+                    "type": or_zero(one_of(*_TYPES), "ClusterIP"),
+                    "loadBalancerSourceRanges": Each(_network),
+                    "ipFamilies": Each(one_of("IPv4", "IPv6")),
+                    "ipFamilyPolicy": pointer(one_of("PreferDualStack", "RequireDualStack", "SingleStack")),
+                    "internalTrafficPolicy": pointer(one_of("Cluster", "Local")),
+                    "trafficDistribution": pointer(one_of("PreferClose")),
+                },
+                _type,
+                _affinity,
+                _cluster_addresses,
+                _traffic,
+            ),
+            {},
+        )
+    }
+)
+
+
+def service_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a Service keeps its addresses, unless it becomes or was an ExternalName."""
+    wanted, before = new.get("spec") or {}, live.get("spec") or {}
+    if "ExternalName" in (wanted.get("type"), before.get("type")):
+        return
+    kept, given = before.get("clusterIPs") or [], wanted.get("clusterIPs") or []
+    if kept and not given:
+        found.append(invalid("spec.clusterIPs[0]", given, "primary clusterIP can not be unset"))
+    elif kept and kept[0] != given[0]:
+        found.append(invalid("spec.clusterIPs[0]", given, "may not change once set"))
+
+
+_ENDPOINT_ADDRESS: Final = Fields(
+    {"ip": or_zero(_no_special_address, ""), "hostname": _label, "nodeName": pointer(_subdomain)}
+)
+
+
+def _subset(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    if not value.get("addresses") and not value.get("notReadyAddresses"):
+        found.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
+    ports = value.get("ports") or ()
+    for index, port in enumerate(ports):
+        if len(ports) > 1 and not port.get("name"):
+            found.append(required(f"{path}.ports[{index}].name"))
+
+
+_ENDPOINT_PORT: Final = Fields(
+    {"name": _label, "port": or_zero(port_number), "protocol": _PROTOCOL, "appProtocol": pointer(label_key)}
+)
+endpoints = Fields(
+    {
+        "subsets": Each(
+            Fields(
+                {
+                    "addresses": Each(_ENDPOINT_ADDRESS),
+                    "notReadyAddresses": Each(_ENDPOINT_ADDRESS),
+                    "ports": Each(_ENDPOINT_PORT),
+                },
+                _subset,
+            )
+        )
+    }
+)
+
+
+def _slice_addresses(obj: Mapping[str, Any], path: str, found: Causes) -> None:
+    kind = obj.get("addressType")
+    for index, endpoint in enumerate(obj.get("endpoints") or ()):
+        where, given = f"{path}.endpoints[{index}].addresses", endpoint.get("addresses") or ()
+        if not given:
+            found.append(required(where, "must contain at least 1 address"))
+        for number, text in enumerate(given):
+            at = f"{where}[{number}]"
+            if kind == "FQDN":
+                _subdomain(text, at, found)
+            elif kind in ("IPv4", "IPv6"):
+                _no_special_address(text, at, found)
+                if (kind == "IPv6") != (":" in text):
+                    found.append(invalid(at, text, f"must be an {kind} address"))
+
+
+_SLICE_PORT: Final = Fields(
+    {
+        "name": named(faults_of_port_name),
+        "port": pointer(port_number),
+        "protocol": _PROTOCOL,
+        "appProtocol": pointer(label_key),
+    }
+)
+endpoint_slice = Fields(
+    {
+        "addressType": needed(one_of("FQDN", "IPv4", "IPv6")),
+        "endpoints": Each(
+            Fields(
+                {
+                    "addresses": Each(anything, most=_MOST_ADDRESSES),
+                    "hostname": pointer(_label),
+                    "nodeName": pointer(_subdomain),
+                }
+            ),
+            most=_MOST_ENDPOINTS,
+        ),
+        "ports": Each(_SLICE_PORT, unique("name"), most=_MOST_PORTS),
+    },
+    _slice_addresses,
+)
+
+
+def slice_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that an EndpointSlice keeps the type of its addresses."""
+    if new.get("addressType") != live.get("addressType"):
+        found.append(invalid("addressType", new.get("addressType"), "field is immutable"))

@@ -1,0 +1,155 @@
+"""The rules of PersistentVolumes, their claims, and CSI's kinds."""
+
+from collections.abc import Mapping
+from posixpath import normpath
+from typing import Any, Final
+
+from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
+from edged.validation.labels import node_selector
+from edged.validation.resources import amount_of
+from edged.validation.rules import Fields, Rule, Union, needed, no_backsteps, one_of, or_zero, pointer
+from edged.validation.volumes import (
+    NETWORK_TYPES,
+    NO_TYPE,
+    ONE_TYPE,
+    access_modes,
+    claim_spec,
+    driver_name,
+    host_path,
+    positive_amount,
+    subdomain,
+)
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.metadata import immutable, namespace_name
+
+_SECRET: Final = Fields({"name": needed(subdomain), "namespace": needed(namespace_name)})
+_SECRETS: Final = (
+    "controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef",
+)  # fmt: skip
+_CSI: Final = Fields({"driver": needed(driver_name), "volumeHandle": needed(), **dict.fromkeys(_SECRETS, _SECRET)})
+_AFFINITY: Final = Fields({"required": needed(node_selector, "must specify required node constraints")})
+_SOURCES: Final = {
+    "hostPath": host_path,
+    **NETWORK_TYPES,
+    "local": Fields({"path": needed(no_backsteps)}),
+    "csi": _CSI,
+}
+
+
+def _capacity(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    capacity, where = value.get("capacity") or {}, f"{path}.capacity"
+    if not capacity:
+        found.append(required(where))
+    if list(capacity) != ["storage"]:
+        found.append(unsupported(where, capacity, ["storage"]))
+    for name, amount in capacity.items():
+        positive_amount(amount, f"{where}[{name[:253]}]", found)
+
+
+def _of_source(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check what belongs to a volume's source."""
+    if value.get("local") is not None and value.get("nodeAffinity") is None:
+        found.append(required(f"{path}.nodeAffinity", "Local volume requires node affinity"))
+    on_node = (value.get("hostPath") or {}).get("path") or ""
+    if on_node and normpath(on_node) == "/" and value.get("persistentVolumeReclaimPolicy") == "Recycle":
+        why = "may not be 'recycle' for a hostPath mount of '/'"
+        found.append(forbidden(f"{path}.persistentVolumeReclaimPolicy", why))
+
+
+persistent_volume = Fields(
+    {
+        "spec": or_zero(
+            Fields(
+                {
+                    "accessModes": needed(access_modes),
+                    "persistentVolumeReclaimPolicy": one_of("Delete", "Recycle", "Retain"),
+                    "nodeAffinity": Fields(
+                        {"required": needed(node_selector, "must specify required node constraints")}
+                    ),
+                    "storageClassName": subdomain,
+                    "volumeMode": pointer(one_of("Block", "Filesystem")),
+                },
+                _capacity,
+                Union(_SOURCES, ONE_TYPE, NO_TYPE),
+                _of_source,
+            ),
+            {},
+        )
+    }
+)
+persistent_volume_claim = Fields({"spec": or_zero(claim_spec, {})})
+
+
+def volume_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a volume keeps its source, its mode, and the nodes that reach it."""
+    wanted, before = new.get("spec") or {}, live.get("spec") or {}
+    if any(_source(wanted, name) != _source(before, name) for name in _SOURCES):
+        found.append(
+            forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
+        )
+    immutable(wanted.get("volumeMode"), before.get("volumeMode"), "volumeMode", found)
+    if before.get("nodeAffinity") is not None and wanted.get("nodeAffinity") != before["nodeAffinity"]:
+        found.append(invalid("nodeAffinity", wanted.get("nodeAffinity"), "field is immutable"))
+
+
+def _source(spec: JsonObject, name: str) -> Any:
+    source = spec.get(name)
+    if name != "csi" or source is None:
+        return source
+    return {key: value for key, value in source.items() if key != "controllerExpandSecretRef"}
+
+
+def claim_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that a claim keeps its spec: it may be bound, and a bound one may ask for more."""
+    wanted, before = dict(new.get("spec") or {}), dict(live.get("spec") or {})
+    one, other = _size(wanted), _size(before)
+    if not before.get("volumeName"):
+        wanted.pop("volumeName", None)
+    if before.get("storageClassName") is None:
+        wanted.pop("storageClassName", None)
+    if (live.get("status") or {}).get("phase") == "Bound":
+        wanted.pop("resources", None)
+        before.pop("resources", None)
+    if {key: value for key, value in wanted.items() if value} != {key: value for key, value in before.items() if value}:
+        of = "resources.requests and volumeAttributesClassName for bound claims"
+        found.append(forbidden("spec", f"spec is immutable after creation except {of}"))
+    if one is not None and other is not None and one < other:
+        capacity = amount_of(((live.get("status") or {}).get("capacity") or {}).get("storage", "0"))
+        if capacity is None or one <= capacity:
+            why = "field can not be less than status.capacity"
+            found.append(forbidden("spec.resources.requests.storage", why))
+
+
+def _size(spec: JsonObject) -> Any:
+    return amount_of(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
+
+
+csi_driver = Fields(
+    {
+        "spec": Fields(
+            {
+                "fsGroupPolicy": pointer(one_of("File", "None", "ReadWriteOnceWithFSType")),
+            }
+        )
+    }
+)
+
+
+def _attached(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    name, inline = value.get("persistentVolumeName"), value.get("inlineVolumeSpec")
+    if not name and inline is None:
+        found.append(required(path, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
+    elif name is not None and inline is not None:
+        why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+        found.append(forbidden(path, why))
+
+
+_attachment_spec: Rule = Fields(
+    {"attacher": needed(driver_name), "source": or_zero(Fields({}, _attached), {}), "nodeName": needed(subdomain)}
+)
+volume_attachment = Fields({"spec": or_zero(_attachment_spec, {})})
+
+
+def attachment_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check that an attachment keeps its spec."""
+    immutable(new.get("spec"), live.get("spec"), "spec", found)

@@ -1,0 +1,284 @@
+"""The rules of workloads: kinds of the API groups apps, batch and policy (Kubernetes 1.32)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from edged.validation.causes import Causes, forbidden, invalid, required, unsupported
+from edged.validation.labels import label_selector
+from edged.validation.names import faults_of_label
+from edged.validation.pods import pod_spec
+from edged.validation.rules import Each, Fields, Row, Rule, named, needed, non_negative, one_of, or_zero, pointer
+from edged.validation.volumes import claim_spec
+from modules.apimachinery.cron_schedule import parse_schedule, zone_named
+from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.validation.metadata import immutable, template_metadata
+from modules.apimachinery.workload_selectors import matcher_of
+
+_LONGEST_CRON_JOB: Final = 52
+_TEMPLATE: Final = Fields({"metadata": template_metadata, "spec": needed(pod_spec)})
+
+
+def _number_or_percent(value: Any, path: str, found: Causes) -> None:
+    """Check a number of pods, or a percentage of them."""
+    if isinstance(value, str):
+        if not (value.endswith("%") and value[:-1].isdecimal() and value.isascii()):
+            why = "a valid percent string must be a numeric string followed by an ending '%'"
+            found.append(invalid(path, value, f"{why} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"))
+    else:
+        non_negative(value, path, found)
+
+
+def _at_most_all(value: Any, path: str, found: Causes) -> None:
+    _number_or_percent(value, path, found)
+    if isinstance(value, str) and value[:-1].isdecimal() and int(value[:-1]) > 100:
+        found.append(invalid(path, value, "must not be greater than 100%"))
+
+
+def _is_none(value: Any) -> bool:
+    return value in (None, 0, "0%")
+
+
+def _selector_of(kind: str) -> Rule:
+    """Return the rule that a selector matches the template."""
+
+    def rule(value: Mapping[str, Any], path: str, found: Causes) -> None:
+        selector = value.get("selector") or {}
+        if value.get("selector") is not None and not any(map(selector.get, ("matchLabels", "matchExpressions"))):
+            found.append(invalid(f"{path}.selector", selector, f"empty selector is invalid for {kind}"))
+            return
+        labels = ((value.get("template") or {}).get("metadata") or {}).get("labels") or {}
+        if selector and not matcher_of(selector)(labels):
+            why = "`selector` does not match template `labels`"
+            found.append(invalid(f"{path}.template.metadata.labels", labels, why))
+
+    return rule
+
+
+def _restarts(*policies: str) -> Rule:
+    """Return the rule that the template's pods have one of some restart policies."""
+
+    def rule(value: Mapping[str, Any], path: str, found: Causes) -> None:
+        policy = ((value.get("template") or {}).get("spec") or {}).get("restartPolicy")
+        if policy not in policies:
+            found.append(unsupported(f"{path}.template.spec.restartPolicy", policy, list(policies)))
+
+    return rule
+
+
+def _of_deployment(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    rolling = value.get("rollingUpdate")
+    if value.get("type") == "Recreate" and rolling is not None:
+        found.append(forbidden(f"{path}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'"))
+    elif rolling and _is_none(rolling.get("maxSurge")) and _is_none(rolling.get("maxUnavailable")):
+        why = "may not be 0 when `maxSurge` is 0"
+        found.append(invalid(f"{path}.rollingUpdate.maxUnavailable", rolling.get("maxUnavailable"), why))
+
+
+def _of_daemon_set(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    rolling = value.get("rollingUpdate") or {}
+    if value.get("type") != "RollingUpdate" or not rolling:
+        return
+    surges, lacks = (not _is_none(rolling.get(name)) for name in ("maxSurge", "maxUnavailable"))
+    if surges and lacks:
+        why = "may not be set when maxUnavailable is non-zero"
+        found.append(invalid(f"{path}.rollingUpdate.maxSurge", rolling.get("maxSurge"), why))
+    elif not surges and not lacks:
+        found.append(required(f"{path}.rollingUpdate.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+
+
+def _deadline(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    seconds = value.get("progressDeadlineSeconds")
+    if isinstance(seconds, int) and seconds <= int(value.get("minReadySeconds") or 0):
+        found.append(invalid(f"{path}.progressDeadlineSeconds", seconds, "must be greater than minReadySeconds"))
+
+
+_ROLLING: Final = Fields({"maxUnavailable": pointer(_at_most_all), "maxSurge": pointer(_number_or_percent)})
+_ALWAYS: Final = _restarts("Always")
+_COMMON: Final[dict[str, Rule | Row]] = {
+    "replicas": pointer(non_negative),
+    "minReadySeconds": non_negative,
+    "selector": needed(label_selector),
+    "template": needed(_TEMPLATE),
+    "revisionHistoryLimit": pointer(non_negative),
+}
+
+deployment = Fields(
+    {
+        "spec": needed(
+            Fields(
+                {
+                    **_COMMON,
+                    "strategy": Fields(
+                        {"type": or_zero(one_of("Recreate", "RollingUpdate"), ""), "rollingUpdate": _ROLLING},
+                        _of_deployment,
+                    ),
+                    "progressDeadlineSeconds": pointer(non_negative),
+                },
+                _selector_of("deployment"),
+                _ALWAYS,
+                _deadline,
+            )
+        )
+    }
+)
+replica_set = Fields({"spec": needed(Fields(_COMMON, _selector_of("replicaset"), _ALWAYS))})
+daemon_set = Fields(
+    {
+        "spec": needed(
+            Fields(
+                {
+                    **_COMMON,
+                    "updateStrategy": Fields(
+                        {"type": or_zero(one_of("RollingUpdate", "OnDelete"), ""), "rollingUpdate": _ROLLING},
+                        _of_daemon_set,
+                    ),
+                },
+                _selector_of("daemonset"),
+                _ALWAYS,
+            )
+        )
+    }
+)
+stateful_set = Fields(
+    {
+        "spec": needed(
+            Fields(
+                {
+                    **_COMMON,
+                    "podManagementPolicy": or_zero(one_of("OrderedReady", "Parallel"), ""),
+                    "updateStrategy": Fields(
+                        {
+                            "type": or_zero(one_of("RollingUpdate", "OnDelete"), ""),
+                            "rollingUpdate": Fields({"partition": pointer(non_negative)}),
+                        }
+                    ),
+                    "ordinals": Fields({"start": non_negative}),
+                    "volumeClaimTemplates": Each(Fields({"spec": needed(claim_spec)})),
+                },
+                _selector_of("statefulset"),
+                _ALWAYS,
+            )
+        )
+    }
+)
+
+
+def _of_job(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    if value.get("completionMode") == "Indexed" and value.get("completions") is None:
+        found.append(required(f"{path}.completions", "when completion mode is Indexed"))
+
+
+_JOB_SPEC: Final = Fields(
+    {
+        "parallelism": pointer(non_negative),
+        "completions": pointer(non_negative),
+        "activeDeadlineSeconds": pointer(non_negative),
+        "backoffLimit": pointer(non_negative),
+        "ttlSecondsAfterFinished": pointer(non_negative),
+        "completionMode": pointer(one_of("NonIndexed", "Indexed")),
+        "podReplacementPolicy": pointer(one_of("Failed", "TerminatingOrFailed")),
+        "template": needed(_TEMPLATE),
+    },
+    _of_job,
+    _restarts("OnFailure", "Never"),
+)
+job = Fields({"spec": needed(_JOB_SPEC)})
+
+
+def _schedule(value: Any, path: str, found: Causes) -> None:
+    if "TZ" in value:
+        found.append(invalid(path, value, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+        return
+    try:
+        parse_schedule(value)
+    except ValueError as error:
+        found.append(invalid(path, value, str(error)))
+
+
+def _zone(value: Any, path: str, found: Causes) -> None:
+    try:
+        zone_named(value or "?")
+    except ValueError as error:
+        found.append(invalid(path, value, str(error)))
+
+
+def cron_job_name(value: Any, path: str, found: Causes) -> None:
+    """Check the name of a CronJob, to which its Jobs append eleven characters."""
+    named(faults_of_label)(value, path, found)
+    if len(value) > _LONGEST_CRON_JOB:
+        found.append(invalid(path, value, f"must be no more than {_LONGEST_CRON_JOB} characters"))
+
+
+cron_job = Fields(
+    {
+        "spec": needed(
+            Fields(
+                {
+                    "schedule": needed(_schedule),
+                    "startingDeadlineSeconds": pointer(non_negative),
+                    "concurrencyPolicy": or_zero(one_of("Allow", "Forbid", "Replace"), ""),
+                    "timeZone": pointer(_zone),
+                    "jobTemplate": needed(Fields({"metadata": template_metadata, "spec": needed(_JOB_SPEC)})),
+                    "successfulJobsHistoryLimit": pointer(non_negative),
+                    "failedJobsHistoryLimit": pointer(non_negative),
+                }
+            )
+        )
+    }
+)
+
+
+def _one_bound(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    if value.get("minAvailable") is not None and value.get("maxUnavailable") is not None:
+        found.append(invalid(path, dict(value), "minAvailable and maxUnavailable cannot be both set"))
+
+
+pod_disruption_budget = Fields(
+    {
+        "spec": Fields(
+            {
+                "minAvailable": pointer(_at_most_all),
+                "maxUnavailable": pointer(_at_most_all),
+                "selector": label_selector,
+                "unhealthyPodEvictionPolicy": pointer(one_of("AlwaysAllow", "IfHealthyBudget")),
+            },
+            _one_bound,
+        )
+    }
+)
+
+
+def keeping(*fields: str) -> Callable[[JsonObject, JsonObject, Causes], None]:
+    """Return the rule of changes that some fields of a spec stay."""
+
+    def update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+        for field in fields:
+            immutable((new.get("spec") or {}).get(field), (live.get("spec") or {}).get(field), f"spec.{field}", found)
+
+    return update
+
+
+def job_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check a change of a Job: its template may change while it is suspended and has not begun."""
+    keeping("selector", "completionMode")(new, live, found)
+    spec, status = live.get("spec") or {}, live.get("status") or {}
+    if not (spec.get("suspend") and not status.get("startTime")):
+        keeping("template")(new, live, found)
+    if spec.get("completionMode") != "Indexed":
+        keeping("completions")(new, live, found)
+
+
+_OF_STATEFUL_SET: Final = frozenset(
+    ("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds",
+     "persistentVolumeClaimRetentionPolicy")
+)  # fmt: skip
+
+
+def stateful_set_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    """Check a change of a StatefulSet, most of which stays."""
+    before, after = ({name: value for name, value in (obj.get("spec") or {}).items() if name not in _OF_STATEFUL_SET}
+                     for obj in (live, new))  # fmt: skip
+    if before != after:
+        known = "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "
+        last = "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+        found.append(forbidden("spec", f"updates to statefulset spec for fields other than {known}{last}"))

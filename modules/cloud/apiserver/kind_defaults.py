@@ -1,0 +1,106 @@
+"""The defaults of kinds other than pods (Kubernetes' `SetDefaults_…` of core/v1 and storage/v1)."""
+
+import base64
+from collections.abc import Callable
+from typing import Any, Final
+
+from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.namespaces import with_namespace_defaults
+from modules.cloud.apiserver.pod_defaults import with_pod_defaults
+from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_workload_defaults
+
+_EXTERNAL: Final = ("NodePort", "LoadBalancer")
+_AFFINITY_SECONDS: Final = 10800
+_CSI_DRIVER: Final = {
+    "attachRequired": True,
+    "podInfoOnMount": False,
+    "fsGroupPolicy": "ReadWriteOnceWithFSType",
+    "volumeLifecycleModes": ["Persistent"],
+    "storageCapacity": False,
+    "requiresRepublish": False,
+    "seLinuxMount": False,
+}
+
+
+def with_defaults(obj: JsonObject) -> JsonObject:
+    """Return an object with the defaults of its kind, and no `status` that its kind does not begin with."""
+    complete = _DEFAULTS.get(obj["kind"])
+    return obj if complete is None else complete(obj)
+
+
+def _secret(obj: JsonObject) -> JsonObject:
+    secret = {"type": "Opaque", **obj}
+    encode_string_data(secret)
+    return secret
+
+
+def encode_string_data(secret: JsonObject) -> None:
+    """Move a secret's `stringData` to `data`, encoded (Kubernetes' Secret strategy)."""
+    plain = secret.pop("stringData", None) or {}
+    encoded = {key: base64.b64encode(str(value).encode()).decode("ascii") for key, value in plain.items()}
+    if encoded:
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _service(obj: JsonObject) -> JsonObject:
+    given = obj.get("spec") or {}
+    spec = {"sessionAffinity": "None", "type": "ClusterIP", **given}
+    spec["ports"] = [_service_port(port) for port in given.get("ports") or ()]
+    if not spec["ports"]:
+        del spec["ports"]
+    if spec["sessionAffinity"] == "ClientIP":
+        spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}})
+    if spec["type"] in _EXTERNAL:
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+    if spec.get("clusterIP"):
+        spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    return {**obj, "spec": spec}
+
+
+def _service_port(port: JsonObject) -> JsonObject:
+    made = {"protocol": "TCP", **port}
+    if not made.get("targetPort") and made.get("port"):
+        made["targetPort"] = made["port"]
+    return made
+
+
+def _endpoints(obj: JsonObject) -> JsonObject:
+    if not obj.get("subsets"):
+        return obj
+    return {**obj, "subsets": [_with_protocols(subset) for subset in obj["subsets"]]}
+
+
+def _with_protocols(holder: JsonObject, **others: Any) -> JsonObject:
+    if not holder.get("ports"):
+        return holder
+    return {**holder, "ports": [{**others, "protocol": "TCP", **port} for port in holder["ports"]]}
+
+
+def _persistent_volume(obj: JsonObject) -> JsonObject:
+    spec = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem", **(obj.get("spec") or {})}
+    if isinstance(spec.get("hostPath"), dict):
+        spec["hostPath"] = {"type": "", **spec["hostPath"]}
+    return {**obj, "spec": spec, "status": {"phase": "Pending", **(obj.get("status") or {})}}
+
+
+def _claim(obj: JsonObject) -> JsonObject:
+    spec = {"volumeMode": "Filesystem", **(obj.get("spec") or {})}
+    return {**obj, "spec": spec, "status": {"phase": "Pending", **(obj.get("status") or {})}}
+
+
+_DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
+    "Pod": with_pod_defaults,
+    **dict.fromkeys(WORKLOADS, with_workload_defaults),
+    "Secret": _secret,
+    "Namespace": with_namespace_defaults,
+    "Service": _service,
+    "Endpoints": _endpoints,
+    "EndpointSlice": lambda obj: _with_protocols(obj, name=""),
+    "PersistentVolume": _persistent_volume,
+    "PersistentVolumeClaim": _claim,
+    "CSIDriver": lambda obj: {**obj, "spec": {**_CSI_DRIVER, **(obj.get("spec") or {})}},
+}
