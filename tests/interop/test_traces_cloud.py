@@ -62,6 +62,7 @@ class World:
             keepalive_interval=3600.0,
             ack_resend_interval=3600.0,
             kubeconfig=None if cluster is None else cluster.kubeconfig(),
+            controllers="none",  # recorded owners have the uids of another cluster
         )
         self._core = CloudCore(config)
         self._core.start()
@@ -227,7 +228,7 @@ def _with_identity(content: Any, known: Json) -> Any:
 
 @pytest.fixture
 def world(tmp_path: Path, engine: str) -> Iterator[World]:
-    made = World(tmp_path, Cluster(tmp_path) if engine == "cluster" else None)
+    made = World(tmp_path, Cluster(tmp_path, controllers="none") if engine == "cluster" else None)
     yield made
     made.close()
 

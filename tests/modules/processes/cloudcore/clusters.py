@@ -23,10 +23,14 @@ class Cluster:
     Args:
         directory: of both.
         options: returns further settings of the cloudcore, when the cluster is there.
+        controllers: of the cluster.
     """
 
-    def __init__(self, directory: Path, options: Callable[[], dict[str, Any]] = dict) -> None:
+    def __init__(
+        self, directory: Path, options: Callable[[], dict[str, Any]] = dict, *, controllers: str = "embedded"
+    ) -> None:
         self._options = options
+        self._controllers = controllers
         self._directory = directory
         (directory / "cluster").mkdir()
         (directory / "core").mkdir()
@@ -41,7 +45,7 @@ class Cluster:
         directory = self._directory / "cluster"
         tokens = self._directory / "tokens.csv"
         options = {"tls": self._tls, "secure_port": self._port, "token_auth_file": tokens, "lease": _NEVER_RENEWED}
-        stub = Stub(directory, database=self._database, **options)
+        stub = Stub(directory, database=self._database, controllers=self._controllers, **options)
         self.cluster = stub.__enter__()
         return stub
 
