@@ -4,6 +4,7 @@ each test: what they do takes time, and not the machine's.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +129,12 @@ def test_pods_that_are_changed_while_they_run(machine: Machine) -> None:
     machine.cloud.apply(*(pod(f"slow-{number}", slow) for number in range(5)), looked_into, sided)
     before = {name: machine.cloud.pods.wait(name, is_ready) for name in ("looked-into", "sided")}
     debug = container("echo looking; exit 3", "debug", targetContainerName="app")
-    looked_into["spec"]["ephemeralContainers"] = [debug]
+    patch = json.dumps({"spec": {"ephemeralContainers": [debug]}}).encode()
+    path = "/api/v1/namespaces/default/pods/looked-into/ephemeralcontainers"
+    status, body = machine.cloud.client.request("PATCH", path, patch, "application/strategic-merge-patch+json")
+    assert status == 200, body
     sided["spec"]["initContainers"][0]["image"] = OTHER_IMAGE
-    machine.cloud.apply(looked_into, sided)
+    machine.cloud.apply(sided)
 
     def was_looked_into(obj: JsonObject) -> bool:
         return "terminated" in (other_status(obj, "ephemeralContainerStatuses", "debug").get("state") or {})

@@ -68,7 +68,7 @@ class Controllers(Module):
         self._is_claiming = False
 
     def on_start(self) -> None:
-        """ClaimedObjects the controllers, if they are this cloudcore's."""
+        """Claim the controllers, if they are this cloudcore's."""
         if self._may_be_several:
             self.every(_LOOK, self._seek)
         self._seek()

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.decoding import decode_json
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject, key_of, version_of
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
@@ -128,9 +129,9 @@ class WatchHistory:
                 return None, 0
             size = len(msgspec.json.encode(obj))
         else:
-            obj, size = msgspec.json.decode(change.body, type=dict), len(change.body)
+            obj, size = decode_json(change.body, dict), len(change.body)
         is_changed = change.type is EventType.MODIFIED
-        old = msgspec.json.decode(change.old, type=dict) if change.old is not None else obj if is_changed else None
+        old = decode_json(change.old, dict) if change.old is not None else obj if is_changed else None
         return ObjectChanged(change.type, obj, old), size
 
     def _floor(self, kind: str) -> int:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.decoding import decode_json
+
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]
 
@@ -102,7 +104,7 @@ def _element_text(element: str) -> str:
         return f"[={rest}]"
     if form == "i":
         return f"[{rest}]"
-    keys = msgspec.json.decode(rest, type=dict[str, msgspec.Raw])
+    keys = decode_json(rest, dict[str, msgspec.Raw])
     return f"[{','.join(f'{name}={bytes(value).decode()}' for name, value in keys.items())}]"
 
 

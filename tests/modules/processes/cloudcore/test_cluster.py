@@ -137,7 +137,9 @@ def test_a_metaserver_watches_services_of_the_cluster(both: Cluster) -> None:
         route = came["default/service/web"].route
         assert (route.source, route.operation) == ("dynamiccontroller", "insert")
         both.apply(service("new"))
-        assert next_of(edge, "default/service/new").content_as(dict)["spec"]["ports"] == [{"port": 80}]
+        assert next_of(edge, "default/service/new").content_as(dict)["spec"]["ports"] == [
+            {"protocol": "TCP", "port": 80, "targetPort": 80}
+        ]
         wait_until(lambda: acknowledged(both.core_database, "n1") == 4, "the node and all services are acknowledged")
     both.core.__exit__()
     both.cluster.client.run(Delete("service", "old"))

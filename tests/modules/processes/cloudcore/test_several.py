@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import Get
 from modules.processes.common.exit_codes import ExitCode
@@ -93,4 +93,4 @@ def test_a_database_that_nobody_can_share_has_no_lease(tmp_path: Path) -> None:
     with Stub(tmp_path, database="sqlite://") as stub:
         assert alive(stub) == 1
         assert "cloudcore_alive_cloudcores 1" in stub.client.metrics()
-        assert stub.client.run(Get("lease", namespace=None)) == []
+        assert stub.client.run(Get("lease", namespace=NAMESPACE)) == []
