@@ -51,6 +51,7 @@ from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.unreadable_bodies import not_an_object
+from modules.cloud.apiserver.workload_warnings import workload_warnings
 from modules.cloud.apiserver.write_options import check_options, is_dry_run, propagation_policy
 from modules.cloud.client.calls import APPLY, DOCUMENT, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 
@@ -116,6 +117,7 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         *warnings,
         *_placement_warnings(cluster, request, result),
         *_service_warnings(request, result),
+        *_workload_warnings(request, result),
         *_deletion_warnings(request, result),
     )
     if warnings:
@@ -150,6 +152,12 @@ def _service_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
         f"service {result.object['metadata']['name']}: no node serves it, it has no address and no name in DNS "
         "(hostPort or hostNetwork of a pod opens a port of its node)",
     )
+
+
+def _workload_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warnings about a new or applied workload. A node writes none."""
+    is_asked = request.verb == "create" or request.patch_type == APPLY
+    return workload_warnings(request.plural, result.object) if is_asked and result.object is not None else ()
 
 
 def _deletion_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
