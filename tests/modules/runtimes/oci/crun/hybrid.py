@@ -35,29 +35,35 @@ def _make_machine(propagation: str) -> None:
         kernel.mount("", "/", "", kernel.MS_REC | _MS_SHARED)
 
 
-def _mounted() -> set[str]:
-    return {str(path) for path in mount_points(Path("/proc/self/mountinfo").read_text())}
+def _mounted(table: str, directory: Path) -> set[str]:
+    """Return the mount points of this test. Those of others beside it vanish here, too, when they are removed."""
+    paths = map(str, mount_points(table))
+    return {path for path in paths if path.startswith((str(_CGROUPS), f"{directory}/"))}
+
+
+def _mounted_here(directory: Path) -> set[str]:
+    return _mounted(Path("/proc/self/mountinfo").read_text(), directory)
 
 
 def _main(propagation: str, directory: Path) -> None:
     _make_machine(propagation)
     for name in ("of-program", "of-edgecore"):
         (directory / name).mkdir()
-    before = _mounted()
+    before = _mounted_here(directory)
     launcher = Launcher(hides_unified=must_hide_unified())
     program = launcher.start(
         ["sh", "-c", _SCRIPT, "sh", str(directory)], (subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL)
     )
     assert program.stdin is not None and program.stdout is not None
     assert program.stdout.readline() == b"mounted\n"
-    during = _mounted()
+    during = _mounted_here(directory)
     kernel.mount("tmpfs", str(directory / "of-edgecore"), "tmpfs", 0)
-    theirs = {str(path) for path in mount_points(program.communicate(b"\n")[0].decode())}
+    theirs = _mounted(program.communicate(b"\n")[0].decode(), directory)
     kernel.unmount(str(directory / "of-edgecore"), 0)
     seen = {
-        "program": sorted(each for each in theirs if each.startswith((str(_CGROUPS), str(directory)))),
+        "program": sorted(theirs),
         "new in edgecore": sorted(during - before),
-        "lost in edgecore": sorted(before - _mounted()),
+        "lost in edgecore": sorted(before - _mounted_here(directory)),
     }
     sys.stdout.write(json.dumps(seen))
 
