@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from modules.tools.why.references import Missing, Reference
 
 _PODS: Final = ("pod", "pods", "po")
+_NODE: Final = "edgecore"
 _CAUSE: Final = "◆"
 """Marks the step that is the cause."""
 
@@ -60,12 +61,14 @@ def _facts(session: Session, namespace: str, name: str) -> PodFacts:
     """Ask the server for the pod, its node, the objects that it needs, and its events."""
     from modules.tools.kubectl.describers.common import events_about  # noqa: PLC0415 - as in `run`
     from modules.tools.why.pods import PodFacts  # noqa: PLC0415
-    from modules.tools.why.references import MAX_REFERENCES, references_of  # noqa: PLC0415
+    from modules.tools.why.references import MAX_REFERENCES, SENT_TO_NODES, references_of  # noqa: PLC0415
 
     pod = session.client.get(session.discovery.one("pods").path(namespace, name))
     unread: list[str] = []
     missing: list[Missing] = []
     references = references_of(pod)
+    if session.program == _NODE:
+        references = [each for each in references if each.kind in SENT_TO_NODES]
     for reference in references[:MAX_REFERENCES]:
         missing += _missing(session, namespace, reference, unread)
     if len(references) > MAX_REFERENCES:

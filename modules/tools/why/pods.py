@@ -162,7 +162,8 @@ def _lacks(facts: PodFacts) -> Finding | None:
         return None
     first, *more = facts.missing
     rest = f" ({len(more)} more are missing)" if more else ""
-    return Finding("waits", f"does not run: {first.text}{rest}", (_remedy_of(facts, first),))
+    text = f"does not run: {first.text(on_node=facts.program != _CLOUD)}{rest}"
+    return Finding("waits", text, (_remedy_of(facts, first),))
 
 
 def _remedy_of(facts: PodFacts, missing: Missing) -> str:
@@ -170,8 +171,10 @@ def _remedy_of(facts: PodFacts, missing: Missing) -> str:
     if missing.key:
         return f"add the key {missing.key} to the {kind} {name}"
     words = {"ConfigMap": "configmap", "Secret": "secret generic"}.get(kind)
-    if words is None or facts.program != _CLOUD:
-        return f"create the {kind} {name} in the cloud" if facts.program != _CLOUD else f"create the {kind} {name}"
+    if facts.program != _CLOUD:
+        return f"see that the cloud has the {kind} {name}"
+    if words is None:
+        return f"create the {kind} {name}"
     namespace = text_at(facts.pod, "metadata.namespace")
     return f"{facts.program} -n {namespace} create {words} {name} --from-literal=KEY=VALUE"
 

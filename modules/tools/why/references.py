@@ -7,6 +7,8 @@ from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_a
 
 MAX_REFERENCES: Final = 64
 """References of one pod that are looked up; the rest are not, and an answer says so."""
+SENT_TO_NODES: Final = ("ConfigMap", "Secret")
+"""The kinds of references that a node is sent; of others it does not know whether they exist."""
 _CONTAINERS: Final = ("initContainers", "containers")
 _FROM: Final = (("configMapRef", "ConfigMap"), ("secretRef", "Secret"))
 _KEYS: Final = (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret"))
@@ -30,12 +32,17 @@ class Missing(NamedTuple):
     key: str = ""
     """The key that the object lacks; empty when the object itself does not exist."""
 
-    @property
-    def text(self) -> str:
-        """What is missing, as a clause: `container app needs the ConfigMap settings, which does not exist`."""
+    def text(self, *, on_node: bool) -> str:
+        """Return what is missing, as a clause: `container app needs the ConfigMap settings, which does not exist`.
+
+        Args:
+            on_node: whether a node was asked, which knows only the objects that it was sent.
+        """
         ref = self.reference
         what = f"{ref.user} needs the {ref.kind} {ref.name}"
-        return f"{what}, which has no key {self.key}" if self.key else f"{what}, which does not exist"
+        if self.key:
+            return f"{what}, which has no key {self.key}"
+        return f"{what}, which this node does not have" if on_node else f"{what}, which does not exist"
 
 
 def references_of(pod: JsonObject) -> list[Reference]:

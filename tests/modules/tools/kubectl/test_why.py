@@ -31,13 +31,15 @@ def test_why_names_what_is_missing_until_it_is_there(cloud: Cloud) -> None:
 
 
 class _Refusing:
-    """A server that lets one read pods and nothing else."""
+    """A server that lets one read a pod and nothing else."""
+
+    def __init__(self, spec: JsonObject) -> None:
+        self._spec = spec
 
     def get(self, path: str, _query: Any = ()) -> JsonObject:
         """Return the pod."""
         if path == "/api/v1/namespaces/default/pods/web":
-            spec = {"volumes": [{"name": "v", "secret": {"secretName": "key"}}], "nodeName": "n1"}
-            return {"metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+            return {"metadata": {"name": "web", "namespace": "default"}, "spec": {"nodeName": "n1", **self._spec}}
         if path in ("/api/v1", "/api", "/apis"):
             resources = [("pods", "Pod"), ("secrets", "Secret"), ("nodes", "Node"), ("events", "Event")]
             listed = [
@@ -54,9 +56,22 @@ class _Refusing:
         raise StatusError(403, "Forbidden", f"{path} is forbidden")
 
 
+def test_a_node_is_not_asked_for_what_it_is_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether a claim exists is not known there."""
+
+    class Chosen:
+        words = ("pod", "web")
+        output = "json"
+
+    server = _Refusing({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]})
+    assert run(Session("edgecore", server), Chosen()) == 0  # type: ignore[arg-type]
+    assert [note.split(":")[1] for note in json.loads(capsys.readouterr().out)["notes"]] == [" nodes n1", " its events"]
+
+
 def test_what_may_not_be_read_is_said_to_be_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     """It is not said to be missing."""
-    session = Session("cloudcore", _Refusing())  # type: ignore[arg-type]
+    server = _Refusing({"volumes": [{"name": "v", "secret": {"secretName": "key"}}]})
+    session = Session("cloudcore", server)  # type: ignore[arg-type]
 
     class Chosen:
         words = ("pod", "web")

@@ -148,8 +148,9 @@ LOG = "cloudcore -n default logs web -c app"
             waiting("ContainerCreating"),
             {"missing": MISSING * 2, "program": "edgecore"},
             "waits",
-            "does not run: container app needs the ConfigMap settings, which does not exist (1 more are missing)",
-            "create the ConfigMap settings in the cloud",
+            "does not run: container app needs the ConfigMap settings, which this node does not have "
+            "(1 more are missing)",
+            "see that the cloud has the ConfigMap settings",
         ),
         (
             pod(),
