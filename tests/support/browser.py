@@ -22,6 +22,8 @@ from typing import Any, Final
 _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 """WebDriver's name for a reference to an element."""
 
+_STARTS: Final = 20
+
 
 def why_none() -> str:
     """Why no browser can be had here; empty when one can."""
@@ -123,23 +125,35 @@ def browser(width: int = 1440, height: int = 900, *, dark: bool = False) -> Iter
 
 @contextlib.contextmanager
 def _driver() -> Iterator[str]:
-    with subprocess.Popen(
-        ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        try:
-            yield f"http://127.0.0.1:{_port_of(process)}"
-        finally:
-            process.terminate()
+    """Start chromedriver, and yield its address.
+
+    It takes a free port of ::1 and wants the same one of 127.0.0.1, where another program may have it: then it ends,
+    and is started again.
+    """
+    for left in reversed(range(_STARTS)):
+        with subprocess.Popen(
+            ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
+            port, last_line = _port_of(process)
+            if port is None:
+                assert left, f"chromedriver ended with {process.wait()}: {last_line}"
+                continue
+            try:
+                yield f"http://127.0.0.1:{port}"
+            finally:
+                process.terminate()
+            return
 
 
-def _port_of(process: "subprocess.Popen[str]") -> int:
-    """The port that the driver says it has taken, once it listens there."""
+def _port_of(process: "subprocess.Popen[str]") -> tuple[int | None, str]:
+    """The port that the driver says it has taken, once it listens there; None if it ends. And what it said last."""
     assert process.stdout is not None
+    line = ""
     for line in process.stdout:
         started = re.search(r"started successfully on port (\d+)", line)
         if started is not None:
-            return int(started[1])
-    raise AssertionError(f"chromedriver ended with {process.wait()} and said no port")
+            return int(started[1]), line
+    return None, line.strip()
 
 
 def _call(method: str, url: str, value: dict[str, Any] | None = None) -> Any:
