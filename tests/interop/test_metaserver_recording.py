@@ -302,6 +302,7 @@ def _answer(world: World) -> tuple[int, int]:
         if is_of_people(line):
             act(world.people, theirs)
         ours = world.cloud_said(theirs)
+        assert ours is not None, theirs["route"]
         told = ours.content_as(dict)
         if theirs["route"]["operation"] == "applicationResponse":
             assert told["Status"] == theirs["content"]["Status"], told
