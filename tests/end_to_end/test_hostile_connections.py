@@ -25,7 +25,7 @@ from beehive.clock import RealClock
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
-from modules.runtimes.oci.network import in_network_namespace
+from modules.runtimes.oci.network.kernel import in_network_namespace
 from tests.end_to_end.processes import PATIENCE, Process, comes_true, wait_until
 from tests.modules.cloud.cloudhub.certificates.made import chain
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
