@@ -60,7 +60,9 @@ class Backend(NamedTuple):
 def selects(service: JsonObject, labels: object) -> bool:
     """Return whether a Service's selector matches labels; one without a selector matches nothing."""
     selector = (service.get("spec") or {}).get("selector")
-    return bool(selector) and isinstance(labels, dict) and selector.items() <= labels.items()
+    return isinstance(selector, dict) and isinstance(labels, dict) and 0 < len(selector) <= len(labels) and (
+        selector.items() <= labels.items()
+    )
 
 
 def is_headless(service: JsonObject) -> bool:
