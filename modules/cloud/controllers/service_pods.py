@@ -60,8 +60,11 @@ class Backend(NamedTuple):
 def selects(service: JsonObject, labels: object) -> bool:
     """Return whether a Service's selector matches labels; one without a selector matches nothing."""
     selector = (service.get("spec") or {}).get("selector")
-    return isinstance(selector, dict) and isinstance(labels, dict) and 0 < len(selector) <= len(labels) and (
-        selector.items() <= labels.items()
+    return (
+        isinstance(selector, dict)
+        and isinstance(labels, dict)
+        and 0 < len(selector) <= len(labels)
+        and (selector.items() <= labels.items())
     )
 
 
