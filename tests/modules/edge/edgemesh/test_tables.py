@@ -89,7 +89,9 @@ def test_addresses_that_may_be_strangers_here_are_never_used() -> None:
     assert inside(service(), slice_of(endpoint("10.86.0.2")), pods=(pod(),), **routed) == ["10.86.0.2"]
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "224.0.0.1", "255.255.255.256", "x", "10.0.0.1%eth0", ""])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "169.254.169.254", "224.0.0.1", "300.0.0.1", "x", "10.0.0.1%eth0", ""]
+)
 def test_addresses_that_no_pod_has_are_left_out(address: str) -> None:
     assert inside(service(selector={}), slice_of(endpoint(address), endpoint("192.0.2.7"))) == ["192.0.2.7"]
 
