@@ -18,7 +18,7 @@ from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.nft.program import Nft
 from modules.edge.edgemesh.plane import NftPlane
-from modules.runtimes.oci.network import in_network_namespace
+from modules.runtimes.oci.network.kernel import in_network_namespace
 
 T = TypeVar("T")
 
