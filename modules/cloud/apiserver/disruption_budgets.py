@@ -40,7 +40,7 @@ def with_disruption_allowed(status: JsonObject, now: str) -> JsonObject:
 def with_condition(status: JsonObject, value: str, reason: str, message: str, now: str) -> JsonObject:
     """Return a status with its condition DisruptionAllowed, whose time is that of the last change of its value."""
     conditions = status.get("conditions") or []
-    old = next((one for one in conditions if one.get("type") == CONDITION), {})
+    old: JsonObject = next((one for one in conditions if one.get("type") == CONDITION), {})
     changed_at = old.get("lastTransitionTime") if old.get("status") == value else now
     new = {
         "type": CONDITION,
@@ -111,7 +111,7 @@ def _allows_unhealthy(budget: JsonObject) -> bool:
 
 def _reason(name: str, status: JsonObject) -> str:
     wanted, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-    condition = next((one for one in status.get("conditions") or () if one.get("type") == CONDITION), {})
+    condition: JsonObject = next((one for one in status.get("conditions") or () if one.get("type") == CONDITION), {})
     if condition.get("reason") == SYNC_FAILED:
         why = f"because it failed sync: {condition.get('message')}"
         return f"The disruption budget {name} does not allow evicting pods currently {why}"
