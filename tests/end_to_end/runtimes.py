@@ -21,7 +21,7 @@ from modules.runtimes.docker.driver import DockerSettings
 from modules.runtimes.engine.engine import purge
 from modules.runtimes.engine.errors import NoSuchObjectError, RequestRefusedError
 from modules.runtimes.oci.driver import OciSettings
-from modules.runtimes.oci.network import BINARY_DIRECTORIES, PodNetwork
+from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, PodNetwork
 from modules.runtimes.oci.programs import find_programs
 from modules.runtimes.process.driver import ProcessSettings
 from tests.end_to_end.processes import PATIENCE, wait_until

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from modules.runtimes.docker.driver import DockerSettings
     from modules.runtimes.engine.driver import RuntimeSettings
     from modules.runtimes.oci.driver import OciSettings
-    from modules.runtimes.oci.network import PodNetwork
+    from modules.runtimes.oci.network.pod_network import PodNetwork
 
 _REGISTRIES: Final = Path("/etc/containerd/certs.d")
 """The directory where containerd's users describe mirrors and certificates of registries."""
@@ -91,7 +91,8 @@ def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
     """Remove the pod network of edgecore's own and its firewall rules, unless pods of another kind, or of another agent
     on this machine, may need them.
     """
-    from modules.runtimes.oci.network import DefaultNetwork, LoopbackFirewall  # noqa: PLC0415
+    from modules.runtimes.oci.network.default_network import DefaultNetwork  # noqa: PLC0415
+    from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall  # noqa: PLC0415
 
     network = DefaultNetwork(clock)
     if all(each.kind is RuntimeKind.PROCESSES for each in other_kinds(config)) and not network.is_used():
@@ -127,7 +128,8 @@ def docker_settings(config: EdgeCoreConfig, clock: Clock) -> "DockerSettings":
 
 
 def _network(config: EdgeCoreConfig, clock: Clock) -> "PodNetwork":
-    from modules.runtimes.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork  # noqa: PLC0415
+    from modules.runtimes.oci.network.default_network import DefaultNetwork  # noqa: PLC0415
+    from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, PodNetwork  # noqa: PLC0415
 
     edged = config.modules.edged
     ranges = edged.tailored_kubelet_config.pod_cidr
