@@ -242,7 +242,7 @@ class Edge:
         return whole + [text for text in parts.values() if text]
 
     def _config(self, cloud_address: str) -> EdgeCoreConfig:
-        config = EdgeCoreConfig.embedded(self.root)
+        config = EdgeCoreConfig.below(self.root)
         hub, edged = config.modules.edge_hub, config.modules.edged
         kubelet = _replace(
             edged.tailored_kubelet_config,
