@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, Self
 
 from beehive.clock import RealClock
 from edged.cri import ContainerId, CriClient, CriError, SandboxId
-from modules.processes.edgecore.config import EMBEDDED_ENDPOINT
+from modules.processes.edgecore.config import PROCESS_ENDPOINT
 from modules.processes.edgecore.config.names import DOCKER_ENDPOINT, OCI_ENDPOINT
 from modules.runtimes.docker.answers import InspectedContainer, ListedContainer, State
 from modules.runtimes.docker.driver import DockerSettings
@@ -63,10 +63,10 @@ class RuntimeUnderTest(Protocol):
 
 
 class EmbeddedUnderTest:
-    """The embedded runtime: its containers belong to the machine's own directory."""
+    """The process runtime: its containers belong to the machine's own directory."""
 
     name = "embedded"
-    endpoint = EMBEDDED_ENDPOINT
+    endpoint = PROCESS_ENDPOINT
 
     def kill_containers(self, edged_root: Path) -> None:
         """Kills their main processes, which their shims record."""

@@ -129,7 +129,7 @@ def start_cloud(directory: Path, arguments: list[str], stack: ExitStack) -> None
 
 def start_edge(directory: Path, ports: dict[str, Port], stack: ExitStack) -> None:
     """Starts an edgecore without a cloud; returns when it serves at all its ports."""
-    config = EdgeCoreConfig.embedded(directory)
+    config = EdgeCoreConfig.below(directory)
     modules, replace = config.modules, msgspec.structs.replace
     number = {name: ports[name].number for name in EDGE}
     kubelet = replace(modules.edged.tailored_kubelet_config, read_only_port=number["readOnlyPort"])

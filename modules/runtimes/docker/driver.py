@@ -66,7 +66,7 @@ class DockerSettings(NamedTuple):
     logs: LogLimits = LogLimits(10 * 1024 * 1024, 2)
 
     def lock(self, root: Path, clock: Clock) -> StateDirectory:
-        """Lock the state directory. Raises EmbeddedRuntimeError when it, or Docker, cannot be used."""
+        """Lock the state directory. Raises ContainerRuntimeError when it, or Docker, cannot be used."""
         if os.geteuid() != 0:
             raise StateDirectoryError("use Docker Engine", "networks and logs of pods take root")
         docker = DockerClient(self.socket, clock)
@@ -75,7 +75,7 @@ class DockerSettings(NamedTuple):
         return StateDirectory(root, (), OWNER_ONLY)
 
     def driver(self, parts: EngineParts[DockerContainer]) -> "DockerDriver":
-        """Return a new driver. Raises EmbeddedRuntimeError, OSError."""
+        """Return a new driver. Raises ContainerRuntimeError, OSError."""
         return DockerDriver(parts, self)
 
 

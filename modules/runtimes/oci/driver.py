@@ -81,7 +81,7 @@ class OciSettings(NamedTuple):
         return StateDirectory(root, _BULKY, OWNER_ONLY)
 
     def driver(self, parts: EngineParts[OciContainer]) -> "OciDriver":
-        """Return a new driver. Raises EmbeddedRuntimeError, OSError."""
+        """Return a new driver. Raises ContainerRuntimeError, OSError."""
         return OciDriver(parts, self)
 
 
