@@ -24,7 +24,7 @@ from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
-from modules.cloud.apiserver.system_namespaces import make_system_namespaces
+from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import of_call
@@ -229,7 +229,7 @@ class ApiServer(Module):
         stored = self._database.watch_history()
         stored.began.update({key.kind: self._cluster.storage.version for key in loaded.left_out})
         self._history = WatchHistory(self._cluster.storage, stored)
-        self._transactions.attempt(partial(make_system_namespaces, self._cluster))
+        self._transactions.attempt(partial(make_system_objects, self._cluster))
         for definition in self._definitions:
             self._define(definition)
         if self._manifests is not None:

@@ -4,6 +4,7 @@ from beehive.clock import Clock
 from beehive.hive import Hive
 from modules.cloud import api_messages
 from modules.cloud.apiserver.access.in_process import InProcessAccess
+from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
@@ -54,7 +55,9 @@ class EmbeddedApiServer:
         """Has the objects."""
         first = int(clock.now()) if self.database.is_new else 1
         schedules = config.scheduler == "embedded"
-        cluster = Cluster(clock, config.default_node or "", first, admissions=ADMISSIONS, schedules=schedules)
+        cluster = Cluster(
+            clock, config.default_node or "", first, admissions=ADMISSIONS, schedules=schedules, plugins=PLUGINS
+        )
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         access = InProcessAccess(hive, clock, KUBELET_VERSION)
