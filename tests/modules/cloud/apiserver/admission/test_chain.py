@@ -61,8 +61,8 @@ def refusal(cluster: Cluster, obj: dict[str, Any]) -> tuple[int, str]:
         ({"priority": 7}, f"the integer value of priority (7) {_COMPUTED} 0 from the given PriorityClass name"),
         (
             {"priorityClassName": "urgent", "preemptionPolicy": "PreemptLowerPriority"},
-            f"the string value of PreemptionPolicy (PreemptLowerPriority) {_COMPUTED} Never from the given PriorityClass"
-            " name",
+            f"the string value of PreemptionPolicy (PreemptLowerPriority) {_COMPUTED} "
+            "Never from the given PriorityClass name",
         ),
         ({"runtimeClassName": "none"}, 'pod rejected: RuntimeClass "none" not found'),
         (
@@ -97,8 +97,8 @@ def test_an_object_in_a_namespace_that_does_not_exist_is_refused(cluster: Cluste
 def test_a_namespace_of_objects_of_an_earlier_version_is_made_at_the_start() -> None:
     earlier = Cluster(RealClock())
     earlier.create({**configmap(), "metadata": {"name": "settings", "namespace": "shop"}})
-    late = {"involvedObject": {"kind": "Pod", "namespace": "gone"}}
-    earlier.create({**of("Event", "late", **late), "metadata": {"name": "late", "namespace": "gone"}})
+    about = {"kind": "Pod", "namespace": "gone"}
+    earlier.create({**of("Event", "late", involvedObject=about), "metadata": {"name": "late", "namespace": "gone"}})
     make_system_objects(earlier)
     names = {each["metadata"]["name"] for each in earlier.list(earlier.storage.kinds.named("Namespace"))}
     assert {"shop", "default"} <= names
