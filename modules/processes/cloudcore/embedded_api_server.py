@@ -9,6 +9,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.admission import ADMISSIONS
@@ -63,9 +64,12 @@ class EmbeddedApiServer:
         access = InProcessAccess(hive, clock, KUBELET_VERSION)
         self.cluster = RemoteCluster(access.connect, knows_all=lambda: completeness.knows_all, counters=counters.api)
         """It, as its clients in this process reach it."""
+        self.rbac = RbacIndex()
+        """The roles and bindings."""
         definitions = [*device_definitions(), *rule_definitions()]
         parts = cluster, self.database, manifests, definitions, counters.refusals, access.subscriptions
         has_controllers = config.controllers == "embedded"
-        hive.add(ApiServer, *parts, collects=has_controllers)
+        own = (config.lease.namespace,)
+        hive.add(ApiServer, *parts, namespaces=own, index=self.rbac, collects=has_controllers)
         if has_controllers:
             hive.add(Controllers, access.subscriptions, known, may_be_several=self.database.shared)

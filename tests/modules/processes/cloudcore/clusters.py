@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
-from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
+from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.control_client import Apply, Get
-from tests.modules.cloud.objects import namespace
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 from tests.support.ports import free_port
@@ -39,7 +38,6 @@ class Cluster:
         self._tls = TlsConfig(directory=directory / "tls", https_port=0)
         self._port = free_port()
         self.cluster = self.start_cluster()
-        self.cluster.client.run(Apply([namespace(NAMESPACE)]))
         self.core = self.start_core()
 
     def start_cluster(self) -> Stub:
