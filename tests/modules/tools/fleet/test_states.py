@@ -28,7 +28,10 @@ READY = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1970-01-02T03:
         (NodeFacts(ended=NOW - 39.0, ready="True"), "behind", NOW - 39.0, "its connection ended 39s ago"),
         (NodeFacts(ended=NOW - 40.0, ready="True"), "away", NOW - 40.0, ""),
         (NodeFacts(ended=NOW - 500.0, heartbeat=NOW - 900.0), "away", NOW - 500.0, ""),
-        (NodeFacts(heartbeat=NOW - 900.0), "away", NOW - 900.0, "since its last heartbeat; the link journal has no end"),
+        (
+            NodeFacts(heartbeat=NOW - 900.0),
+            "away", NOW - 900.0, "since its last heartbeat; the link journal has no end",
+        ),
         (NodeFacts(ended=NOW + 5.0), "behind", NOW + 5.0, "its connection ended 0s ago"),
         (NodeFacts(), "never", 0.0, "no cloudcore has had a connection of it"),
     ],
