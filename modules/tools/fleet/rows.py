@@ -129,7 +129,7 @@ def marks_of(node: JsonObject) -> tuple[str, ...]:
 
 
 def gaps_of(sessions: Sequence[tuple[float, float]], now: float) -> tuple[tuple[float, float], ...]:
-    """Return when there was no connection in the last 24 hours, from the first one on.
+    """Return when there was no connection in the last 24 hours, from the first one on; a gap may have begun before.
 
     Args:
         sessions: beginning and end of each connection, 0 for one that lasts; in any order.
@@ -139,10 +139,10 @@ def gaps_of(sessions: Sequence[tuple[float, float]], now: float) -> tuple[tuple[
     covered = 0.0
     for began, ended in sorted(sessions):
         if covered and began > covered and began > now - _DAY:
-            gaps.append((max(covered, now - _DAY), began))
+            gaps.append((covered, began))
         covered = max(covered, ended or now)
     if covered and covered < now:
-        gaps.append((max(covered, now - _DAY), 0.0))
+        gaps.append((covered, 0.0))
     if len(gaps) > _MOST_GAPS:
         longest = sorted(gaps, key=lambda gap: (gap[1] or now) - gap[0], reverse=True)[:_MOST_GAPS]
         gaps = sorted(longest)

@@ -111,7 +111,7 @@ def test_gaps_of_a_link() -> None:
     sessions = [(NOW - 2 * DAY, NOW - 5000.0), (NOW - 4000.0, NOW - 3000.0), (NOW - 3000.0, 0.0)]
     assert gaps_of(sessions, NOW) == ((NOW - 5000.0, NOW - 4000.0),)
     assert gaps_of([(NOW - 100.0, NOW - 40.0)], NOW) == ((NOW - 40.0, 0.0),)
-    assert gaps_of([(NOW - 3 * DAY, NOW - 2 * DAY)], NOW) == ((NOW - DAY, 0.0),)
+    assert gaps_of([(NOW - 3 * DAY, NOW - 2 * DAY)], NOW) == ((NOW - 2 * DAY, 0.0),)
     assert gaps_of([], NOW) == ()
     flicker = [(NOW - 1000.0 + 2 * each, NOW - 999.0 + 2 * each) for each in range(400)]
     assert len(gaps_of(flicker, NOW)) == 60
