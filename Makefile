@@ -76,7 +76,6 @@ check: install
 	$(BIN)/lint-imports
 	$(BIN)/python -m protos.generate --check
 	$(BIN)/python -m modules.processes.edgecore.config.reference --check
-	$(BIN)/python -m metamanager.generate --check
 	$(BIN)/python -m modules.cloud.apiserver.fields.generate --check
 
 # The warning is about a version of MkDocs that this does not use

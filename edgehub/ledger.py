@@ -82,10 +82,13 @@ class Ledger:
         self._written = max([self._written, *(entry.serial for entry in changes.put)])
 
     def refused(self, changes: OutboxChanges, known: Iterable[Entry]) -> None:
-        """Note that changes were not written: their entries may leave, and the `known` ones are pending again."""
+        """Note that changes were not written: their entries may leave, and the `known` ones are pending again. Those
+        that have left meanwhile have no row to remove, or the removals would pile up while the disk is broken.
+        """
         alive = {entry.serial for entry in known}
+        without_row = {one.serial for one in changes.put} - alive
         self._put = {one.serial: one for one in changes.put if one.serial in alive} | self._put
-        self._gone = [*changes.gone, *self._gone]
+        self._gone = [*changes.gone, *(serial for serial in self._gone if serial not in without_row)]
         self.wrote(changes)
 
     def admits(self, entry: Entry) -> bool:

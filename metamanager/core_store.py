@@ -7,11 +7,46 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from metamanager import schema
 from metamanager.errors import StoreError, StoreOpenError, StoreWriteError
 from metamanager.rows import UNNOTED, Cause, Row, row_of_columns
 
 SCHEMA_VERSION = 1
+
+_METADATA = sa.MetaData()
+_META = sa.Table(
+    "meta",
+    _METADATA,
+    sa.Column("key", sa.String(512), primary_key=True),
+    sa.Column("type", sa.String(32)),
+    sa.Column("value", sa.Text),
+    sa.Column("uid", sa.String(64)),
+    sa.Column("resource_version", sa.BigInteger),
+    sa.Column("namespace", sa.String(256)),
+    sa.Column("name", sa.String(256)),
+    sa.Column("updated", sa.BigInteger),
+    sa.Index("edgecore_meta_type", "type"),
+)
+_VERSION = sa.Table("edgecore_schema", _METADATA, sa.Column("version", sa.Integer, nullable=False))
+"""The schema's version, which SQLite has as `PRAGMA user_version`."""
+
+_KEY = sa.bindparam("key", type_=sa.String)
+_TYPE = sa.bindparam("type", type_=sa.String)
+_UID = sa.bindparam("uid", type_=sa.String)
+_NAMESPACE = sa.bindparam("namespace", type_=sa.String)
+
+_GET = sa.select(_META.c.value).where(_META.c.key == _KEY)
+_LIST = sa.select(_META.c.value).where(_META.c.type == _TYPE).order_by(_META.c.key)
+_LIST_IN = sa.select(_META.c.value).where(_META.c.type == _TYPE, _META.c.namespace == _NAMESPACE).order_by(_META.c.key)
+_ROWS = sa.select(_META).order_by(_META.c.key)
+_STATE = sa.select(_META.c.uid, _META.c.resource_version).where(_META.c.key == _KEY)
+_INSERT = sa.insert(_META).values({column.name: sa.bindparam(column.name) for column in _META.c})
+_UPDATE = sa.update(_META).where(_META.c.key == sa.bindparam("row_key"))
+_DELETE = sa.delete(_META).where(_META.c.key == _KEY)
+_DELETE_OF_UID = sa.delete(_META).where(
+    _META.c.key == _KEY, sa.or_(_META.c.uid == _UID, sa.and_(_META.c.uid.is_(None), _META.c.value.contains(_UID)))
+)
+"""See `metamanager.statements`."""
+_DELETE_OWNED = sa.delete(_META).where(_META.c.type == _TYPE, _META.c.uid == _UID)
 
 
 class CoreStore:
@@ -38,38 +73,38 @@ class CoreStore:
             raise StoreOpenError("open the database", self.name, _reason(error)) from error
 
     def get(self, key: str) -> str | None:
-        return next(iter(self._read(schema.GET, {"key": key})), None)
+        return next(iter(self._read(_GET, {"key": key})), None)
 
     def get_all(self, kind: str, namespace: str | None = None) -> list[str]:
         if namespace is None:
-            return self._read(schema.LIST, {"type": kind})
-        return self._read(schema.LIST_IN, {"type": kind, "namespace": namespace})
+            return self._read(_LIST, {"type": kind})
+        return self._read(_LIST_IN, {"type": kind, "namespace": namespace})
 
     def rows(self) -> Iterator[Row]:
         try:
-            yield from (row_of_columns(tuple(found)) for found in self._connection.execute(schema.ROWS))
+            yield from (row_of_columns(tuple(found)) for found in self._connection.execute(_ROWS))
         except SQLAlchemyError as error:
             raise StoreError("read the database", self.name, _reason(error), retryable=True) from error
 
     def put(self, row: Row) -> bool:
-        values = {column.name: getattr(row, column.name) for column in schema.META.c}
+        values = {column.name: getattr(row, column.name) for column in _META.c}
         stored = self._state(row.key)
         if stored is None:
-            self._write(schema.INSERT, values, "store an object", row.key)
+            self._write(_INSERT, values, "store an object", row.key)
         elif row.supersedes(*stored):
             del values["key"]
-            statement = schema.UPDATE.values(values)
+            statement = _UPDATE.values(values)
             self._write(statement, {"row_key": row.key}, "store an object", row.key)
         else:
             return row.equals(*stored)
         return True
 
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:  # noqa: ARG002
-        statement = schema.DELETE_OF_UID if uid else schema.DELETE
+        statement = _DELETE_OF_UID if uid else _DELETE
         return self._write(statement, {"key": key, "uid": uid} if uid else {"key": key}, "delete an object", key) > 0
 
     def delete_owned(self, kind: str, uid: str) -> int:
-        return self._write(schema.DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
+        return self._write(_DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
 
     def commit(self) -> None:
         try:
@@ -92,17 +127,17 @@ class CoreStore:
 
     def _make_tables(self) -> None:
         with self._engine.begin() as connection:
-            schema.METADATA.create_all(connection)
-            version = connection.execute(sa.select(schema.VERSION.c.version)).scalar()
+            _METADATA.create_all(connection)
+            version = connection.execute(sa.select(_VERSION.c.version)).scalar()
             if version is None:
-                connection.execute(sa.insert(schema.VERSION), {"version": SCHEMA_VERSION})
+                connection.execute(sa.insert(_VERSION), {"version": SCHEMA_VERSION})
             elif version > SCHEMA_VERSION:
                 hint = f"its schema has version {version}, this edgecore knows {SCHEMA_VERSION}; use the newer edgecore"
                 raise StoreOpenError("open the database", self.name, hint)
 
     def _state(self, key: str) -> tuple[str | None, int | None] | None:
         try:
-            row = self._connection.execute(schema.STATE, {"key": key}).one_or_none()
+            row = self._connection.execute(_STATE, {"key": key}).one_or_none()
         except SQLAlchemyError as error:
             raise self._lost("read the database", key, error) from error
         return None if row is None else (row[0], row[1])

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from beehive import ResourceType
 from beehive.trace.redact import Redactor
-from metamanager import _sqlite_sql as sql
+from metamanager import statements as sql
 from metamanager.rows import UNNOTED, Cause, Row
 
 KEPT: Final = 10

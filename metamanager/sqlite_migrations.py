@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from metamanager import _sqlite_sql as sql
+from metamanager import statements as sql
 from metamanager.calls import COMPLETE
 from metamanager.errors import StoreDamagedError, StoreOpenError
 from metamanager.kubeedge_rows import copy_urls, fill_after_kubeedge, fill_all

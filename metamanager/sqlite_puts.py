@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from metamanager import _sqlite_sql as sql
+from metamanager import statements as sql
 from metamanager.rows import Row
 
 MOST_ROWS: Final = 64

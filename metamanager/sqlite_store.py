@@ -10,8 +10,8 @@ from typing import Final
 from beehive import ResourceType
 from beehive.files.damaged import set_aside_unless_file
 from beehive.files.reserve import Reserve
-from metamanager import _sqlite_sql as sql
 from metamanager import damage
+from metamanager import statements as sql
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.history import History
 from metamanager.rows import UNNOTED, Cause, Row, parse, row_of_columns
@@ -30,7 +30,7 @@ _SECRET: Final = frozenset({ResourceType.SECRET, ResourceType.SERVICE_ACCOUNT_TO
 
 
 class SqliteStore:
-    """A `Store` in an SQLite file, by `sqlite3` and the statements of `metamanager._sqlite_sql`.
+    """A `Store` in an SQLite file, by `sqlite3` and the statements of `metamanager.statements`.
 
     Write-ahead log with `synchronous=FULL`: a commit is one append and one fsync, and does not wait for readers
     (KubeEdge's tools, `sqlite3` on the node). The file contains secrets: it and the two files that SQLite makes beside

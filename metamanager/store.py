@@ -69,7 +69,7 @@ def open_store(source: str) -> Store:
     path = sqlite_path(source)
     if path is not None:
         return SqliteStore(path)
-    from metamanager.core_store import CoreStore  # noqa: PLC0415 - it loads SQLAlchemy, see metamanager.schema
+    from metamanager.core_store import CoreStore  # noqa: PLC0415 - it loads SQLAlchemy
 
     return CoreStore(source)
 

@@ -1,4 +1,4 @@
-"""gRPC's statuses without its library, which takes 21 MB: most nodes with an embedded runtime never load it.
+"""gRPC's statuses without its library, which takes 21 MB: most nodes with a process runtime never load it.
 
 Who calls through the library translates its failures by their names, and who serves through it the other way round.
 """

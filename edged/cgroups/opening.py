@@ -36,7 +36,7 @@ def open_cgroups(
 ) -> CgroupTree | None:
     """Return the machine's control groups, with those of all pods and of the classes made; None when pods get none."""
     if not settings.per_qos:
-        _log.info("pods have no cgroups of their own: cgroupsPerQOS is false, or the runtime is the embedded one")
+        _log.info("pods have no cgroups of their own: cgroupsPerQOS is false, or the runtime has processes only")
         return None
     try:
         hierarchies = machine_hierarchies(mountinfo)

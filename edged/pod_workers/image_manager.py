@@ -34,7 +34,7 @@ _NAMED_BY_RUNTIMES = (REGISTRY_UNAVAILABLE, SIGNATURE_VALIDATION_FAILED)
 """Words in a runtime's error that are the reason to show (cri-api's pkg/errors)."""
 
 _NOMINAL_SIZE = 1
-"""Bytes of an image that has no size, such as the embedded runtime's: kubelets take zero for a missing image."""
+"""Bytes of an image that has no size, such as the process runtime's: kubelets take zero for a missing image."""
 _SECOND = 1e9
 
 

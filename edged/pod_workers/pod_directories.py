@@ -68,7 +68,7 @@ class PodDirectories:
         ips: tuple[str, ...],
     ) -> list[cri.Mount]:
         """Return the mounts of one container, with the pod's /etc/hosts and the file for the container's last words, as
-        a kubelet has them. The embedded runtime leaves those two out where it cannot mount.
+        a kubelet has them. The process runtime leaves those two out where it cannot mount.
         """
         sub_paths = self._volumes.sub_paths(pod, container, volumes)
         return container_mounts(

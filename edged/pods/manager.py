@@ -34,6 +34,10 @@ class PodRecord(msgspec.Struct):
 
     kill_options: KillOptions | None = None
     """Why this node ends the pod, when it does (`kill`)."""
+    deletion_withdrawn: bool = False
+    """Whether the cloud has sent the pod without its deletionTimestamp after one with it (`update`). Its containers are
+    ending, so it is never synced again, as in a kubelet (podWorkers' terminatingAt).
+    """
 
     facts_at: float = float("-inf")
     """When the facts were read, in monotonic seconds (`observe`, `synced`)."""
@@ -64,7 +68,7 @@ class PodRecord(msgspec.Struct):
     @property
     def termination_requested(self) -> bool:
         """Whether the cloud or this node has requested the end of the pod."""
-        return self.deletion_requested or self.kill_options is not None
+        return self.deletion_requested or self.deletion_withdrawn or self.kill_options is not None
 
     @property
     def terminating_pod(self) -> Pod:
@@ -90,10 +94,15 @@ class PodRecord(msgspec.Struct):
 
     def update(self, pod: Pod) -> None:
         """Take the pod as the cloud has it now. The status that this node computed stays, with the conditions of others
-        added; a pod that has ended for the cloud has ended (kubelet's generateAPIPodStatus).
+        added; a pod that has ended for the cloud has ended (kubelet's generateAPIPodStatus). A deletion that the cloud
+        takes back ends the pod all the same, with its grace period.
         """
         own = _ended_as(self, pod) if terminated_by_cloud(self.pod, pod) else self.pod.status
-        self.pod = replace(pod, status=with_conditions_of_others(own, pod.status))
+        metadata, known = pod.metadata, self.pod.metadata
+        if metadata.deletion_timestamp is None and (self.deletion_withdrawn or known.deletion_timestamp is not None):
+            self.deletion_withdrawn = True
+            metadata = replace(metadata, deletion_grace_period_seconds=known.deletion_grace_period_seconds)
+        self.pod = replace(pod, metadata=metadata, status=with_conditions_of_others(own, pod.status))
 
     def set_status(self, status: PodStatus) -> bool:
         """Set the status that this node computed; return whether it differs from the one before."""

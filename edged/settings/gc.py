@@ -54,5 +54,5 @@ class GcSettings(Struct, frozen=True, kw_only=True):
 
     containers: ContainerPolicy = ContainerPolicy()
     images: ImagePolicy | None = ImagePolicy()
-    """None: images are not collected (the embedded runtime has none)."""
+    """None: images are not collected (the process runtime has none)."""
     logs: LogPolicy = LogPolicy()

@@ -66,7 +66,7 @@ def measure(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
 
 
 def embedded(rounds: int) -> list[Row]:
-    """Measure on the embedded runtime, which is part of edgecore's process."""
+    """Measure on the process runtime, which is part of edgecore's process."""
     return measure(EmbeddedUnderTest(), rounds)
 
 

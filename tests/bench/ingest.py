@@ -21,7 +21,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from beehive import Group, Hive, Message, Module, ModuleName, Threads, handles
 from edgehub import EdgeHubSettings, install
-from metamanager import _sqlite_sql as sql
+from metamanager import statements as sql
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.sqlite_open import PRAGMAS
 from metamanager.sqlite_store import SqliteStore

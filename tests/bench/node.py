@@ -142,7 +142,7 @@ def measure(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
 
 
 def embedded(rounds: int) -> list[Row]:
-    """On the embedded runtime, which is part of edgecore's process."""
+    """On the process runtime, which is part of edgecore's process."""
     return measure(EmbeddedUnderTest(), rounds)
 
 

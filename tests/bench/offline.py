@@ -3,7 +3,7 @@ cloud.
 
 Both times begin with edgecore's process and end when the node reports that every pod runs. They differ in the source of
 the pods and their configuration: the cloud, where a registered node's pods are waiting, or the store, with the remains
-of the former containers. Each pod has a configmap as a volume. Only the embedded runtime can simulate a loss of power
+of the former containers. Each pod has a configmap as a volume. Only the process runtime can simulate a loss of power
 (see `tests.end_to_end.power`).
 """
 

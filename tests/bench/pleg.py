@@ -135,7 +135,7 @@ def _share(machine: Machine) -> float:
 
 
 def embedded(rounds: int) -> list[Row]:
-    """Measure on the embedded runtime; its processor time is part of edgecore's."""
+    """Measure on the process runtime; its processor time is part of edgecore's."""
     return ends(EmbeddedUnderTest(), rounds) + idle(EmbeddedUnderTest(), 1)
 
 

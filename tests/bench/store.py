@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from beehive import Group, Hive, Message, Module, ModuleName, Operation, RealClock, Threads, decode, encode, handles
-from metamanager import _sqlite_sql as sql
+from metamanager import statements as sql
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.rows import row_of_message
 from metamanager.sqlite_open import PRAGMAS

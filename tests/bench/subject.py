@@ -88,7 +88,7 @@ def bare_runtime(machine: Machine, runtime: RuntimeUnderTest) -> Iterator[BareRu
 def inner_endpoint(machine: Machine, runtime: RuntimeUnderTest) -> str:
     """Return the address of a runtime inside edgecore."""
     socket = "oci.sock" if runtime.name == OciUnderTest.name else "embedded.sock"
-    return f"unix://{EdgeCoreConfig.embedded(machine.edge.root).modules.edged.root_directory / socket}"
+    return f"unix://{EdgeCoreConfig.below(machine.edge.root).modules.edged.root_directory / socket}"
 
 
 def sleeper(name: str) -> JsonObject:

@@ -36,7 +36,7 @@ OWN = (
     "modules.tools.trace_tools", "protos.csi", "protos.deviceplugin", "protos.podresources", "tests",
 )  # fmt: skip
 NOT_EMBEDDED = ("grpc",)
-"""Modules that a node with the embedded runtime does not import before somebody calls it on its socket."""
+"""Modules that a node with the process runtime does not import before somebody calls it on its socket."""
 ONLY_EMBEDDED = ("modules.runtimes", "protos.cri.v1.api_pb2_grpc")
 """Modules that a node with a CRI runtime does not import."""
 

@@ -336,7 +336,7 @@ def bed(directory: Path, *, modules: bool = True) -> Iterator[Bed]:
 
 def configuration(root: Path, broker: int, cloud: str, *, modules: bool = True) -> EdgeCoreConfig:
     """Return a node without pods whose messages to the cloud have no limit of rate."""
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     hub, edged = config.modules.edge_hub, config.modules.edged
     kubelet = replace(edged.tailored_kubelet_config, read_only_port=0)
     changed = replace(

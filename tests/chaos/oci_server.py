@@ -22,7 +22,8 @@ from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.engine.engine import purge
 from modules.runtimes.oci.driver import OciSettings
 from modules.runtimes.oci.images.worker.kernel import die_with_parent
-from modules.runtimes.oci.network import DefaultNetwork, PodNetwork
+from modules.runtimes.oci.network.default_network import DefaultNetwork
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.programs import find_programs
 from tests.modules.runtimes.oci.network.machine import PLUGINS
 

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_edgecore_that_is_killed_again_and_again_loses_nothing_and_restarts_no_pod() -> None:
-    """On the embedded runtime, with a configmap and its pods changing all the while."""
+    """On the process runtime, with a configmap and its pods changing all the while."""
     assert run(1, 4).versions >= 4
 
 

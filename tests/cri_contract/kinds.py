@@ -16,7 +16,8 @@ from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.docker.driver import DockerSettings
 from modules.runtimes.engine.engine import purge
 from modules.runtimes.oci.driver import OciSettings
-from modules.runtimes.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork
+from modules.runtimes.oci.network.default_network import DefaultNetwork
+from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, PodNetwork
 from modules.runtimes.oci.programs import Programs, find_programs
 from tests.modules.runtimes.oci.node import node_directory
 from tests.support.containerd import PrivateContainerd, reason_missing, reserve_network

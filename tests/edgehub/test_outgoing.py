@@ -249,6 +249,18 @@ def test_what_the_store_cannot_take_leaves_and_is_told_again() -> None:
     assert [one.message.route.resource for one in disk.values()] == ["default/device/b"]
 
 
+def test_removals_do_not_pile_up_while_the_store_refuses() -> None:
+    """A state that a newer one replaces during a write that then fails has no row."""
+    outgoing = bounded(10, 10_000)
+    outgoing.attach([])
+    for _ in range(100):
+        outgoing.offer(entry(message("default/podstatus/p", "update")))
+        changes = outgoing.ledger.take()
+        outgoing.offer(entry(message("default/podstatus/p", "update")))
+        outgoing.ledger.refused(changes, outgoing.all_entries())
+    assert outgoing.ledger.removals == 0
+
+
 def test_what_is_found_in_the_store_waits_before_what_came_meanwhile() -> None:
     """And what came meanwhile is stored then."""
     first, second = upload("a"), upload("b")
@@ -505,6 +517,11 @@ class OutgoingMachine(RuleBasedStateMachine):
         for one in self.outgoing.all_entries():
             if one.serial and one.serial not in self.outgoing.ledger._put and not self.told:
                 assert one.serial in self.disk or one.serial in untold
+
+    @invariant()
+    def only_rows_are_to_be_removed(self) -> None:
+        """Or the removals would pile up while the store refuses them."""
+        assert self.told or set(self.outgoing.ledger._gone) <= set(self.disk)
 
     @invariant()
     def order_is_kept(self) -> None:

@@ -3,7 +3,7 @@
     conftest  fixtures: a container runtime, a machine with a cloud and a node on it
     machine   the two processes, their files, and what they leave behind
     mirror    what the cloud knows, followed over its control socket; tests wait for its states
-    runtimes  the embedded runtime and a private containerd
+    runtimes  the process runtime and a private containerd
     pods      manifests as tests need them
     crowd/    what single pods may ask for: many cases on one node at the same time
 

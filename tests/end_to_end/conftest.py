@@ -99,7 +99,7 @@ def stopped_machine(runtime: RuntimeUnderTest) -> Iterator[Machine]:
 
 @pytest.fixture(scope="session")
 def shared_embedded() -> Iterator[SharedMachine]:
-    """A machine of this test worker's own with the embedded runtime."""
+    """A machine of this test worker's own with the process runtime."""
     shared = SharedMachine(EmbeddedUnderTest())
     yield shared
     shared.close()

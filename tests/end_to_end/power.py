@@ -1,4 +1,4 @@
-"""A machine that loses its power, on the embedded runtime: what only memory held is gone, what the disk held is there.
+"""A machine that loses its power, on the process runtime: what only memory held is gone, what the disk held is there.
 
 No test may restart the machine that it runs on. What a restart does to a node is done by hand instead: every process is
 killed before it can write anything down, file systems in memory are unmounted, and the sandboxes' records name another

@@ -14,14 +14,14 @@ from typing import Any, Final, Protocol, Self
 
 from beehive.clock import RealClock
 from edged.cri import ContainerId, CriClient, CriError, SandboxId
-from modules.processes.edgecore.config import EMBEDDED_ENDPOINT
+from modules.processes.edgecore.config import PROCESS_ENDPOINT
 from modules.processes.edgecore.config.names import DOCKER_ENDPOINT, OCI_ENDPOINT
 from modules.runtimes.docker.answers import InspectedContainer, ListedContainer, State
 from modules.runtimes.docker.driver import DockerSettings
 from modules.runtimes.engine.engine import purge
 from modules.runtimes.engine.errors import NoSuchObjectError, RequestRefusedError
 from modules.runtimes.oci.driver import OciSettings
-from modules.runtimes.oci.network import BINARY_DIRECTORIES, PodNetwork
+from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, PodNetwork
 from modules.runtimes.oci.programs import find_programs
 from modules.runtimes.process.driver import ProcessSettings
 from tests.end_to_end.processes import PATIENCE, wait_until
@@ -63,10 +63,10 @@ class RuntimeUnderTest(Protocol):
 
 
 class EmbeddedUnderTest:
-    """The embedded runtime: its containers belong to the machine's own directory."""
+    """The process runtime: its containers belong to the machine's own directory."""
 
     name = "embedded"
-    endpoint = EMBEDDED_ENDPOINT
+    endpoint = PROCESS_ENDPOINT
 
     def kill_containers(self, edged_root: Path) -> None:
         """Kills their main processes, which their shims record."""

@@ -51,8 +51,8 @@ def begin(stack: ExitStack, program: str, log: Path, *arguments: str) -> Process
 
 
 def configure(root: Path, cloud: str) -> None:
-    """Write the configuration of a node on the embedded runtime."""
-    text = render(EdgeCoreConfig.embedded(root))
+    """Write the configuration of a node on the process runtime."""
+    text = render(EdgeCoreConfig.below(root))
     for key, value in (("hostnameOverride", "n1"), ("server", f"ws://{cloud}"), ("readOnlyPort", "0")):
         text, number = re.subn(rf"^( *{key}:) .*$", rf"\1 {value}", text, count=1, flags=re.MULTILINE)
         assert number == 1, key

@@ -17,7 +17,7 @@ EDGECORE = "modules.processes.edgecore"
 
 def _node_with_a_device(root: Path) -> None:
     root.mkdir()
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     edged = config.modules.edged
     kubelet = replace(edged.tailored_kubelet_config, read_only_port=0)
     edged = replace(edged, tailored_kubelet_config=kubelet, allow_unisolated_root=True)

@@ -42,7 +42,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def _configuration(root: Path, port: int, cloud: str = "") -> EdgeCoreConfig:
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     if cloud:
         hub = config.modules.edge_hub
         websocket = replace(hub.websocket, server=f"ws://{cloud}")

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.times import format_time
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.config.names import EMBEDDED_ENDPOINT
+from modules.processes.edgecore.config.names import PROCESS_ENDPOINT
 from tests.edgehub.certificates.authority import Authority
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
@@ -100,7 +100,7 @@ def test_certificates_and_runtimes_that_will_not_do(machine: Machine) -> None:
     file.write_text(text.replace(f"hostnameOverride: {NODE}", "hostnameOverride: edge-2"))
     assert "this node is system:node:edge-2" in failures(machine)["certificate"]
     endpoint = f"unix://{machine.edge.root}/none.sock"
-    file.write_text(text.replace(EMBEDDED_ENDPOINT, endpoint))
+    file.write_text(text.replace(PROCESS_ENDPOINT, endpoint))
     assert f"{endpoint} does not answer" in failures(machine)["runtime"]
     file.write_text(text)
 

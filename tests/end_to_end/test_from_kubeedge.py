@@ -30,7 +30,7 @@ from tests.support.ports import free_port
 
 
 class ServedEmbedded(EmbeddedUnderTest):
-    """The embedded runtime in a process that lives longer than edgecore."""
+    """The process runtime in a process that lives longer than edgecore."""
 
     def __init__(self, node: RemoteNode) -> None:
         self.endpoint = f"unix://{node.socket}"

@@ -1,4 +1,4 @@
-"""gRPC's library takes 21 MB and its servers never sleep: a node with the embedded runtime has neither without need."""
+"""gRPC's library takes 21 MB and its servers never sleep: a node with the process runtime has neither without need."""
 
 from __future__ import annotations
 

@@ -101,9 +101,9 @@ def test_what_the_server_says_of_the_node(machine: Machine) -> None:
 
 @pytest.fixture
 def containerd_only(runtime: RuntimeUnderTest) -> None:
-    """The embedded runtime has no streaming server."""
+    """The process runtime has no streaming server."""
     if isinstance(runtime, EmbeddedUnderTest):
-        pytest.skip("the embedded runtime has no streams of processes")
+        pytest.skip("the process runtime has no streams of processes")
 
 
 @pytest.mark.gives_its_machine_back

@@ -19,7 +19,7 @@ MANIFEST = REPOSITORY / "examples" / "more" / "thermometer.yaml"
 
 
 def _configuration(root: Path, cloud: str) -> EdgeCoreConfig:
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     hub = config.modules.edge_hub
     websocket = replace(hub.websocket, server=f"ws://{cloud}")
     edged = replace(config.modules.edged, hostname_override=NODE, allow_unisolated_root=True)

@@ -26,7 +26,7 @@ from tests.support.ports import free_port
 def containerd_only(runtime: RuntimeUnderTest) -> None:
     """What needs streams."""
     if isinstance(runtime, EmbeddedUnderTest):
-        pytest.skip("the embedded runtime has no streams of processes")
+        pytest.skip("the process runtime has no streams of processes")
 
 
 def lines(machine: Machine, *arguments: str) -> list[list[str]]:
@@ -171,7 +171,7 @@ def test_files_from_and_to_a_container(runtime: RuntimeUnderTest, machine: Machi
 
 @pytest.mark.gives_its_machine_back
 def test_a_local_port_leads_to_a_pod(runtime: RuntimeUnderTest, machine: Machine) -> None:
-    """On the embedded runtime the pod's port is one of this machine."""
+    """On the process runtime the pod's port is one of this machine."""
     port = free_port()
     script = f"mkdir -p www; echo hello from the pod > www/index.html; exec httpd -f -p {port} -h www"
     if isinstance(runtime, EmbeddedUnderTest):

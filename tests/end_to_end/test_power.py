@@ -42,7 +42,7 @@ _FROM = {"name": "FROM", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    """Of the embedded runtime: containerd's containers survive as long as the daemon of the test worker does."""
+    """Of the process runtime: containerd's containers survive as long as the daemon of the test worker does."""
     made = Machine(EmbeddedUnderTest())
     try:
         made.start()

@@ -15,7 +15,7 @@ def _waits_because(reason: str, obj: JsonObject) -> bool:
 
 @pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
 @pytest.mark.gives_its_machine_back
-def test_a_container_without_a_command_on_the_embedded_runtime(machine: Machine) -> None:
+def test_a_container_without_a_command_on_the_container_runtime(machine: Machine) -> None:
     """It has no images that could name one, and says so."""
     machine.cloud.apply(pod("p", {"name": "app", "image": "busybox:1.36"}), pod("q"))
     refused = machine.cloud.pods.wait("p", lambda obj: _waits_because("CreateContainerError", obj))

@@ -45,7 +45,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
 
 
 def _configuration(root: Path, broker: Broker, stub: Stub, port: int) -> EdgeCoreConfig:
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     modules = config.modules
     host, websocket_port = stub.core.address
     websocket = replace(modules.edge_hub.websocket, server=f"ws://{host}:{websocket_port}")

@@ -312,7 +312,7 @@ def _live(bench: Bench, hostile: dict[str, Any], *, grown: bool) -> None:
 
 
 def _plan(config: cri.ContainerConfig) -> None:
-    """Plan the pod's mounts as the embedded runtime does."""
+    """Plan the pod's mounts as the process runtime does."""
     with suppress(RequestRefusedError):
         check_request(cri.CreateContainerRequest(config=config))
         stop_signal(config)

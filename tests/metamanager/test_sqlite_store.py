@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from metamanager import generate
 from metamanager.errors import StoreOpenError, StoreWriteError
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
@@ -182,11 +181,6 @@ def test_no_error_quotes_what_was_to_be_stored(tmp_path: Path) -> None:
         assert "hunter2" not in str(caught.value)
 
 
-def test_the_printed_statements_are_those_of_the_schema() -> None:
-    """`python -m metamanager.generate` was run after the last change."""
-    assert generate.TARGET.read_text() == generate.text()
-
-
 def loaded_after(code: str) -> set[str]:
     """Which modules of SQLAlchemy a fresh Python has loaded after running some code."""
     script = f"{code}\nimport sys; print(*(name for name in sys.modules if name.startswith('sqlalchemy')))"
@@ -195,7 +189,7 @@ def loaded_after(code: str) -> set[str]:
 
 
 def test_a_node_with_sqlite_does_not_load_sqlalchemy(tmp_path: Path) -> None:
-    """It would take a fifth of the agent's memory to print the statements that are printed already."""
+    """It would take a fifth of the agent's memory."""
     code = f"import metamanager.module, metamanager.client\nmetamanager.module.open_store({str(tmp_path / 'x.db')!r})"
     assert loaded_after(code) == set()
 

@@ -1,4 +1,4 @@
-"""Recordings of a real `edgecore run --record`, on threads, with a real cloud and the embedded runtime."""
+"""Recordings of a real `edgecore run --record`, on threads, with a real cloud and the process runtime."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""A real `edgecore run --record`, on threads, with a real cloud and the embedded runtime: what it did happens again.
+"""A real `edgecore run --record`, on threads, with a real cloud and the process runtime: what it did happens again.
 
 `make test` replays recordings that are stored; `make slow` records anew. In a recording of a machine that is very busy
 two threads may once come in another order than in its replay, as docs/tracing.md says.

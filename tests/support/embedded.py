@@ -1,4 +1,4 @@
-"""The embedded runtime in a separate process, so that tests can kill it as a machine's OOM killer would."""
+"""The process runtime in a separate process, so that tests can kill it as a machine's OOM killer would."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class EmbeddedProcess:
         )
         assert self._process.stdout is not None
         said = self._process.stdout.readline().strip()
-        assert said == _READY, f"the embedded runtime did not start: it said {said!r}"
+        assert said == _READY, f"the process runtime did not start: it said {said!r}"
 
     def kill(self) -> None:
         """Kills the runtime with SIGKILL. Containers go on; `start` finds them again."""

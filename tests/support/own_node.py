@@ -1,4 +1,4 @@
-"""A node's directory for a process of its own: the embedded runtime, no fixed port."""
+"""A node's directory for a process of its own: the process runtime, no fixed port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _replace = msgspec.structs.replace
 
 def write_node(root: Path) -> None:
     """Write the configuration of a node without a cloud, which `run --root` reads."""
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     modules = config.modules
     kubelet = _replace(modules.edged.tailored_kubelet_config, read_only_port=0)
     edged = _replace(modules.edged, hostname_override="n1", allow_unisolated_root=True, tailored_kubelet_config=kubelet)

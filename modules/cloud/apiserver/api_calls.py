@@ -142,15 +142,15 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
 
 
 def _service_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
-    """Return the warning that nothing makes a new or applied Service reachable."""
+    """Return the warning that nodes serve a new or applied Service only by a module that is off by default."""
     is_asked = request.verb == "create" or request.patch_type == APPLY
     if request.node or not is_asked or request.plural != "services" or request.api_version != "v1":
         return ()
     if result.object is None:
         return ()
     return (
-        f"service {result.object['metadata']['name']}: no node serves it, it has no address and no name in DNS "
-        "(hostPort or hostNetwork of a pod opens a port of its node)",
+        f"service {result.object['metadata']['name']}: only nodes with a proxy of services answer at its address and "
+        "its name (hostPort or hostNetwork of a pod opens a port of its node)",
     )
 
 

@@ -1,11 +1,12 @@
 """The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from modules.apimachinery.api_errors import BadRequestError, ConflictError
+from modules.apimachinery.api_errors import ApiError, BadRequestError, ConflictError
 from modules.apimachinery.conversion import validate_schema
 from modules.apimachinery.graceful_deletion import (
     check_finalizers,
@@ -54,6 +55,8 @@ from modules.cloud.apiserver.namespaces import (
 from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
 from modules.cloud.apiserver.pod_scheduler import PodScheduler
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
+from modules.cloud.apiserver.service_addresses import ServiceRanges, with_addresses, with_kept_addresses
+from modules.cloud.apiserver.service_addresses import service_ranges as default_ranges
 from modules.cloud.apiserver.shapes import shaped
 from modules.cloud.apiserver.volume_binder import bind_volumes
 from modules.cloud.apiserver.workload_defaults import WORKLOADS, with_job_selector
@@ -61,6 +64,8 @@ from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
+
+_log = logging.getLogger(__name__)
 
 Admission = Callable[[JsonObject | None, JsonObject | None], None]
 """Checks a requested change: the object before (None: it is created) and after (None: it is deleted). Raises an
@@ -72,6 +77,7 @@ _POD = kind_named("Pod")
 _NODE = kind_named("Node")
 _EVENT = kind_named("Event")
 _NAMESPACE = kind_named("Namespace")
+_SERVICE = kind_named("Service")
 _JOB = "Job"
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _KEPT = ("name", "namespace", *_OF_DELETION)
@@ -102,6 +108,7 @@ class Cluster:
         storage: has the objects; None for an empty one.
         admissions: of custom kinds, by `ObjectKey.kind`.
         schedules: whether pods without a node get one here; otherwise that is left to another scheduler.
+        service_ranges: of the addresses and node ports of Services; None: Kubernetes' own.
     """
 
     def __init__(
@@ -113,8 +120,10 @@ class Cluster:
         admissions: Mapping[str, CustomAdmission] | None = None,
         *,
         schedules: bool = True,
+        service_ranges: ServiceRanges | None = None,
     ) -> None:
         self.clock = clock
+        self._service_ranges = service_ranges or default_ranges()
         self.storage = Storage(clock, first_version) if storage is None else storage
         self._custom = CustomResources(self.storage, clock, admissions or {})
         self._events = EventRegistry(self.storage)
@@ -198,9 +207,11 @@ class Cluster:
         if is_being_deleted(live):
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
+        wanted = _with_kept(wanted, live)
         if self.storage.kinds.custom_of(wanted) is None:
             validate_update(wanted, live)
-        new = self.storage.replace(self._scheduler.placed(self._custom.prepared(wanted, live)))
+        wanted = self._addressed(self._custom.prepared(wanted, live), live)
+        new = self.storage.replace(self._scheduler.placed(wanted))
         self._custom.changed(new)
         self._scheduler.note_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
@@ -245,7 +256,8 @@ class Cluster:
         live = self.storage.get(key_of(obj))
         obj = self._shaped(obj, live)
         is_namespace = obj["kind"] == _NAMESPACE.name
-        new = _with_deletion_of(live, with_stored_state(obj, live) if is_namespace else with_defaults(obj))
+        new = with_stored_state(obj, live) if is_namespace else _with_kept(with_defaults(obj), live)
+        new = _with_deletion_of(live, new)
         if new["kind"] == _POD.name:
             new = {**new, "status": live.get("status", {})}
         elif new["kind"] in WORKLOADS:
@@ -254,9 +266,25 @@ class Cluster:
         if self.storage.kinds.custom_of(new) is None:
             validate_update(new, live, changes)
         check_finalizers(live, new)
-        stored = self.storage.replace(self._track(live, new))
+        stored = self.storage.replace(self._track(live, self._addressed(new, live)))
         self._custom.changed(stored)
         return self._without_finalizers(self._bound(stored))
+
+    def _addressed(self, obj: JsonObject, live: JsonObject | None, uid: str = "") -> JsonObject:
+        """Return an object; a Service has its addresses and node ports."""
+        if obj["kind"] != _SERVICE.name or obj["apiVersion"] != _SERVICE.api_version:
+            return obj
+        key = key_of(obj)
+        others = (other for other in self.storage.list(_SERVICE) if key_of(other) != key)
+        return with_addresses(obj, live, others, self._service_ranges, uid or uid_of(obj))
+
+    def address_services(self) -> None:
+        """Give addresses to Services that have none: an older cloudcore has stored them."""
+        for service in self.storage.list(_SERVICE):
+            try:
+                self.storage.replace(self._addressed(service, service))
+            except ApiError as error:
+                _log.warning("%s", error)
 
     def _shaped(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
         """Return a requested object that has its kind's schema; one of a custom kind as its schema has it."""
@@ -460,7 +488,7 @@ class Cluster:
         if key.namespace:
             namespace = self.storage.find(key_for(_NAMESPACE, "", key.namespace))
             check_creation(self.storage.kinds.of_object(obj), key.name, namespace)
-        obj = with_job_selector(obj, uid) if obj["kind"] == _JOB else obj
+        obj = with_job_selector(obj, uid) if obj["kind"] == _JOB else self._addressed(obj, None, uid)
         new = self.storage.create(self._scheduler.placed(obj), uid)
         self._scheduler.note_waiting(None, new)
         self._custom.changed(new)
@@ -469,6 +497,10 @@ class Cluster:
         elif new["kind"] == _EVENT.name:
             self._events.remove_surplus()
         return new
+
+
+def _with_kept(new: JsonObject, live: JsonObject) -> JsonObject:
+    return with_kept_addresses(new, live) if new["kind"] == _SERVICE.name else new
 
 
 def _with_finalizers(obj: JsonObject, finalizers: list[str]) -> JsonObject:

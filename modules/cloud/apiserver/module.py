@@ -230,6 +230,7 @@ class ApiServer(Module):
         stored.began.update({key.kind: self._cluster.storage.version for key in loaded.left_out})
         self._history = WatchHistory(self._cluster.storage, stored)
         self._transactions.attempt(partial(make_system_namespaces, self._cluster))
+        self._transactions.attempt(self._cluster.address_services)
         for definition in self._definitions:
             self._define(definition)
         if self._manifests is not None:

@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from modules.apimachinery.api_errors import UnknownKindError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named
 from modules.apimachinery.workload_selectors import matcher_of
+from modules.cloud.controllers.endpoint_slices import SERVICE_NAME
+from modules.cloud.controllers.pods import has_ended, is_ready
+from modules.cloud.controllers.service_pods import selects
 from modules.cloud.controllers.view import View, controller_of, node_of
 
 ADOPTERS: Final = {"Pod": ("ReplicaSet", "DaemonSet", "StatefulSet", "Job"), "ReplicaSet": ("Deployment",)}
 """The kinds that adopt objects of a kind."""
 _NODE: Final = "Node"
+_OF_SERVICES: Final = ("EndpointSlice", "Endpoints")
 
 
 def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: frozenset[str]) -> Iterator[ObjectKey]:
@@ -30,6 +34,11 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
     if key.kind == _NODE:
         if old is None or _of_node(old) != _of_node(new):
             yield from view.keys("DaemonSet")
+            for pod in view.pods_on(key.name):
+                yield from _services(view, pod, None)
+        return
+    if key.kind in _OF_SERVICES:
+        yield from _service_of(new)
         return
     if key.kind not in ADOPTERS:
         owners = (new,) if old is None else (new, old)
@@ -37,9 +46,36 @@ def concerned_by(view: View, new: JsonObject, old: JsonObject | None, kinds: fro
         return
     for obj in (new,) if old is None else (new, old):
         yield from _owners(view, obj, kinds)
+    if key.kind == "Pod":
+        yield from _services(view, new, old)
     node = ObjectKey(_NODE, "", node_of(new))
     if node.name and view.find(node) is None:
         yield node
+
+
+def _services(view: View, pod: JsonObject, old: JsonObject | None) -> Iterator[ObjectKey]:
+    """Yield the Services for which a change of a pod may be one of their endpoints."""
+    states = (pod,) if old is None else (pod, old)
+    if old is not None and view.find(key_of(pod)) is not None and _of_endpoint(old) == _of_endpoint(pod):
+        return
+    for service in view.in_namespace("Service", pod["metadata"]["namespace"]):
+        if any(selects(service, state["metadata"].get("labels")) for state in states):
+            yield key_of(service)
+
+
+def _service_of(obj: JsonObject) -> Iterator[ObjectKey]:
+    """Yield the Service of Endpoints or of an EndpointSlice."""
+    metadata = obj["metadata"]
+    name = metadata["name"] if obj["kind"] == "Endpoints" else (metadata.get("labels") or {}).get(SERVICE_NAME)
+    if name:
+        yield ObjectKey("Service", metadata["namespace"], str(name))
+
+
+def _of_endpoint(pod: JsonObject) -> tuple[object, ...]:
+    """Return the parts of a pod that its endpoints show."""
+    status, spec = pod.get("status") or {}, pod.get("spec") or {}
+    addresses = status.get("podIPs"), status.get("podIP"), spec.get("nodeName")
+    return pod["metadata"].get("labels"), has_ended(pod), is_ready(pod), is_being_deleted(pod), *addresses
 
 
 def _owners(view: View, obj: JsonObject, kinds: frozenset[str]) -> Iterator[ObjectKey]:

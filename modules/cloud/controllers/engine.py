@@ -28,6 +28,8 @@ _MOST_AT_ONCE: Final = 64
 """Objects that are looked at before others have their turn on the thread."""
 _STEADY: Final = 100
 """Looks at an object, each with something to do, after which there is a second between them."""
+_GATHERED: Final = ("Service",)
+"""Kinds whose objects rest for a second after a write, so that the pods of a rollout are few writes."""
 _OTHERS: Final = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 """Refusals that say that the view was older than the API server's objects."""
 
@@ -183,8 +185,8 @@ class Engine:
         self.queue.succeeded(key)
         self.view.refusals.pop(key, None)
         self._streaks[key] = streak = self._streaks.get(key, 0) + 1
-        if streak > _STEADY:
-            self.queue.failed(key, self._now() + 1.0)
+        if streak > _STEADY or key.kind in _GATHERED:
+            self.queue.pause(key, self._now() + 1.0)
         self._await(execution)
 
     def _await(self, execution: _Execution) -> None:

@@ -75,6 +75,11 @@ def patch(obj: JsonObject, changes: JsonObject, **outcomes: Any) -> PlannedWrite
     return PlannedWrite(_on(obj, "patch", patch_type=MERGE, body={**changes, "metadata": metadata}), **outcomes)
 
 
+def update(obj: JsonObject, **outcomes: Any) -> PlannedWrite:
+    """Return the replacement of an object, which is refused if it has changed meanwhile."""
+    return PlannedWrite(_on(obj, "update", body=obj), **outcomes)
+
+
 def update_status(
     obj: JsonObject, status: JsonObject, annotations: JsonObject | None = None, **outcomes: Any
 ) -> PlannedWrite | None:

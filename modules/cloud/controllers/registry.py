@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from modules.cloud.controllers import cron_job, daemon_set, deployment, gone_nodes, job, replica_set, stateful_set
+from modules.cloud.controllers import (
+    cron_job,
+    daemon_set,
+    deployment,
+    gone_nodes,
+    job,
+    replica_set,
+    service,
+    stateful_set,
+)
 from modules.cloud.controllers.engine import Reconcile
 
 CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
@@ -17,9 +26,10 @@ CONTROLLERS: Final[Mapping[str, Reconcile]] = MappingProxyType(
         "StatefulSet": stateful_set.reconcile,
         "Job": job.reconcile,
         "CronJob": cron_job.reconcile,
+        "Service": service.reconcile,
     }
 )
 ALL: Final[Mapping[str, Reconcile]] = MappingProxyType({**CONTROLLERS, "Node": gone_nodes.reconcile})
 """The same with those whose objects are read only when there is an object with a controller."""
-MADE: Final = ("Pod", "Node", "ControllerRevision", "PersistentVolumeClaim")
+MADE: Final = ("Pod", "Node", "ControllerRevision", "PersistentVolumeClaim", "EndpointSlice", "Endpoints")
 """The kinds that are read beside those with controllers, once there is an object with one."""

@@ -24,13 +24,15 @@ class WorkQueue:
         """The earliest time of each key that waits."""
         self._heap: list[tuple[float, ObjectKey]] = []
         self._failures: dict[ObjectKey, int] = {}
+        self._paused: set[ObjectKey] = set()
+        """The keys that are not due before their time, whatever is added."""
 
     def __len__(self) -> int:
         return len(self._due)
 
     def add(self, key: ObjectKey) -> None:
-        """Add a key that is due; one that waits after a failure goes on waiting."""
-        if key not in self._failures or key not in self._later:
+        """Add a key that is due; one that pauses goes on pausing."""
+        if key not in self._paused:
             self._due[key] = None
 
     def add_at(self, key: ObjectKey, moment: float) -> None:
@@ -43,19 +45,26 @@ class WorkQueue:
         """Let a key wait after a failure, longer each time; return until when."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         until = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failures - 1, 20))
-        self._due.pop(key, None)
-        self._later.pop(key, None)
-        self.add_at(key, until)
+        self.pause(key, until)
         return until
 
+    def pause(self, key: ObjectKey, until: float) -> None:
+        """Let a key wait until a time, and not be due earlier."""
+        self._due.pop(key, None)
+        self._later.pop(key, None)
+        self._paused.add(key)
+        self.add_at(key, until)
+
     def succeeded(self, key: ObjectKey) -> None:
-        """Forget the failures of a key."""
+        """Forget the failures of a key, and its pause."""
         self._failures.pop(key, None)
+        self._paused.discard(key)
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a key whose object is gone."""
         for known in (self._due, self._later, self._failures):
             known.pop(key, None)
+        self._paused.discard(key)
 
     def take(self, now: float) -> ObjectKey | None:
         """Return the next key that is due, or None."""
@@ -63,6 +72,7 @@ class WorkQueue:
             moment, key = heapq.heappop(self._heap)
             if self._later.get(key) == moment:
                 del self._later[key]
+                self._paused.discard(key)
                 self._due[key] = None
         for first in self._due:
             del self._due[first]

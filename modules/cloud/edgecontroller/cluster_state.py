@@ -213,6 +213,7 @@ class ClusterState:
         self._begin()
         self._written_specs[node] = _hash(obj)
         self._states.take_over(node, stored.state, stored.syncs)
+        self._connections.epochs.read_elsewhere(stored.state.epoch)
         found = Epoch(stored.state.epoch, node_states.newest_pod_version(stored.syncs))
         if (found.number, found.newest) > (self._epoch.number, self._epoch.newest):
             self._epoch = found
@@ -284,6 +285,7 @@ class ClusterState:
             self._begin()
             if self._own(node).is_newer_than(stored.holder):
                 self._states.put(node, stored.state, stored.syncs)  # this cloudcore's claim was lost
+                self._connections.epochs.read_elsewhere(stored.state.epoch)
                 self._connections.restore_node(node)
                 self._changed.add(node)
                 return

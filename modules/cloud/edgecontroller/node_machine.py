@@ -334,6 +334,8 @@ def _registered(record: NodeRecord, event: Registered, seen: Seen) -> tuple[Node
 def _restored(record: NodeRecord, seen: Seen) -> tuple[NodeRecord, list[NodeEffect]]:
     if not record.connection:
         return record, []
+    if seen.is_epoch_over:
+        return _dropped(record)  # it connects again, and then all is listed again
     return msgspec.structs.replace(record, is_served=True), [_load(seen), SendUnacknowledged()]
 
 

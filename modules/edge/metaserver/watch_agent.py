@@ -7,15 +7,23 @@ import msgspec
 
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, ResourceType, handles
 from beehive.names import CLOUD_CONNECTED
-from metamanager.application import Application, Progress, Target, Verb, application, message_of
+from metamanager.application import (
+    FOLLOW,
+    FOLLOW_RESOURCE,
+    FOLLOWED,
+    Application,
+    Progress,
+    Target,
+    Verb,
+    application,
+    message_of,
+    target_of,
+)
 
 _log = logging.getLogger(__name__)
 
 FROM_WATCHES: Final = frozenset({ResourceType.SERVICE, ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE})
 """The kinds that a cloud sends only to nodes that watch them."""
-FOLLOW: Final = "follow"
-"""Operation of the message with a `Target` to watch."""
-FOLLOW_RESOURCE: Final = "metaserver/watches"
 MOST: Final = 64
 """Watches that a cloud takes from one node."""
 SYNC: Final = "watchapp/sync"
@@ -67,10 +75,22 @@ class WatchAgent(Module):
 
     def _repeated(self, answer: Message | BeehiveError) -> None:
         if isinstance(answer, Message) and answer.route.operation == Operation.APPLICATION_RESPONSE:
-            for app in answer.content_as(dict[str, Application]).values():
+            refused = answer.content_as(dict[str, Application])
+            for app in refused.values():
                 self._take(msgspec.structs.replace(app, status=Progress.REJECTED))
+            for name, app in self._watches.items():
+                if name not in refused:
+                    self._say_followed(app)
 
     def _take(self, app: Application) -> None:
         if app.status != Progress.APPROVED:
             why = app.reason or app.refusal.get("message") or "it did not say why"
             _log.warning("the cloud refuses the watch of %s: %s", app.key[:200], str(why)[:200])
+        else:
+            self._say_followed(app)
+
+    def _say_followed(self, app: Application) -> None:
+        """Let edgemesh know that the cloud sends a collection: what is not in it does not exist."""
+        target = target_of(app)
+        if target is not None and self.hive.members(Group.MESH):
+            self.broadcast(Group.MESH, self.message(FOLLOW_RESOURCE, FOLLOWED, target))

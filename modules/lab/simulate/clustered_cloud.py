@@ -62,6 +62,10 @@ class ClusteredCloud(SimulatedCloud):
         self._noted: dict[str, tuple[str, ...]] = {}
         self.restored: list[Callable[[], None]] = []
         """Called when the API server has been restored to an older state."""
+        self.restarted: list[Callable[[], None]] = []
+        """Called when cloudcore is restarted after that: until then it may have missed objects, as no version seems to
+        go back, and have told nodes that they were deleted.
+        """
         self._is_restored = False
         self._before: dict[str, str] = {}
         """Versions before the restore, by uid."""
@@ -170,6 +174,8 @@ class ClusteredCloud(SimulatedCloud):
 
     def _restart(self) -> None:
         self.second.stop()
+        for restarted in self.restarted:
+            restarted()
         if self.process is not None:
             self.stop()
             self.start()

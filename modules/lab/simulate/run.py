@@ -132,6 +132,7 @@ class Simulation:
             self.cloud.keeps_state = plan.keeps_state
             self.cloud.is_shared &= not plan.keeps_state
             self.cloud.restored.append(self._forget)
+            self.cloud.restarted.extend(node.rows.forget_deletions for node in self.nodes)
             for node in self.nodes:
                 node.wire.lists_are_newer = True
         self._open_since: dict[int, dict[str, float]] = {}

@@ -15,9 +15,19 @@ _PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.ed
 _DOUBLES: Final = ("beehive.simulation.", "modules.lab.doubles.container_runtime.")
 _CONTAINERS: Final = (dict, list, set, frozenset, deque)
 _BOUNDED: Final = frozenset(
-    {"PendingRequests._closed", "LocalQuery._deleted", "ModuleTimers._timers", "_Latest._items", "_Group.messages"}
+    {
+        "PendingRequests._closed",
+        "LocalQuery._deleted",
+        "ModuleTimers._timers",
+        "_Latest._items",
+        "_Group.messages",
+        "Outgoing._settling",
+        "Ledger._gone",
+    }
 )
-"""Memories of a fixed size, which fill in the course of a run; of timers only the active ones count."""
+"""Memories of a fixed size, which fill in the course of a run; of timers only the active ones count. In edgehub the
+messages of the last keepalive period settle, and the rows of those that have settled since are removed together.
+"""
 ACTIVE_TIMERS: Final = "active timers"
 _MORE: Final = 40
 """Entries that may be there in addition: of what went on a moment ago."""

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from modules.cloud.apiserver.service_addresses import DEFAULT_PORTS, DEFAULT_RANGE, service_ranges
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.storage.database import IN_MEMORY
 
@@ -182,9 +183,23 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Who makes the pods of Deployments, Jobs and their likes, deletes the dependents of deleted owners and empties
     deleted namespaces: the embedded controllers, or none, for those who run a kube-controller-manager."""
 
+    service_cluster_ip_range: str = DEFAULT_RANGE
+    """Network of the Services' addresses, or two of both families, separated by a comma."""
+
+    service_node_port_range: str = DEFAULT_PORTS
+    """First and last port of Services of the type NodePort."""
+
     default_node: str | None = None
     """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there
     is one."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ValueError: one cannot be read.
+        """
+        service_ranges(self.service_cluster_ip_range, self.service_node_port_range)
 
     @property
     def database_url(self) -> str:

@@ -8,6 +8,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.admission import ADMISSIONS
@@ -54,7 +55,15 @@ class EmbeddedApiServer:
         """Has the objects."""
         first = int(clock.now()) if self.database.is_new else 1
         schedules = config.scheduler == "embedded"
-        cluster = Cluster(clock, config.default_node or "", first, admissions=ADMISSIONS, schedules=schedules)
+        ranges = service_ranges(config.service_cluster_ip_range, config.service_node_port_range)
+        cluster = Cluster(
+            clock,
+            config.default_node or "",
+            first,
+            admissions=ADMISSIONS,
+            schedules=schedules,
+            service_ranges=ranges,
+        )
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         completeness = Completeness(self.database, manifests)
         access = InProcessAccess(hive, clock, KUBELET_VERSION)

@@ -59,6 +59,18 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "you run (default: %(default)s)",
     )
     parser.add_argument(
+        "--service-cluster-ip-range",
+        metavar="CIDR[,CIDR]",
+        default=_DEFAULTS.service_cluster_ip_range,
+        help="network of the Services' addresses (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--service-node-port-range",
+        metavar="FIRST-LAST",
+        default=_DEFAULTS.service_node_port_range,
+        help="ports of Services of the type NodePort (default: %(default)s)",
+    )
+    parser.add_argument(
         "--database",
         metavar="FILE|URL",
         help="keeps everything over a restart: an SQLite file, or SQLAlchemy's URL of a database, which several "
@@ -282,6 +294,8 @@ def run(chosen: argparse.Namespace) -> int:
         "control_socket": str(chosen.socket),
         "scheduler": chosen.scheduler,
         "controllers": chosen.controllers,
+        "service_cluster_ip_range": chosen.service_cluster_ip_range,
+        "service_node_port_range": chosen.service_node_port_range,
         "default_node": chosen.node,
         "database": chosen.database or "",
         "node_limit": chosen.node_limit,

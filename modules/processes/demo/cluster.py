@@ -23,13 +23,13 @@ from modules.processes.demo import orphans
 from modules.processes.demo.busybox import write_archive
 from modules.processes.demo.child import Child
 from modules.processes.demo.events import Deadline, Events, PodChanged
-from modules.processes.edgecore.config import EMBEDDED_ENDPOINT, EdgeCoreConfig
+from modules.processes.edgecore.config import PROCESS_ENDPOINT, EdgeCoreConfig
 from modules.processes.edgecore.config.names import OCI_ENDPOINT
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.embedded_runtime import purge_embedded_runtime
+from modules.processes.edgecore.container_runtime import purge_container_runtime
 from modules.processes.edgecore.uninstall.files import pod_uids
 from modules.processes.edgecore.uninstall.pods import remove_cgroups
-from modules.runtimes.engine.errors import EmbeddedRuntimeError
+from modules.runtimes.engine.errors import ContainerRuntimeError
 
 _START_SECONDS: Final = 60.0
 _LOG_LINES: Final = 15
@@ -167,8 +167,8 @@ class DemoCluster:
         """Remove containers, which outlive edgecore, with their mounts, namespaces and network."""
         clock = RealClock()
         try:
-            purge_embedded_runtime(config, clock)
-        except EmbeddedRuntimeError as error:
+            purge_container_runtime(config, clock)
+        except ContainerRuntimeError as error:
             self._errors.write(f"demo: {error}\n")
         finally:
             clock.close()
@@ -193,19 +193,19 @@ def _free_port() -> int:
 
 
 def _config(root: Path, cloud: str, port: int, *, oci: bool) -> EdgeCoreConfig:
-    """Return the embedded node's defaults below `root`, with the cloud's address and a port of its own.
+    """Return the defaults of a node below `root`, with the cloud's address and a port of its own.
 
     With `oci`, containers are isolated.
     """
     replace = msgspec.structs.replace
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     hub = config.modules.edge_hub
     # the demo's own cloudcore listens there on the loopback interface before the node starts, and both end together
     edged = replace(config.modules.edged, allow_unisolated_root=True)
     kubelet = replace(
         edged.tailored_kubelet_config,
         read_only_port=port,
-        container_runtime_endpoint=OCI_ENDPOINT if oci else EMBEDDED_ENDPOINT,
+        container_runtime_endpoint=OCI_ENDPOINT if oci else PROCESS_ENDPOINT,
         cgroup_root=f"/{root.parent.name}",
     )
     return replace(

@@ -135,7 +135,7 @@ def _add_run(parser: VerbParser) -> None:
     parser.add_argument(
         "--allow-unisolated-root",
         action="store_true",
-        help="run as root with the embedded runtime and a cloud without TLS: whoever answers there is root here",
+        help="run as root with the process runtime and a cloud without TLS: whoever answers there is root here",
     )
     levels = [level.value for level in LogLevel]
     parser.add_argument("--log-level", choices=levels, default=LogLevel.INFO.value, help="default: info")
@@ -196,12 +196,12 @@ def refuse_unisolated_root(config: EdgeCoreConfig, source: str, *, allowed: bool
     it.
 
     Raises:
-        ConfigError: edgecore runs as root, with the embedded runtime and without TLS.
+        ConfigError: edgecore runs as root, with the process runtime and without TLS.
     """
     if allowed or config.modules.edged.allow_unisolated_root or not is_unisolated_root(config, os.geteuid()):
         return
     server = config.modules.edge_hub.websocket.server
-    text = f"as root with the embedded runtime and without TLS, whoever answers on {server} would be root here"
+    text = f"as root with the process runtime and without TLS, whoever answers on {server} would be root here"
     hint = (
         "run as another user, use containerd or embedded://oci, or `edgecore join` a cloud with TLS; "
         "--allow-unisolated-root, for a machine that may be lost"
@@ -227,7 +227,7 @@ def _configured(location: NodeLocation, say: Callable[[str], None]) -> EdgeCoreC
     loaded = location.load()
     if location.file is None:
         verify(loaded.config, loaded.source)
-        say(f"no configuration file: embedded runtime (isolates nothing), everything below {location.root}")
+        say(f"no configuration file: process runtime (isolates nothing), everything below {location.root}")
         return loaded.config
     say(f"configuration {location.file}")
     for warning in loaded.warnings:

@@ -10,7 +10,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 def damaged_directories(config: EdgeCoreConfig) -> tuple[Path, ...]:
     """Return the directories below which edgecore sets damaged files aside."""
     edged = config.modules.edged.root_directory
-    return tuple(dict.fromkeys((edged, config.embedded_runtime_root, config.outbox_path.parent)))
+    return tuple(dict.fromkeys((edged, config.container_runtime_root, config.outbox_path.parent)))
 
 
 def damaged_paths(config: EdgeCoreConfig) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def _unreachable(server: str) -> str:
 
 
 def written(config: Path | None, root: Path | None) -> tuple[Path, Path | None]:
-    """Return the file that `run` reads with the same `--config` and `--root`, and the directory of the embedded runtime
+    """Return the file that `run` reads with the same `--config` and `--root`, and the directory of the process runtime
     for a file that is new; None for a node with containerd and KubeEdge's paths.
 
     Raises:
@@ -218,7 +218,7 @@ def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:
         if loaded.without_effect:
             _say(f"{len(loaded.without_effect)} keys of {file} have no effect here and are not in the new one")
         return loaded.config
-    return EdgeCoreConfig.default() if root is None else EdgeCoreConfig.embedded(root)
+    return EdgeCoreConfig.default() if root is None else EdgeCoreConfig.below(root)
 
 
 def _certified(config: EdgeCoreConfig, token: str, *, replace: bool) -> Certificate:

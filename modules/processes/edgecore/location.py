@@ -2,7 +2,7 @@
 
 1. `--config FILE` names the configuration file.
 2. `--root DIR` names the node's directory. Its configuration file is `DIR/edgecore.yaml`; while that does not exist,
-   the node has the defaults of the embedded runtime, with everything below DIR.
+   the node has the defaults of the process runtime, with everything below DIR.
 3. Without both, root has KubeEdge's file, `/etc/kubeedge/config/edgecore.yaml`, if it exists. Otherwise the directory
    is `$XDG_STATE_HOME/edgecore` if that variable is set, `/var/lib/edgecore` for root and `~/.local/state/edgecore`
    for others, as if `--root` had named it.
@@ -39,7 +39,7 @@ class NodeLocation(NamedTuple):
     """The place of a node's configuration."""
 
     file: Path | None
-    """The configuration file; None if the node has the embedded runtime's defaults."""
+    """The configuration file; None if the node has the process runtime's defaults."""
     root: Path | None
     """The node's directory; None if a configuration file was named, which has all paths."""
 
@@ -63,7 +63,7 @@ class NodeLocation(NamedTuple):
         if self.file is not None:
             return load(self.file)
         root = self.root or default_root()
-        return LoadResult(config=EdgeCoreConfig.embedded(root), source=f"--root {root}")
+        return LoadResult(config=EdgeCoreConfig.below(root), source=f"--root {root}")
 
 
 def add_location(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
@@ -74,7 +74,7 @@ def add_location(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusive
         "--root",
         type=Path,
         metavar="DIR",
-        help="the node's directory: DIR/edgecore.yaml, or without it the embedded runtime's defaults below DIR",
+        help="the node's directory: DIR/edgecore.yaml, or without it the process runtime's defaults below DIR",
     )
     return where
 

@@ -16,7 +16,7 @@ from beehive.clock import Timer
 from beehive.printable import printable
 
 if TYPE_CHECKING:
-    from modules.runtimes.oci.network import LoopbackFirewall
+    from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,8 @@ class LoopbackWatch:
         """Make the rule if it is needed and missing. A failure is logged once, and tried again."""
         if not _takes_loopback_of_others():
             return
-        from modules.runtimes.oci.network import LoopbackFirewall, PodNetworkError  # noqa: PLC0415 - most nodes do not need it
+        from modules.runtimes.oci.network.errors import PodNetworkError  # noqa: PLC0415 - most nodes do not need it
+        from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall  # noqa: PLC0415 - most nodes do not need it
 
         self._firewall = self._firewall or LoopbackFirewall(self._clock)
         try:

@@ -85,7 +85,7 @@ def _add_join(parser: argparse.ArgumentParser) -> None:
         help="written; one that exists is changed, and kept beside it (default: the file that `edgecore run` reads "
         "with the same --root or without one; for root a new one is /etc/kubeedge/config/edgecore.yaml)",
     )
-    parser.add_argument("--root", type=Path, metavar="DIR", help="a new file is for the embedded runtime, below DIR")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="a new file is for the process runtime, below DIR")
     parser.set_defaults(command="modules.processes.edgecore.join:join")
 
 

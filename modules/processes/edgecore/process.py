@@ -146,7 +146,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
 
     Raises:
         BeehiveError: a module did not start.
-        EdgedError: the root directory or the port is taken, or the embedded runtime did not start.
+        EdgedError: the root directory or the port is taken, or the runtime inside edgecore did not start.
     """
     if config.modules.edged.enable:
         take_root_directory(config.modules.edged.root_directory, stack)
@@ -171,16 +171,16 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
 
 def _start_runtime(config: EdgeCoreConfig, hive: Hive, stack: ExitStack) -> Mapping[str, Callable[..., Any]]:
     """Start the runtime inside edgecore, if it is configured; return its calls for this process. Raises EdgedError."""
-    if not config.uses_embedded_runtime:
+    if not config.runs_container_runtime:
         if config.modules.edged.enable and os.geteuid() == 0:
             watch = LoopbackWatch(hive.clock)
             watch.start()
             stack.callback(watch.close)
         return {}
     # imported only here: a node with containerd does not load it
-    from modules.processes.edgecore.embedded_runtime import start_embedded_runtime  # noqa: PLC0415
+    from modules.processes.edgecore.container_runtime import start_container_runtime  # noqa: PLC0415
 
-    return start_embedded_runtime(config, hive.clock, stack).local_calls
+    return start_container_runtime(config, hive.clock, stack).local_calls
 
 
 def _add_modules(
@@ -203,6 +203,11 @@ def _add_modules(
     if feed is not None:
         hive.add(DeviceTwin, twin_settings(config), feed)
     add_optional_modules(hive, config, registry)
+    if modules.edge_mesh.enable and modules.meta_manager.enable:
+        # imported only here, as `optional_modules` does
+        from modules.processes.edgecore.edge_mesh import add_edge_mesh  # noqa: PLC0415
+
+        add_edge_mesh(hive, config, registry, snapshots)
     if modules.edged.enable:
         _add_edged(hive, config, snapshots, tracing, local)
     if not modules.edge_hub.enable:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from edged.errors import EdgedError
-from modules.processes.edgecore.config.names import DOCKER_ENDPOINT, EMBEDDED_ENDPOINT, OCI_ENDPOINT
+from modules.processes.edgecore.config.names import DOCKER_ENDPOINT, OCI_ENDPOINT, PROCESS_ENDPOINT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ class RuntimeKind(StrEnum):
 
 
 _ENDPOINTS: Final = {
-    RuntimeKind.PROCESSES: EMBEDDED_ENDPOINT,
+    RuntimeKind.PROCESSES: PROCESS_ENDPOINT,
     RuntimeKind.OCI: OCI_ENDPOINT,
     RuntimeKind.DOCKER: DOCKER_ENDPOINT,
 }
@@ -78,7 +78,7 @@ def of_kind(config: EdgeCoreConfig, kind: RuntimeKind) -> EdgeCoreConfig:
 
 def kinds_with_records(config: EdgeCoreConfig) -> list[RuntimeKind]:
     """Return the kinds whose directories have the form of a runtime's; others are not edgecore's. Raises EdgedError."""
-    return [kind for kind in RuntimeKind if has_records(of_kind(config, kind).embedded_runtime_root)]
+    return [kind for kind in RuntimeKind if has_records(of_kind(config, kind).container_runtime_root)]
 
 
 def has_records(directory: Path) -> bool:
@@ -97,7 +97,7 @@ def has_records(directory: Path) -> bool:
 def other_kinds(config: EdgeCoreConfig) -> tuple[LeftKind, ...]:
     """Return the kinds that are not configured and have records of pods, as far as this user may look."""
     others = [kind for kind in RuntimeKind if kind is not configured_kind(config)]
-    found = [_left(kind, of_kind(config, kind).embedded_runtime_root) for kind in others]
+    found = [_left(kind, of_kind(config, kind).container_runtime_root) for kind in others]
     return tuple(each for each in found if each is not None)
 
 

@@ -22,7 +22,7 @@ _SERVICE: Final = (
     "Delegate=yes",
 )
 _PROTECTED: Final = "OOMScoreAdjust=-999"
-"""The kubelet's: the last process to be killed when memory is short. Containers of the embedded runtime would inherit
+"""The kubelet's: the last process to be killed when memory is short. Containers of the process runtime would inherit
 it.
 """
 
@@ -49,7 +49,7 @@ def print_unit(chosen: argparse.Namespace) -> int:
         return ExitCode.CONFIGURATION
     more = ["--allow-unisolated-root"] if chosen.allow_unisolated_root else []
     if not more and is_unisolated_root(config, os.geteuid()):
-        _say("warning: root is refused this node (embedded runtime, cloud without TLS): see `edgecore run --help`")
+        _say("warning: root is refused this node (process runtime, cloud without TLS): see `edgecore run --help`")
     account = account_of(user=chosen.user)
     unit = Unit(
         name="edgecore",
@@ -58,7 +58,7 @@ def print_unit(chosen: argparse.Namespace) -> int:
         after=_runtime_unit(config),
         user=chosen.user,
         account=account,
-        service=_SERVICE if chosen.user or account or config.uses_embedded_runtime else (*_SERVICE, _PROTECTED),
+        service=_SERVICE if chosen.user or account or config.runs_container_runtime else (*_SERVICE, _PROTECTED),
     )
     sys.stdout.write(text_of(unit))
     return ExitCode.OK
@@ -67,7 +67,7 @@ def print_unit(chosen: argparse.Namespace) -> int:
 def _runtime_unit(config: EdgeCoreConfig) -> str:
     if config.uses_docker_runtime:
         return "docker.service"
-    return "" if config.uses_embedded_runtime else "containerd.service"
+    return "" if config.runs_container_runtime else "containerd.service"
 
 
 def _say(text: str) -> None:

@@ -102,7 +102,7 @@ class CallThreads:
                 self._next.put(call)
                 return
         try:
-            threading.Thread(target=self._serve, args=(call,), name="embedded-runtime/local", daemon=True).start()
+            threading.Thread(target=self._serve, args=(call,), name="cri-server/local", daemon=True).start()
         except RuntimeError:  # the machine's or the control group's limit of threads
             with self._changed:
                 self._running.discard(call)

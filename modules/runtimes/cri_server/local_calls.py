@@ -61,9 +61,9 @@ def failure_of(error: Exception) -> tuple[StatusCode, str]:
     if isinstance(error, RequestRefusedError):
         return error.status, str(error)
     if isinstance(error, OSError):
-        _log.error("the machine refused something to the embedded runtime", exc_info=error)
+        _log.error("the machine refused something to the container runtime", exc_info=error)
         return StatusCode.INTERNAL, str(error)
-    _log.error("a call to the embedded runtime failed", exc_info=error)
+    _log.error("a call to the container runtime failed", exc_info=error)
     return StatusCode.UNKNOWN, str(error)
 
 

@@ -56,7 +56,7 @@ class CriServer:
         return f"unix://{self._socket}"
 
     def start(self) -> None:
-        """Take over running containers and serve; return when the socket answers. Raises EmbeddedRuntimeError."""
+        """Take over running containers and serve; return when the socket answers. Raises ContainerRuntimeError."""
         self._engine = Engine(self._root, self._clock, self._settings)
         methods = CriMethods(self._engine)
         try:

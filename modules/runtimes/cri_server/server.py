@@ -35,7 +35,7 @@ class Server:
 
     def __init__(self, methods: CriMethods) -> None:
         """Begin to answer calls. Raises RuntimeError or OSError when that fails."""
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="embedded-runtime")
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="cri-server")
         limit = ("grpc.max_receive_message_length", REQUEST_LIMIT)
         self._server = grpc.server(self._threads, options=[limit])
         answers = {name: _answering(method) for name, method in methods.table().items()}
@@ -120,7 +120,7 @@ def _refusing(name: str, why_not: Mapping[str, str]) -> Behaviour:
 
     def behaviour(_: Any, context: grpc.ServicerContext) -> Any:
         context.abort(
-            grpc.StatusCode[NotProvidedError.status.name], f"the embedded runtime does not offer {name}: {why}"
+            grpc.StatusCode[NotProvidedError.status.name], f"edgecore's container runtime does not offer {name}: {why}"
         )
 
     return behaviour

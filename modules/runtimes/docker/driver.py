@@ -44,8 +44,8 @@ from modules.runtimes.engine.inspection import image_info
 from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, PodAddresses, SandboxId, reference_of
 from modules.runtimes.engine.state import OWNER_ONLY, StateDirectory
-from modules.runtimes.oci.network import PodNetwork
-from modules.runtimes.oci.network.details import network_condition, network_details
+from modules.runtimes.oci.network.attachment import verbose_network_status
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.sandbox_files import sandbox_files
 from modules.runtimes.oci.spec import Machine, stop_signal
 from modules.runtimes.oci.spec.resources import check_resources
@@ -66,7 +66,7 @@ class DockerSettings(NamedTuple):
     logs: LogLimits = LogLimits(10 * 1024 * 1024, 2)
 
     def lock(self, root: Path, clock: Clock) -> StateDirectory:
-        """Lock the state directory. Raises EmbeddedRuntimeError when it, or Docker, cannot be used."""
+        """Lock the state directory. Raises ContainerRuntimeError when it, or Docker, cannot be used."""
         if os.geteuid() != 0:
             raise StateDirectoryError("use Docker Engine", "networks and logs of pods take root")
         docker = DockerClient(self.socket, clock)
@@ -75,7 +75,7 @@ class DockerSettings(NamedTuple):
         return StateDirectory(root, (), OWNER_ONLY)
 
     def driver(self, parts: EngineParts[DockerContainer]) -> "DockerDriver":
-        """Return a new driver. Raises EmbeddedRuntimeError, OSError."""
+        """Return a new driver. Raises ContainerRuntimeError, OSError."""
         return DockerDriver(parts, self)
 
 
@@ -242,7 +242,7 @@ class DockerDriver(Driver[DockerContainer]):
             cri.RuntimeCondition(
                 type="RuntimeReady", status=not problem, reason="DockerNotReachable" if problem else "", message=problem
             ),
-            network_condition(self._sandboxes.network_status()),
+            self._sandboxes.network_status().condition,
         ]
         is_recursive = self._docker.version >= RECURSIVE_READ_ONLY
         features = cri.RuntimeHandlerFeatures(recursive_read_only_mounts=is_recursive, user_namespaces=False)
@@ -263,7 +263,7 @@ class DockerDriver(Driver[DockerContainer]):
         pid = pid_of(docker)
         own = pid and sandbox.config.linux.security_context.namespace_options.network != cri.NODE
         network = Path(f"/proc/{pid}/ns/net") if own else None
-        return {"pid": pid, "docker": docker, **network_details(sandbox, {"network": network})}
+        return {"pid": pid, "docker": docker, **verbose_network_status(sandbox.directory, {"network": network})}
 
     def container_details(self, container: DockerContainer) -> dict[str, Any]:
         """Return what `docker inspect` shows of a container."""

@@ -18,7 +18,8 @@ from modules.runtimes.engine.events import Announcer
 from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.records import PodAddresses, SandboxId
 from modules.runtimes.engine.registry import Registry
-from modules.runtimes.oci.network import AttachedSandbox, NetworkStatus, PodNetwork
+from modules.runtimes.oci.network.pod_network import NetworkStatus, PodNetwork
+from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from modules.runtimes.oci.sandbox_files import write_sandbox_files
 from protos.cri.v1 import api_pb2 as cri
 

@@ -105,7 +105,7 @@ class Driver(ABC, Generic[ContainerT]):
         """Start what clients need beside the engine."""
 
     def purge(self) -> None:
-        """Remove everything that is left when the last sandbox is removed. Raises EmbeddedRuntimeError, OSError."""
+        """Remove everything that is left when the last sandbox is removed. Raises ContainerRuntimeError, OSError."""
 
     def close(self) -> None:
         """Release everything but the containers, which go on running."""
@@ -210,7 +210,7 @@ class RuntimeSettings(Protocol[ContainerT]):
     """The settings of one kind of runtime, from which its engine is made."""
 
     def lock(self, root: Path, clock: Clock) -> StateDirectory:
-        """Check the machine and lock the state directory. Raises EmbeddedRuntimeError."""
+        """Check the machine and lock the state directory. Raises ContainerRuntimeError."""
 
     def driver(self, parts: EngineParts[ContainerT]) -> Driver[ContainerT]:
-        """Return a new driver. Raises EmbeddedRuntimeError, OSError."""
+        """Return a new driver. Raises ContainerRuntimeError, OSError."""

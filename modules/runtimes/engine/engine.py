@@ -9,7 +9,7 @@ from beehive.clock import Clock
 from beehive.files.removal import remove_tree
 from modules.runtimes.engine.containers import Containers
 from modules.runtimes.engine.driver import Driver, EngineParts, RuntimeSettings
-from modules.runtimes.engine.errors import EmbeddedRuntimeError, StateDirectoryError
+from modules.runtimes.engine.errors import ContainerRuntimeError, StateDirectoryError
 from modules.runtimes.engine.events import Announcer, EventHub
 from modules.runtimes.engine.process_watcher import ProcessWatcher
 from modules.runtimes.engine.recovery import Recovery
@@ -21,7 +21,7 @@ class Engine(Generic[ContainerT]):
     """The parts of a runtime, from construction to `close`; takes over the containers that run already."""
 
     def __init__(self, root: Path, clock: Clock, settings: RuntimeSettings[ContainerT]) -> None:
-        """Lock the state directory. Raises EmbeddedRuntimeError when it, or the machine, cannot be used."""
+        """Lock the state directory. Raises ContainerRuntimeError when it, or the machine, cannot be used."""
         self.clock = clock
         self.registry: Registry[ContainerT] = Registry()
         self.events = EventHub()
@@ -77,7 +77,7 @@ class Engine(Generic[ContainerT]):
 def purge(root: Path, clock: Clock, settings: RuntimeSettings[Any]) -> None:
     """Kill and remove every container and sandbox of the state directory at `root`, and the directory.
 
-    Raises EmbeddedRuntimeError while an edgecore uses the directory, or if something resists.
+    Raises ContainerRuntimeError while an edgecore uses the directory, or if something resists.
     """
     engine = Engine(root, clock, settings)
     try:
@@ -91,4 +91,4 @@ def purge(root: Path, clock: Clock, settings: RuntimeSettings[Any]) -> None:
     try:
         remove_tree(root)
     except OSError as error:
-        raise EmbeddedRuntimeError(f'remove "{root}"', str(error)) from error
+        raise ContainerRuntimeError(f'remove "{root}"', str(error)) from error

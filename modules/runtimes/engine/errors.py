@@ -1,6 +1,6 @@
 """The errors of the runtimes inside edgecore as one tree; each refused request is one gRPC status.
 
-EmbeddedRuntimeError
+ContainerRuntimeError
 ├── StateDirectoryError     the runtime itself cannot start
 ├── ShimGoneError           a container's shim does not answer (internal)
 └── RequestRefusedError     one request cannot be served
@@ -20,7 +20,7 @@ from typing import ClassVar
 from protos.status import StatusCode
 
 
-class EmbeddedRuntimeError(Exception):
+class ContainerRuntimeError(Exception):
     """Base of the tree.
 
     Args:
@@ -36,15 +36,15 @@ class EmbeddedRuntimeError(Exception):
         super().__init__(f"cannot {attempt}: {reason}" + (f" ({hint})" if hint else ""))
 
 
-class StateDirectoryError(EmbeddedRuntimeError):
+class StateDirectoryError(ContainerRuntimeError):
     """The state directory or the socket cannot be used."""
 
 
-class ShimGoneError(EmbeddedRuntimeError):
+class ShimGoneError(ContainerRuntimeError):
     """The shim of a container does not answer: it is ending, or was killed."""
 
 
-class RequestRefusedError(EmbeddedRuntimeError):
+class RequestRefusedError(ContainerRuntimeError):
     """One request cannot be served; `status` is the gRPC status of the answer."""
 
     status: ClassVar[StatusCode] = StatusCode.INTERNAL

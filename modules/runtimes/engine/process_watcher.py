@@ -42,7 +42,7 @@ class ProcessWatcher:
         self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._epoll.register(self._stop, select.EPOLLIN)
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="embedded-runtime-watcher", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="process-watcher", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""

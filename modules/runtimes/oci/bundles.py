@@ -24,7 +24,7 @@ from modules.runtimes.oci.images import (
 )
 from modules.runtimes.oci.mapped_roots import MappedRoots
 from modules.runtimes.oci.model import OciContainer
-from modules.runtimes.oci.network import PodNamespaces
+from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.sandbox_files import SHM_BYTES, sandbox_files
 from modules.runtimes.oci.seccomp_programs import SeccompPrograms
 from modules.runtimes.oci.spec import (

@@ -39,8 +39,9 @@ from modules.runtimes.oci.leftovers import settle_network_processes, unmount_unk
 from modules.runtimes.oci.mapped_roots import MappedRoots, remove_top
 from modules.runtimes.oci.metrics import MetricsCollector, metric_descriptors
 from modules.runtimes.oci.model import OciContainer
-from modules.runtimes.oci.network import PodNamespaces, PodNetwork
-from modules.runtimes.oci.network.details import network_condition, network_details
+from modules.runtimes.oci.network.attachment import verbose_network_status
+from modules.runtimes.oci.network.namespaces import PodNamespaces
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.processes import ContainerProcesses
 from modules.runtimes.oci.programs import Programs
 from modules.runtimes.oci.sandbox_resources import SandboxResources
@@ -80,7 +81,7 @@ class OciSettings(NamedTuple):
         return StateDirectory(root, _BULKY, OWNER_ONLY)
 
     def driver(self, parts: EngineParts[OciContainer]) -> "OciDriver":
-        """Return a new driver. Raises EmbeddedRuntimeError, OSError."""
+        """Return a new driver. Raises ContainerRuntimeError, OSError."""
         return OciDriver(parts, self)
 
 
@@ -272,7 +273,7 @@ class OciDriver(Driver[OciContainer]):
         """Return whether pods can have a network of their own now."""
         conditions = [
             cri.RuntimeCondition(type="RuntimeReady", status=True),
-            network_condition(self._resources.network_status()),
+            self._resources.network_status().condition,
         ]
         features = cri.RuntimeHandlerFeatures(
             recursive_read_only_mounts=True, user_namespaces=self._machine.user_namespaces
@@ -299,7 +300,9 @@ class OciDriver(Driver[OciContainer]):
         """Return its namespaces and the result of its CNI plug-ins."""
         pinned = self._namespaces.pinned(sandbox.id)
         kinds = ("network", "ipc", "uts", "user")
-        return network_details(sandbox, dict(zip(kinds, pinned, strict=True)) if pinned is not None else {})
+        return verbose_network_status(
+            sandbox.directory, dict(zip(kinds, pinned, strict=True)) if pinned is not None else {}
+        )
 
     def container_details(self, container: OciContainer) -> dict[str, Any]:
         """Return its OCI specification, and where its files and its conmon are."""

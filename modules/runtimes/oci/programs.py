@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from modules.runtimes.engine.errors import EmbeddedRuntimeError
+from modules.runtimes.engine.errors import ContainerRuntimeError
 
 INSTALL: Final = "apt-get install crun conmon containernetworking-plugins iptables"
 """Installs all of them on Debian and Ubuntu."""
@@ -14,7 +14,7 @@ _SHIM: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("shim")
 _SEARCHED: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/libexec/podman:/usr/lib/podman"
 
 
-class ProgramMissingError(EmbeddedRuntimeError):
+class ProgramMissingError(ContainerRuntimeError):
     """A program that the runtime cannot do without is not installed."""
 
 

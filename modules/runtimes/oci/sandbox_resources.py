@@ -9,7 +9,9 @@ from beehive.printable import printable
 from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.records import PodAddresses, SandboxId
-from modules.runtimes.oci.network import AttachedSandbox, NetworkStatus, PodNamespaces, PodNetwork
+from modules.runtimes.oci.network.namespaces import PodNamespaces
+from modules.runtimes.oci.network.pod_network import NetworkStatus, PodNetwork
+from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from modules.runtimes.oci.sandbox_files import SHM_BYTES, write_sandbox_files
 from modules.runtimes.oci.users import user_mapping
 from protos.cri.v1 import api_pb2 as cri

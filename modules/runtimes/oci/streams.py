@@ -20,7 +20,7 @@ from modules.runtimes.oci.crun.launching import Launcher
 from modules.runtimes.oci.crun.runtime_command import RuntimeCommand, message_in
 from modules.runtimes.oci.execution import command_of, why_not_started
 from modules.runtimes.oci.model import OciContainer
-from modules.runtimes.oci.network import PodNamespaces
+from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.streaming import StreamProcess, connect_in_namespace
 from protos.cri.v1 import api_pb2 as cri
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from modules.runtimes.oci.images import MappedRoot
-from modules.runtimes.oci.network import IdRange, UserMapping
+from modules.runtimes.oci.network.user_namespaces import IdRange, UserMapping
 from protos.cri.v1 import api_pb2 as cri
 
 

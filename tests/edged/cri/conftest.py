@@ -51,7 +51,7 @@ def _embedded() -> Iterator[RuntimeUnderTest]:
             embedded.start()
 
         yield RuntimeUnderTest(
-            name="the embedded runtime",
+            name="the process runtime",
             endpoint=embedded.endpoint,
             image=BUSYBOX_IMAGE,
             cgroup_parent="",

@@ -214,8 +214,8 @@ def test_a_container_of_an_image_that_is_not_there_is_not_made(
     pod = pods.sandbox()
     config = pods.container_config(FOREVER)
     config.image.image = "localhost/never:pulled"
-    if runtime.name == "the embedded runtime":
-        pytest.skip("the images of the embedded runtime are names")
+    if runtime.name == "the process runtime":
+        pytest.skip("the images of the process runtime are names")
     with pytest.raises(CriError):
         pods.create(pod, config)
 
@@ -312,7 +312,7 @@ def test_streams_have_an_address_or_are_not_offered(
         lambda: client.port_forward_url(pod.id, [80]),
     )
     for ask in asks:
-        if runtime.name == "the embedded runtime":
+        if runtime.name == "the process runtime":
             with pytest.raises(UnimplementedError):
                 ask()
         else:
@@ -320,8 +320,8 @@ def test_streams_have_an_address_or_are_not_offered(
 
 
 def test_streams_of_what_is_not_there_have_none(runtime: RuntimeUnderTest, client: ContainerRuntime) -> None:
-    if runtime.name == "the embedded runtime":
-        pytest.skip("the embedded runtime has no streams")
+    if runtime.name == "the process runtime":
+        pytest.skip("the process runtime has no streams")
     asks: tuple[Callable[[], str], ...] = (
         lambda: client.exec_url(UNKNOWN, ["true"], Streams()),
         lambda: client.attach_url(UNKNOWN, Streams()),

@@ -166,7 +166,7 @@ def test_a_long_pull_tells_how_far_it_is(images: ImageBench) -> None:
 def test_a_pull_is_told_with_the_size_of_the_image_where_the_runtime_says_it(
     images: ImageBench, size: int, told: str
 ) -> None:
-    """The embedded runtime's images are names alone, of one byte."""
+    """The process runtime's images are names alone, of one byte."""
     images.runtime.image_sizes["docker.io/library/nginx:1"] = size
     images.ensure("nginx:1")
     assert images.sentences()[-1][1].endswith(f" including waiting).{told}")

@@ -126,8 +126,6 @@ def _facts(chance: random.Random) -> PodFacts:
 def _event(chance: random.Random, loop: Loop) -> PodEvent:
     version: dict[str, Any] = {"resourceVersion": str(chance.randrange(100))}
     deleted: dict[str, Any] = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 5}
-    if loop.pod.pod.metadata.deletion_timestamp is not None:
-        version |= deleted  # no API server takes it back
     pods = [
         web(metadata=version),
         web(metadata={**version, "labels": {"a": str(chance.randrange(3))}}),
@@ -273,6 +271,18 @@ def test_a_second_reason_does_not_end_a_pod_again_but_may_shorten_its_time(loop:
     assert loop.pod.kill_options == first.options
     loop.work(facts(RunState.EXITED, ready=False), terminated=True)
     assert loop.handle(shutdown) == []
+
+
+def test_a_pod_whose_deletion_is_taken_back_ends_all_the_same(loop: Loop) -> None:
+    """In its grace period; as in a kubelet it is not deleted in the cloud, whose pod it still is."""
+    deletion: dict[str, Any] = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 5}
+    loop.handle(machine.UpdatePod(web(metadata={"resourceVersion": "8", **deletion})))
+    for version in ("9", "10"):
+        effects = loop.handle(machine.UpdatePod(web(metadata={"resourceVersion": version, "labels": {"v": version}})))
+        assert effects[-2:] == [machine.Kill(5), machine.Enqueue(Queue.DELETION)]
+        assert loop.pod.state is PodState.TERMINATING
+    assert machine.DeletePod() not in loop.work(facts(RunState.EXITED, ready=False), terminated=True)
+    assert loop.pod.pod.status.phase == "Succeeded"
 
 
 @pytest.mark.parametrize(("ready", "queue"), [(True, Queue.ADDITION), (False, Queue.DELETION)])

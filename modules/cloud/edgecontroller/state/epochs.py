@@ -26,6 +26,8 @@ class Epochs:
         self._database = database
         self._ended = ended
         self._present = Epoch()
+        self._elsewhere = 0
+        """The number of the newest epoch that was read in the state of a node, which another cloudcore has written."""
         self._counts = False
         """Whether a list was seen."""
 
@@ -36,8 +38,10 @@ class Epochs:
 
     @property
     def is_over(self) -> bool:
-        """Whether another cloudcore that shares the database has begun the next epoch. For a transaction."""
-        return self._database.shared and self._database.epoch().number > self.number
+        """Whether another cloudcore that shares the database, or the state in the cluster, has begun a later epoch. For
+        a transaction.
+        """
+        return self._elsewhere > self.number or (self._database.shared and self._database.epoch().number > self.number)
 
     def load(self) -> None:
         """Goes on with the epoch in the database, before the first list is asked for."""
@@ -61,6 +65,12 @@ class Epochs:
         self._begin(number)
         return True
 
+    def read_elsewhere(self, number: int) -> None:
+        """Note the epoch of a node's state in the cluster: the cloudcore that has written it has seen the restores that
+        led to this epoch.
+        """
+        self._elsewhere = max(self._elsewhere, number)
+
     def went_back(self) -> None:
         """Begins another epoch: a reflector says that versions went back."""
         self._begin(0)
@@ -81,8 +91,8 @@ class Epochs:
 
     def _begin(self, newest: int) -> None:
         """Begins the next epoch, or goes on in one that another cloudcore has begun."""
-        stored = self._database.epoch().number
-        self._put(Epoch(stored if stored > self.number else self.number + 1, newest))
+        elsewhere = max(self._elsewhere, self._database.epoch().number)
+        self._put(Epoch(max(elsewhere, self.number + 1), newest))
         self._ended()
 
     def _put(self, epoch: Epoch) -> None:

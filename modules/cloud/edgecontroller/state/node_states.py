@@ -19,6 +19,8 @@ MAX_BYTES: Final = 900_000
 """Largest size of the packed objects; etcd takes objects of up to 1.5 MB, and the API server's own limit is near."""
 _MAX_UNPACKED: Final = 16 * 1024 * 1024
 _TOO_LARGE: Final = 1 << 63
+_MOST_EPOCHS: Final = 1 << 31
+"""An epoch is a restore of etcd; the number of one that is said to be later is taken over, and counted on."""
 _Row = tuple[str, str, str, str, int]
 _POD: Final = kind_named("Pod").key_name
 
@@ -75,6 +77,8 @@ def read(obj: JsonObject) -> StoredState | None:
     """
     try:
         spec = convert(obj.get("spec"), Spec)
+        if abs(spec.epoch) >= _MOST_EPOCHS:
+            return None
         holder = Holder(spec.cloudcore, spec.connected_at)
         return StoredState(holder, NodeState(spec.node_uid, spec.epoch), _unpacked(spec.objects))
     except (msgspec.MsgspecError, ValueError, TypeError, zlib.error, RecursionError):

@@ -160,7 +160,7 @@ class ContainerFiles:
             if error.status != HTTPStatus.NOT_IMPLEMENTED or not self._node.is_of_this_machine:
                 raise
         hint = "its containers see this machine's files: copy with cp; volumes are below pods/ in the node's directory"
-        raise NodeError("the embedded runtime has no input for commands", "", hint)
+        raise NodeError("the process runtime has no input for commands", "", hint)
 
     def run(self, command: Sequence[str], output: _Output) -> CommandExit:
         """Run a command; on a runtime without streams its output comes at its end, and has at most 16 MiB.

@@ -69,7 +69,7 @@ def _ports_of(node: NodeClient, pod: Pod, pairs: Sequence[PortPair]) -> PodPorts
     for pair in pairs:
         if pair.local == pair.remote:
             hint = f"connect to it, or choose another local port: :{pair.remote}"
-            raise NodeError(f"with the embedded runtime, port {pair.remote} of the pod is this machine's", "", hint)
+            raise NodeError(f"with the process runtime, port {pair.remote} of the pod is this machine's", "", hint)
     return DirectPorts()
 
 

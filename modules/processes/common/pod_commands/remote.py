@@ -62,7 +62,7 @@ def execute(chosen: argparse.Namespace) -> int:
             if error.status != HTTPStatus.NOT_IMPLEMENTED or not node.is_of_this_machine:
                 raise
         if chosen.stdin or chosen.tty:
-            raise NodeError("the embedded runtime has no streams for -i and -t", "", _NO_STREAMS)
+            raise NodeError("the process runtime has no streams for -i and -t", "", _NO_STREAMS)
         result = run_to_its_end(node, target, command)
         _write(Channel.STDOUT, result.stdout)
         _write(Channel.STDERR, result.stderr)
@@ -81,7 +81,7 @@ def attach(chosen: argparse.Namespace) -> int:
             if error.status != HTTPStatus.NOT_IMPLEMENTED or not node.is_of_this_machine:
                 raise
         hint = "`edgecore logs -f` shows what the process writes; containerd has streams"
-        raise NodeError("the embedded runtime has no streams to attach to", "", hint)
+        raise NodeError("the process runtime has no streams to attach to", "", hint)
 
 
 def run_command(

@@ -99,9 +99,9 @@ def _following(
     if present is not None:
         return present
     if root is None:
-        hint = "the backup has no configuration, so it is of a node on the embedded runtime: give --root DIR"
+        hint = "the backup has no configuration, so it is of a node on the process runtime: give --root DIR"
         raise BackupError("cannot tell where the node's files belong", hint=hint)
-    return EdgeCoreConfig.embedded(root)
+    return EdgeCoreConfig.below(root)
 
 
 def _check_name(manifest: BackupManifest, following: EdgeCoreConfig, present: EdgeCoreConfig | None) -> None:
@@ -113,7 +113,7 @@ def _check_name(manifest: BackupManifest, following: EdgeCoreConfig, present: Ed
 
 def _own_files(present: EdgeCoreConfig | None, file: Path, root: Path | None) -> set[Path]:
     """Return the files of the node that is here, or would be without a configuration."""
-    config = present or (EdgeCoreConfig.embedded(root) if root else None)
+    config = present or (EdgeCoreConfig.below(root) if root else None)
     if config is None:
         return set()
     own = NodeFiles.of(config, file)

@@ -1,7 +1,7 @@
 """Configuration of edgecore: settings as immutable structs, read from, checked in and written to a file.
 
 `load(path)` reads a file of KubeEdge's form and reports all its errors together; `EdgeCoreConfig.default` and
-`EdgeCoreConfig.embedded` make a configuration without a file. The structs in `model`, `edgehub`, `edged` and `kubelet`
+`EdgeCoreConfig.below` make a configuration without a file. The structs in `model`, `edgehub`, `edged` and `kubelet`
 are the only description of the form; `writing` and `reference` print it from them.
 
 The package imports nothing heavier than msgspec and PyYAML, so that `edgecore config` and `edgecore version` start
@@ -17,10 +17,10 @@ from modules.processes.edgecore.config.errors import (
 )
 from modules.processes.edgecore.config.loading import LoadResult, load, loads, verify
 from modules.processes.edgecore.config.model import EdgeCoreConfig
-from modules.processes.edgecore.config.names import EMBEDDED_ENDPOINT
+from modules.processes.edgecore.config.names import PROCESS_ENDPOINT
 
 __all__ = [
-    "EMBEDDED_ENDPOINT",
+    "PROCESS_ENDPOINT",
     "ConfigError",
     "ConfigSyntaxError",
     "ConfigUnreadableError",

@@ -20,8 +20,8 @@ _META_SERVER: Final = ("modules", "metaManager", "metaServer")
 _GATE: Final = "requireauthorization"
 CHECKS: Final = {
     "plain-websocket": "the websocket is `ws://` to another host: nobody proves who he is, all can be read",
-    "embedded-runtime-with-cloud": "the embedded runtime, which isolates nothing, runs what another host sends",
-    "unisolated-root": "`allowUnisolatedRoot` with the embedded runtime and a cloud without TLS; without the key "
+    "process-runtime-with-cloud": "the process runtime, which isolates nothing, runs what another host sends",
+    "unisolated-root": "`allowUnisolatedRoot` with the process runtime and a cloud without TLS; without the key "
     "`edgecore run` refuses that to root",
     "open-read-only-port": "`address` lets other machines reach `readOnlyPort`, which asks for no credentials",
     "exec-on-read-only-port": "`streamingOnReadOnlyPort`: commands in containers without credentials",
@@ -89,12 +89,12 @@ def _link(config: EdgeCoreConfig) -> Iterator[Danger]:
 
 def _runtime(config: EdgeCoreConfig) -> Iterator[Danger]:
     edged = config.modules.edged
-    embedded = edged.enable and config.uses_process_runtime
+    isolates_nothing = edged.enable and config.uses_process_runtime
     is_far = not all(is_loopback(host) for _, host in _clouds(config))
-    if embedded and config.modules.edge_hub.enable and is_far:
-        text = "the embedded runtime isolates nothing: each pod of this cloud can do what edgecore's user can"
+    if isolates_nothing and config.modules.edge_hub.enable and is_far:
+        text = "the process runtime isolates nothing: each pod of this cloud can do what edgecore's user can"
         hint = "use embedded://oci or containerd, or a user of its own that may do nothing else"
-        yield Danger("embedded-runtime-with-cloud", (*_KUBELET, "containerRuntimeEndpoint"), text, hint)
+        yield Danger("process-runtime-with-cloud", (*_KUBELET, "containerRuntimeEndpoint"), text, hint)
     if edged.allow_unisolated_root and is_unisolated_root(config, user=0):
         text = "as root, whoever answers on the cloud's address runs what it likes as root"
         path = ("modules", "edged", "allowUnisolatedRoot")

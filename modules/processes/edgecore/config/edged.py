@@ -25,7 +25,7 @@ class Edged(Section, frozen=True, kw_only=True):
     """The node and its pods."""
 
     allow_unisolated_root: Annotated[bool, Switch()] = False
-    """Whether edgecore may run as root with the embedded runtime, which isolates nothing, and a cloud without TLS.
+    """Whether edgecore may run as root with the process runtime, which isolates nothing, and a cloud without TLS.
     Ours. Any server that answers on the cloud's address is then root on this machine; without this key `edgecore run`
     refuses. For throw-away machines; the flag `--allow-unisolated-root` does the same.
     """
@@ -76,7 +76,7 @@ class Edged(Section, frozen=True, kw_only=True):
     """
 
     pleg_relist_period_with_events: Annotated[float, Duration(0.0, 3600.0)] = 10.0
-    """Time between two listings while the runtime sends events (containerd from 1.7, CRI-O from 1.26, the embedded
+    """Time between two listings while the runtime sends events (containerd from 1.7, CRI-O from 1.26, the process
     runtime); a change without an event is seen this late at most. Ours; a kubelet with EventedPLEG has 300 s. 0s: do
     not ask the runtime for events.
     """

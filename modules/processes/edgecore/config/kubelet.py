@@ -219,7 +219,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
 
     cgroups_per_qos: Annotated[bool, Switch()] = field(default=True, name="cgroupsPerQOS")
     """Whether classes and pods have cgroups of their own. Where they cannot be made (no root, no cgroups, the
-    embedded runtime) pods run without, and the log has the reason."""
+    process runtime) pods run without, and the log has the reason."""
 
     cluster_dns: Annotated[tuple[str, ...], TextList(IP_ADDRESS, 3)] = field(default=(), name="clusterDNS")
     """Name servers of pods with dnsPolicy ClusterFirst. Default none: they get the host's, as on any

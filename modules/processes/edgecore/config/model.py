@@ -1,6 +1,6 @@
 """The whole configuration of edgecore, in KubeEdge's form `edgecore.config.kubeedge.io/v1alpha2`.
 
-It is immutable and made in three ways: `default()` has KubeEdge's defaults, `embedded(root)` is a node that needs
+It is immutable and made in three ways: `default()` has KubeEdge's defaults, `below(root)` is a node that needs
 nothing installed and keeps everything below one directory, and `modules.processes.edgecore.config.load` reads a file.
 The properties at the end compose URLs and paths for the assembly.
 """
@@ -14,18 +14,19 @@ from typing import Annotated, Final
 from msgspec import field
 
 from modules.processes.edgecore.config.devices import DeviceTwins, EventBusOptions
+from modules.processes.edgecore.config.edge_mesh import EdgeMeshOptions
 from modules.processes.edgecore.config.edge_stream import EdgeStreamOptions
 from modules.processes.edgecore.config.edged import Edged
 from modules.processes.edgecore.config.edgehub import EdgeHub, WebSocket
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
 from modules.processes.edgecore.config.names import (
     DOCKER_ENDPOINT,
-    EMBEDDED_ENDPOINT,
     INSIDE,
     IP_ADDRESS,
     LISTEN_ADDRESS,
     OCI_ENDPOINT,
     OPTIONAL_PATH,
+    PROCESS_ENDPOINT,
     host_name,
     node_name_from,
 )
@@ -148,6 +149,9 @@ class Modules(Section, frozen=True, kw_only=True):
     edge_hub: EdgeHub = EdgeHub()
     """The link to the cloud."""
 
+    edge_mesh: EdgeMeshOptions = EdgeMeshOptions()
+    """Addresses and names of Services."""
+
     edge_stream: EdgeStreamOptions = EdgeStreamOptions()
     """The tunnel for `kubectl logs`, `exec` and `attach`."""
 
@@ -187,8 +191,8 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
         return cls()
 
     @classmethod
-    def embedded(cls, root: Path) -> EdgeCoreConfig:
-        """Return the configuration for an ordinary user with nothing installed: the embedded runtime, everything below
+    def below(cls, root: Path) -> EdgeCoreConfig:
+        """Return the configuration for an ordinary user with nothing installed: the process runtime, everything below
         `root`, the cloud of this machine without TLS.
 
         `root` need not exist; a relative one is below the working directory. Pods are evicted for disk space only when
@@ -196,7 +200,7 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
         """
         root = root.absolute()
         kubelet = TailoredKubeletConfig(
-            container_runtime_endpoint=EMBEDDED_ENDPOINT,
+            container_runtime_endpoint=PROCESS_ENDPOINT,
             pod_logs_dir=root / "logs" / "pods",
             static_pod_path=str(root / "manifests"),
             eviction_hard={"memory.available": "100Mi", "nodefs.available": "1Mi"},
@@ -262,7 +266,7 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
         return self.modules.edged.root_directory / "edgecore-outbox.db"
 
     @property
-    def uses_embedded_runtime(self) -> bool:
+    def runs_container_runtime(self) -> bool:
         """Whether edgecore has to start a container runtime of its own before edged."""
         return self.modules.edged.tailored_kubelet_config.container_runtime_endpoint in INSIDE
 
@@ -279,17 +283,17 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
     @property
     def uses_process_runtime(self) -> bool:
         """Whether containers are plain processes of this machine, with no images, limits or isolation."""
-        return self.modules.edged.tailored_kubelet_config.container_runtime_endpoint == EMBEDDED_ENDPOINT
+        return self.modules.edged.tailored_kubelet_config.container_runtime_endpoint == PROCESS_ENDPOINT
 
     @property
-    def embedded_runtime_root(self) -> Path:
+    def container_runtime_root(self) -> Path:
         """Directory of the state of the runtime inside edgecore; each kind has its own."""
-        return self.modules.edged.root_directory / self._embedded_kind
+        return self.modules.edged.root_directory / self._runtime_kind
 
     @property
-    def embedded_runtime_socket(self) -> Path:
+    def container_runtime_socket(self) -> Path:
         """Socket of the runtime inside edgecore."""
-        return self.modules.edged.root_directory / f"{self._embedded_kind}.sock"
+        return self.modules.edged.root_directory / f"{self._runtime_kind}.sock"
 
     @property
     def runs_mqtt_broker(self) -> bool:
@@ -308,7 +312,7 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
 
     @property
     def runtime_endpoint(self) -> str:
-        """The socket that edged calls, `unix:///…`, also with the embedded runtime."""
+        """The socket that edged calls, `unix:///…`, also of a runtime inside edgecore."""
         return self._socket_of(self.modules.edged.tailored_kubelet_config.container_runtime_endpoint)
 
     @property
@@ -318,8 +322,8 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
         return self._socket_of(endpoint) if endpoint else self.runtime_endpoint
 
     @property
-    def _embedded_kind(self) -> str:
+    def _runtime_kind(self) -> str:
         return "oci" if self.uses_oci_runtime else "docker" if self.uses_docker_runtime else "embedded"
 
     def _socket_of(self, endpoint: str) -> str:
-        return f"unix://{self.embedded_runtime_socket}" if endpoint in INSIDE else endpoint
+        return f"unix://{self.container_runtime_socket}" if endpoint in INSIDE else endpoint

@@ -16,7 +16,7 @@ _HOST: Final = rf"(?:{_HOST_LABEL}(?:\.{_HOST_LABEL}){{0,126}}|\[{_IPV6}\])"
 _PORT: Final = r"(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
 _QUALIFIED: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
-EMBEDDED_ENDPOINT: Final = "embedded://"
+PROCESS_ENDPOINT: Final = "embedded://"
 """Endpoint that selects the container runtime inside edgecore whose containers are processes."""
 
 OCI_ENDPOINT: Final = "embedded://oci"
@@ -25,7 +25,7 @@ OCI_ENDPOINT: Final = "embedded://oci"
 DOCKER_ENDPOINT: Final = "embedded://docker"
 """Endpoint that selects the container runtime inside edgecore whose containers are Docker Engine's."""
 
-INSIDE: Final = (EMBEDDED_ENDPOINT, OCI_ENDPOINT, DOCKER_ENDPOINT)
+INSIDE: Final = (PROCESS_ENDPOINT, OCI_ENDPOINT, DOCKER_ENDPOINT)
 """Endpoints of container runtimes inside edgecore."""
 
 NODE_NAME: Final = Text(
@@ -100,9 +100,9 @@ _ANY: Final = "|".join((_UNIX, *INSIDE))
 
 _KINDS: Final = f"unix:///path/of/socket, {OCI_ENDPOINT}, {DOCKER_ENDPOINT}"
 
-RUNTIME_ENDPOINT: Final = _Endpoint(f"{_KINDS} or {EMBEDDED_ENDPOINT}", _ANY)
+RUNTIME_ENDPOINT: Final = _Endpoint(f"{_KINDS} or {PROCESS_ENDPOINT}", _ANY)
 
-IMAGE_ENDPOINT: Final = _Endpoint(f"{_KINDS}, {EMBEDDED_ENDPOINT}, or empty", rf"(?:{_ANY})?")
+IMAGE_ENDPOINT: Final = _Endpoint(f"{_KINDS}, {PROCESS_ENDPOINT}, or empty", rf"(?:{_ANY})?")
 
 
 def host_name() -> str:

@@ -23,7 +23,7 @@ def broken_rules(config: EdgeCoreConfig) -> Iterator[Broken]:
     yield from _node_name(config)
     yield from _transport(config)
     yield from _certificates(config)
-    yield from _embedded_runtime(config)
+    yield from _container_runtime(config)
     yield from _event_bus(config)
     yield from _service_bus(config)
     yield from _kubelet_settings(config)
@@ -61,10 +61,10 @@ def _certificates(config: EdgeCoreConfig) -> Iterator[Broken]:
         yield path, f'got "{hub.http_server}", want https, because the websocket has TLS', "KubeEdge's port is 10002"
 
 
-def _embedded_runtime(config: EdgeCoreConfig) -> Iterator[Broken]:
+def _container_runtime(config: EdgeCoreConfig) -> Iterator[Broken]:
     kubelet = config.modules.edged.tailored_kubelet_config
-    if config.uses_embedded_runtime:
-        length = len(bytes(config.embedded_runtime_socket))
+    if config.runs_container_runtime:
+        length = len(bytes(config.container_runtime_socket))
         if length > SOCKET_PATH_LIMIT:
             text = f"too long by {length - SOCKET_PATH_LIMIT} bytes for a socket in it"
             yield ("modules", "edged", "rootDirectory"), text, "choose a shorter path"

@@ -107,7 +107,7 @@ def check_all(facts: Facts) -> list[CheckResult]:
     if facts.runtime is None:
         found.append(unknown("runtime", _LATE, "does its socket hang?"))
     else:
-        is_down = facts.configured.embedded and facts.running is not None and not facts.running.pid
+        is_down = facts.configured.runs_container_runtime and facts.running is not None and not facts.running.pid
         found += check_runtime(facts.runtime, facts.configured, is_down=is_down)
     found += _each("database", facts.database, lambda database: check_database("database", database, facts.now))
     found += _each("outbox", facts.outbox, lambda outbox: check_outbox(outbox, facts.now))
@@ -130,7 +130,7 @@ def check_configuration(configured: Configured) -> Iterator[CheckResult]:
     for name, text in configured.warnings:
         yield warning(name or "configuration", text, f"`edgecore config check {configured.source}` says more")
     if configured.unisolated_root:
-        text = "as root with the embedded runtime and without TLS, whoever answers as the cloud would be root here"
+        text = "as root with the process runtime and without TLS, whoever answers as the cloud would be root here"
         hint = "run as another user, use containerd or embedded://oci, or `edgecore join` a cloud with TLS"
         yield failed("unisolated-root", text, hint)
     if configured.without_effect:
@@ -228,7 +228,7 @@ def check_ports(ports: tuple[Listening, ...], running: Running | None) -> Iterat
 def check_kernel(kernel: Kernel, configured: Configured) -> Iterator[CheckResult]:
     """Check the kernel's features for pods."""
     if not configured.isolated:
-        yield ok("kernel", "the embedded runtime needs nothing of it")
+        yield ok("kernel", "the process runtime needs nothing of it")
         return
     if not kernel.root:
         yield failed("permissions", "this user is not root", "real containers need it: run with sudo")
@@ -326,9 +326,9 @@ def check_broker(needs: BrokerNeeds) -> Iterator[CheckResult]:
 
 
 def check_runtime(runtime: Runtime, configured: Configured, *, is_down: bool) -> Iterator[CheckResult]:
-    """Check the container runtime; with `is_down` it is the embedded one of an edgecore that does not run."""
+    """Check the container runtime; with `is_down` it is the one inside an edgecore that does not run."""
     if is_down:
-        yield unknown("runtime", "the embedded runtime runs with edgecore", "start edgecore")
+        yield unknown("runtime", "the runtime inside edgecore runs with it", "start edgecore")
         return
     if runtime.problem:
         hint = "is it running? `systemctl status containerd`; containerRuntimeEndpoint names its socket"

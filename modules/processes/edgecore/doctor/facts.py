@@ -223,7 +223,7 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
     options: str = ""
     """Options that lead any command to this node."""
     node: str
-    embedded: bool
+    runs_container_runtime: bool
     """Whether the container runtime is inside edgecore."""
     isolated: bool = True
     """Whether containers are isolated."""

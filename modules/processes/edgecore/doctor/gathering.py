@@ -99,7 +99,7 @@ def _configured(loaded: LoadResult, options: str) -> Configured:
         source=loaded.source,
         options=options,
         node=config.node_name,
-        embedded=config.uses_embedded_runtime,
+        runs_container_runtime=config.runs_container_runtime,
         isolated=not config.uses_process_runtime,
         cgroup_driver=str(cgroups.driver),
         own_cgroups=cgroups.per_qos,

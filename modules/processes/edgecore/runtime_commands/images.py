@@ -138,13 +138,13 @@ def export_archive(chosen: argparse.Namespace) -> None:
     if not config.uses_oci_runtime:
         hint = "containerd: ctr --namespace k8s.io images export FILE IMAGE; Docker: docker save --output FILE IMAGE"
         raise EdgedError("export an image", "only embedded://oci has a store of edgecore's own", hint)
-    from modules.runtimes.engine.errors import EmbeddedRuntimeError  # noqa: PLC0415 - the other commands talk to any runtime
+    from modules.runtimes.engine.errors import ContainerRuntimeError  # noqa: PLC0415 - the other commands talk to any runtime
     from modules.runtimes.oci.driver import IMAGES  # noqa: PLC0415
     from modules.runtimes.oci.images import export_image  # noqa: PLC0415
 
     try:
-        export_image(config.embedded_runtime_root / IMAGES, chosen.image, chosen.file)
-    except EmbeddedRuntimeError as error:
+        export_image(config.container_runtime_root / IMAGES, chosen.image, chosen.file)
+    except ContainerRuntimeError as error:
         raise EdgedError(error.attempt, error.reason, error.hint) from error
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from beehive import RealClock
 from edged.errors import EdgedError
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.embedded_runtime import purge_kind
+from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
@@ -47,7 +47,7 @@ def reset_runtime(chosen: argparse.Namespace) -> None:
     """Remove containers, sandboxes, images, mounts and namespaces of the chosen kinds; edgecore must not run."""
     location = node_location(chosen)
     config = location.load().config
-    directories = {kind: of_kind(config, kind).embedded_runtime_root for kind in _kinds(chosen.kind, config)}
+    directories = {kind: of_kind(config, kind).container_runtime_root for kind in _kinds(chosen.kind, config)}
     found = {kind: directory for kind, directory in directories.items() if has_records(directory)}
     if not found:
         print_error("edgecore", f"nothing is there: {_listed(list(directories.values()))}")

@@ -9,7 +9,7 @@ from beehive import RealClock
 from edged.errors import EdgedError
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.shutdown import Shutdown
-from modules.processes.edgecore.embedded_runtime import start_embedded_runtime
+from modules.processes.edgecore.container_runtime import start_container_runtime
 from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.logs import set_up
 from modules.processes.edgecore.ownership import take_root_directory
@@ -35,6 +35,6 @@ def serve(chosen: argparse.Namespace) -> None:
         take_root_directory(config.modules.edged.root_directory, stack)
         clock = RealClock()
         stack.callback(clock.close)
-        server = start_embedded_runtime(of_kind(config, kind), clock, stack, chosen.socket)
+        server = start_container_runtime(of_kind(config, kind), clock, stack, chosen.socket)
         print_lines([f"serving CRI of {kind} at {server.endpoint}"])
         shutdown.wait()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from beehive import RealClock
 from modules.processes.common.backup.errors import BackupError
-from modules.processes.edgecore.embedded_runtime import purge_kind
+from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import NodeLocation, node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryTakenError, take_root_directory
 from modules.processes.edgecore.reporting import reporting_errors
@@ -60,7 +60,7 @@ def uninstall(chosen: argparse.Namespace) -> None:
                 _stop(root)
             take_root_directory(root, stack)
             kinds = kinds_with_records(config)
-            if not config.uses_embedded_runtime:
+            if not config.runs_container_runtime:
                 end_pods(config, uids, _say)
             for kind in kinds:
                 end_pods(of_kind(config, kind), uids, _say)
@@ -155,7 +155,7 @@ def _units(location: NodeLocation) -> list[Path]:
 def _tell_rest(config: EdgeCoreConfig, left: list[Path], *, kept: bool) -> None:
     for path in left:
         _say(f"left, because there is more in it: {path}")
-    if not config.uses_embedded_runtime:
+    if not config.runs_container_runtime:
         _say("left: the container runtime and its images")
     end = ": its pods have ended, its files stay" if kept else " is uninstalled"
     print_lines([f"node {config.node_name}{end}"])

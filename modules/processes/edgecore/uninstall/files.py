@@ -76,7 +76,7 @@ def leftovers(config: EdgeCoreConfig, location: NodeLocation) -> Leftovers:
         trees: list[Path] = []
     else:
         trees = [*(edged / name for name in (*_TREES, *_FILES)), config.modules.device_twin.dmi_socket]
-        trees += [of_kind(config, kind).embedded_runtime_root for kind in kinds_with_records(config)]
+        trees += [of_kind(config, kind).container_runtime_root for kind in kinds_with_records(config)]
     manifests = config.modules.edged.tailored_kubelet_config.static_pod_path
     files = [
         *trees,

@@ -34,7 +34,7 @@ def end_pods(config: EdgeCoreConfig, uids: frozenset[str], say: Say) -> None:
 
     Args:
         config: the node's.
-        uids: pods that the node has had; others on a shared runtime stay. The embedded runtime has the node's only.
+        uids: pods that the node has had; others on a shared runtime stay. One inside edgecore has the node's only.
         say: is told of each pod.
 
     Raises:
@@ -43,7 +43,7 @@ def end_pods(config: EdgeCoreConfig, uids: frozenset[str], say: Say) -> None:
     with _runtime(config) as runtime:
         for sandbox in runtime.list_pod_sandboxes():
             uid = sandbox.labels.get(POD_UID, "")
-            if not (config.uses_embedded_runtime or (uid and uid in uids)):
+            if not (config.runs_container_runtime or (uid and uid in uids)):
                 continue
             say(f"end pod {sandbox.labels.get(POD_NAMESPACE, '?')}/{sandbox.labels.get(POD_NAME, sandbox.id)}")
             for container in runtime.list_containers():
@@ -84,21 +84,21 @@ def remove_cgroups(config: EdgeCoreConfig, uids: frozenset[str], say: Say) -> No
 
 @contextmanager
 def _runtime(config: EdgeCoreConfig) -> Iterator[CriClient]:
-    """Connect to the node's runtime; the embedded one is started for the time. Raises EdgedError."""
+    """Connect to the node's runtime; one inside edgecore is started for the time. Raises EdgedError."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    if not config.uses_embedded_runtime:
+    if not config.runs_container_runtime:
         client = CriClient(config.runtime_endpoint, config.image_endpoint, request_timeout=_REQUEST_SECONDS)
         try:
             yield client
         finally:
             client.close()
         return
-    from modules.processes.edgecore.embedded_runtime import start_embedded_runtime  # noqa: PLC0415 - containerd
+    from modules.processes.edgecore.container_runtime import start_container_runtime  # noqa: PLC0415 - containerd
 
     clock = RealClock()
     with ExitStack() as stack:
         stack.callback(clock.close)
-        start_embedded_runtime(config, clock, stack)
+        start_container_runtime(config, clock, stack)
         client = CriClient(config.runtime_endpoint, config.image_endpoint, request_timeout=_REQUEST_SECONDS)
         try:
             yield client

@@ -13,7 +13,8 @@ from modules.runtimes.oci.metrics.control_groups import GroupMetrics, device_nam
 from modules.runtimes.oci.metrics.descriptors import Sample, metrics
 from modules.runtimes.oci.metrics.process_files import limit_samples, process_samples
 from modules.runtimes.oci.model import OciContainer
-from modules.runtimes.oci.network import PodNamespaces, in_network_namespace
+from modules.runtimes.oci.network.kernel import in_network_namespace
+from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.stats import control_group
 from protos.cri.v1 import api_pb2 as cri
 

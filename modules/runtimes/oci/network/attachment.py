@@ -4,6 +4,7 @@ It is written before the plug-ins run, and again with their result, so that a cr
 detach the sandbox, also when the machine's configuration has changed since.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,3 +64,19 @@ def read_attachment(directory: Path) -> Attachment | None:
 def remove_attachment(directory: Path) -> None:
     """Remove the attachment of a sandbox. Raises OSError."""
     (directory / FILE).unlink(missing_ok=True)
+
+
+def verbose_network_status(directory: Path, namespaces: Mapping[str, Path | None]) -> dict[str, Any]:
+    """Return the network and the namespaces of a sandbox for its verbose status.
+
+    Args:
+        directory: of the sandbox.
+        namespaces: files of its own namespaces by their types in the OCI runtime specification, None for the machine's.
+    """
+    try:
+        attachment = read_attachment(directory)
+    except (OSError, ValueError):  # damaged: the sandbox is detached without it
+        attachment = None
+    found = [{"type": kind, "path": str(path)} for kind, path in namespaces.items() if path is not None]
+    result = {"cniResult": attachment.result} if attachment is not None else {}
+    return {**result, "runtimeSpec": {"linux": {"namespaces": found}}}

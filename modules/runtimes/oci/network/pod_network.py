@@ -56,6 +56,11 @@ class NetworkStatus(NamedTuple):
     reason: str = ""
     message: str = ""
 
+    @property
+    def condition(self) -> cri.RuntimeCondition:
+        """The condition in CRI's status of a runtime."""
+        return cri.RuntimeCondition(type="NetworkReady", status=self.ready, reason=self.reason, message=self.message)
+
 
 class PodNetwork:
     """The pod network of this machine.

@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from modules.runtimes.oci.network import in_network_namespace
+from modules.runtimes.oci.network.kernel import in_network_namespace
 
 _LOOPBACK: Final = ("127.0.0.1", "::1")
 _SECONDS: Final = 5.0

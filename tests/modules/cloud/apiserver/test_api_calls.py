@@ -142,13 +142,13 @@ def test_a_pod_for_a_node_that_nobody_has_seen_gets_a_warning() -> None:
     assert serve(cluster, msgspec.structs.replace(create, body={**pod, "metadata": {"name": "q"}})).warnings == ()
 
 
-def test_a_new_service_gets_a_warning_that_nothing_serves_it() -> None:
+def test_a_new_service_gets_a_warning_that_not_every_node_serves_it() -> None:
     """Not one that is read, or whose labels change."""
     cluster = Cluster(Simulation(0).clock)
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
     create = ApiCall(verb="create", api_version="v1", plural="services", namespace="ns", body=service)
     (warning,) = serve(cluster, create).warnings
-    assert warning.startswith("service web: no node serves it, it has no address")
+    assert warning.startswith("service web: only nodes with a proxy of services answer")
     assert serve(cluster, msgspec.structs.replace(create, verb="get", name="web", body=None)).warnings == ()
     assert serve(cluster, create).warnings == (), "it is there already"
 

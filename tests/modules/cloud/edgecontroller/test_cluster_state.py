@@ -313,6 +313,46 @@ def test_after_a_restore_while_cloudcore_was_away_no_version_counts(site: Site) 
     assert site.states.of().state.epoch == 1
 
 
+def test_a_cloudcore_that_has_missed_a_restore_lists_all_again_before_it_serves_a_node(site: Site) -> None:
+    """By its mirror, what was made since the restore does not exist: the node would be sent the deletion of that."""
+    one, other = site.core("n1"), site.core()
+    one.server.apply(pod("lost"))
+    one.bee.settle()
+    one.server.restore(site.objects)
+    one.bee.run_for(9.0)
+    one.server.apply(pod("new"))
+    one.connected()
+    one.bee.run_for(11.0)
+    assert site.states.of().state.epoch == 1
+    other.server.cluster = one.server.cluster  # its watches stay silent
+    other.connected()
+    other.bee.run_for(1.0)
+    down = other.down()
+    assert pods_in(down) == []
+    assert down[-1] == "disconnected node/n1"
+    other.connected()
+    other.bee.run_for(11.0)
+    new, lost = "insert node/n1/default/pod/new", "delete node/n1/default/pod/lost"
+    assert sorted(set(pods_in(other.down()))) == [lost, new, INSERT]
+    assert site.states.of().state.epoch == 1, "both count the same epoch"
+
+
+def test_a_claim_that_was_lost_does_not_hide_a_restore(site: Site) -> None:
+    newest = site.core()
+    newest.of_link("connected", 1, at=1005)
+    newest.bee.run_for(6.0)
+    newest.down()
+    stored = site.states.objects["n1"]
+    site.states.objects["n1"] = {
+        **stored,
+        "metadata": {**stored["metadata"], "resourceVersion": "70"},
+        "spec": {**stored["spec"], "cloudcore": "other", "connectedAt": 1000, "epoch": 1},
+    }
+    newest.server.apply(pod("new"))
+    newest.bee.run_for(6.0)
+    assert newest.down()[-1] == "disconnected node/n1"
+
+
 SYNCS = {f"u{number}": ObjectSync(ObjectKey("Pod", "default", f"p{number}"), number) for number in range(50)}
 
 
@@ -411,7 +451,16 @@ def test_node_states_are_in_the_namespace_of_the_leases(site: Site) -> None:
     assert site.states.objects["n1"]["metadata"]["namespace"] == "edge"
 
 
-BAD: list[Any] = [None, 7, {"epoch": "x"}, {"objects": "%"}, {"objects": "AAAA"}, {"objects": 7}, {"objects": "eJw="}]
+BAD: list[Any] = [
+    None,
+    7,
+    {"epoch": "x"},
+    {"objects": "%"},
+    {"objects": "AAAA"},
+    {"objects": 7},
+    {"objects": "eJw="},
+    {"epoch": 1 << 31},
+]
 
 
 @pytest.mark.parametrize("spec", BAD)

@@ -233,6 +233,12 @@ def test_in_an_epoch_that_is_over_a_node_is_not_served_and_all_is_listed_again()
     assert effects == [Claim("link 1", 5), Release(), Close("link 1"), RestoreMissed()]
 
 
+def test_a_state_of_a_later_epoch_ends_the_connection() -> None:
+    record, effects = step(connected_to("link 1"), Restored(), Facts(is_epoch_over=True))
+    assert record == NodeRecord()
+    assert effects == [Release(), Close("link 1")]
+
+
 def test_a_repeated_registration_over_one_connection_keeps_the_watches() -> None:
     record, first = step(connected_to(), Registered("link 1"), Facts())
     _, second = step(record, Registered("link 1"), Facts())

@@ -8,8 +8,8 @@ import pytest
 from beehive import Message, ModuleName
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
-from metamanager.application import Application, Progress, Target, target_of
-from modules.edge.metaserver.watch_agent import FOLLOW, FOLLOW_RESOURCE, MOST, WatchAgent
+from metamanager.application import FOLLOW, FOLLOW_RESOURCE, Application, Progress, Target, target_of
+from modules.edge.metaserver.watch_agent import MOST, WatchAgent
 
 SERVICES = Target("", "v1", "services")
 SLICES = Target("discovery.k8s.io", "v1", "endpointslices", "shop")

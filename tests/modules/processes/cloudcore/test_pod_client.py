@@ -21,7 +21,7 @@ from modules.processes.cloudcore.cli import main
 from modules.processes.common.exit_codes import ExitCode
 from tests.modules.processes.common.pod_commands.stub import pod
 
-NO_STREAMS: dict[str, Any] = {"kind": "Status", "code": 501, "message": "the embedded runtime has no streams"}
+NO_STREAMS: dict[str, Any] = {"kind": "Status", "code": 501, "message": "the process runtime has no streams"}
 NO_TUNNEL = {"kind": "Status", "code": 503, "message": "no stream can be opened: node n1 (start --tunnel-listen)"}
 
 

@@ -24,7 +24,7 @@ from tests.modules.edge.edgestream.beds import registered
 
 def configured(root: Path, server: str, node_ip: str = "") -> EdgeCoreConfig:
     """A node with the tunnel, its certificates below a directory."""
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     modules = config.modules
     tunnel = replace(modules.edge_stream, enable=True, server=server, read_deadline=7, write_deadline=8)
     edged = replace(modules.edged, hostname_override="n1", node_ip=node_ip)

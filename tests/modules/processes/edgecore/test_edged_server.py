@@ -24,7 +24,7 @@ _replace = msgspec.structs.replace
 
 
 def configured(root: Path, kubelet: dict[str, Any] | None = None, **edged: Any) -> EdgeCoreConfig:
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     section = _replace(config.modules.edged, **edged)
     tailored = _replace(section.tailored_kubelet_config, **{"read_only_port": free_port(), **(kubelet or {})})
     section = _replace(section, tailored_kubelet_config=tailored)

@@ -39,8 +39,11 @@ OF_THE_OTHERS: Final = {
         "modules.runtimes.process.shim_manager",
         "modules.runtimes.oci.images.worker.unpacker", "modules.runtimes.oci.streaming.connection",
     ),
+    "modules.runtimes.oci.network.loopback_firewall": (
+        "modules.runtimes.cri_server", "modules.runtimes.oci.network.pod_network", "modules.runtimes.oci.spec",
+    ),
 }  # fmt: skip
-"""By the module of the runtime that a configuration chooses."""
+"""By the module of the runtime that a configuration chooses, or of the rule beside a runtime outside edgecore."""
 
 
 @pytest.mark.parametrize("runtime", OF_THE_OTHERS)

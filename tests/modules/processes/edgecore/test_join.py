@@ -40,14 +40,14 @@ def files(directory: Path) -> set[str]:
 
 
 def test_a_new_node(server: CertificateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file is for the embedded runtime below the root, names the cloud, has no token, and is its owner's alone."""
+    """The file is for the process runtime below the root, names the cloud, has no token, and is its owner's alone."""
     root = tmp_path / "edge"
     assert join(server, "--root", str(root)) == ExitCode.OK
     assert files(root) == {"edgecore.yaml", "certs/rootCA.crt", "certs/server.crt", "certs/server.key"}
     file = root / "edgecore.yaml"
     loaded = load(file)
     assert loaded.warnings == loaded.without_effect == ()
-    wanted = joined(EdgeCoreConfig.embedded(root), CloudAddress("127.0.0.1:10000", server.url), NODE, edge_stream=True)
+    wanted = joined(EdgeCoreConfig.below(root), CloudAddress("127.0.0.1:10000", server.url), NODE, edge_stream=True)
     assert loaded.config == wanted
     assert loaded.config.modules.edge_hub.token == ""
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

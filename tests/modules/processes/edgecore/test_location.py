@@ -38,7 +38,7 @@ def test_a_directory_has_its_file_or_the_defaults(kubeedge_file: Path, tmp_path:
     """KubeEdge's file does not matter, not even to root."""
     kubeedge_file.touch()
     assert located(None, tmp_path) == NodeLocation(None, tmp_path)
-    assert located(None, tmp_path).load().config == EdgeCoreConfig.embedded(tmp_path)
+    assert located(None, tmp_path).load().config == EdgeCoreConfig.below(tmp_path)
     (tmp_path / "edgecore.yaml").write_text("modules: {edged: {workers: 7}}")
     assert located(None, tmp_path) == NodeLocation(tmp_path / "edgecore.yaml", tmp_path)
     assert located(None, tmp_path).load().config.modules.edged.workers == 7

@@ -25,7 +25,7 @@ def test_the_socket_is_always_called_dmi_sock(rest: str, path: str) -> None:
 
 
 def test_a_node_below_a_directory_has_its_socket_there(tmp_path: Path) -> None:
-    assert dmi_settings(EdgeCoreConfig.embedded(tmp_path)).socket == tmp_path / "dmi.sock"
+    assert dmi_settings(EdgeCoreConfig.below(tmp_path)).socket == tmp_path / "dmi.sock"
 
 
 def test_limits_and_group_are_taken() -> None:

@@ -30,7 +30,7 @@ SECRET = b'{"metadata":{"name":"s","namespace":"default"},"data":{"x":"eA=="}}'
 
 
 def configured(root: Path, port: int, *, secrets: bool = False) -> EdgeCoreConfig:
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     server = MetaServer(enable=True, server=f"127.0.0.1:{port}", serve_secrets=secrets)
     meta = _replace(config.modules.meta_manager, meta_server=server)
     return _replace(config, modules=_replace(config.modules, meta_manager=meta))

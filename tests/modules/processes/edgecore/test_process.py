@@ -24,7 +24,7 @@ Start = Callable[..., Process]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts `edgecore run` on the embedded runtime; keywords are settings of the kubelet's section."""
+    """Starts `edgecore run` on the process runtime; keywords are settings of the kubelet's section."""
     started: list[Process] = []
 
     def run(root: Path, **kubelet: Any) -> Process:
@@ -43,7 +43,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def _config(root: Path, kubelet: dict[str, Any]) -> EdgeCoreConfig:
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     edged = config.modules.edged
     changed = msgspec.structs.replace(edged.tailored_kubelet_config, **kubelet)
     edged = msgspec.structs.replace(edged, tailored_kubelet_config=changed, allow_unisolated_root=True)

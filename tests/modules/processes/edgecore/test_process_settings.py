@@ -22,7 +22,7 @@ from modules.processes.edgecore.settings import edged_settings, edgehub_settings
 
 
 def test_an_embedded_node_keeps_everything_below_its_root(tmp_path: Path) -> None:
-    settings = edged_settings(EdgeCoreConfig.embedded(tmp_path))
+    settings = edged_settings(EdgeCoreConfig.below(tmp_path))
     assert settings.root.is_relative_to(tmp_path)
     assert settings.pod_logs.is_relative_to(tmp_path)
     assert settings.runtime_endpoint.startswith(f"unix://{tmp_path}")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from beehive.clock import RealClock
 from edged.errors import EdgedError
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore import embedded_runtime
+from modules.processes.edgecore import container_runtime
 from modules.processes.edgecore.cli import command_line, main
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
@@ -40,7 +40,7 @@ def state(directory: Path, sandboxes: int = 0, containers: int = 0) -> None:
 def config(tmp_path: Path) -> EdgeCoreConfig:
     """A node whose containers are processes."""
     (tmp_path / "edged").mkdir()
-    return EdgeCoreConfig.embedded(tmp_path)
+    return EdgeCoreConfig.below(tmp_path)
 
 
 @pytest.mark.parametrize("kind", RuntimeKind)
@@ -49,7 +49,7 @@ def test_the_same_node_with_another_kind(kind: RuntimeKind, config: EdgeCoreConf
     changed = of_kind(config, kind)
     root = config.modules.edged.root_directory
     assert configured_kind(changed) is kind
-    assert changed.embedded_runtime_root == root / DIRECTORIES[kind]
+    assert changed.container_runtime_root == root / DIRECTORIES[kind]
     assert changed.image_endpoint == changed.runtime_endpoint == f"unix://{root}/{DIRECTORIES[kind]}.sock"
     assert of_kind(changed, RuntimeKind.PROCESSES) == config
 
@@ -107,7 +107,7 @@ def test_no_link_is_followed(link: str, config: EdgeCoreConfig, tmp_path: Path) 
 
 def _node(tmp_path: Path, endpoint: RuntimeKind = RuntimeKind.PROCESSES) -> Path:
     (tmp_path / "edged").mkdir(exist_ok=True)
-    config = of_kind(EdgeCoreConfig.embedded(tmp_path), endpoint)
+    config = of_kind(EdgeCoreConfig.below(tmp_path), endpoint)
     (tmp_path / "edgecore.yaml").write_text(render(config))
     return tmp_path / "edged"
 
@@ -119,9 +119,9 @@ def test_reset_removes_the_chosen_kinds(
     root, purged = _node(tmp_path), list[str]()
 
     def purge(config: EdgeCoreConfig, _: RealClock) -> None:
-        purged.append(config.embedded_runtime_root.name)
+        purged.append(config.container_runtime_root.name)
 
-    monkeypatch.setattr(embedded_runtime, "purge_embedded_runtime", purge)
+    monkeypatch.setattr(container_runtime, "purge_container_runtime", purge)
     state(root / "embedded", 1, 1)
     state(root / "oci", 1, 1)
     cases: dict[tuple[str, ...], list[str]] = {
@@ -151,13 +151,13 @@ def test_reset_goes_on_after_a_kind_that_resists(
     root, purged = _node(tmp_path), list[str]()
 
     def purge(config: EdgeCoreConfig, _: RealClock) -> None:
-        from modules.runtimes.engine.errors import EmbeddedRuntimeError  # noqa: PLC0415 - as the command does
+        from modules.runtimes.engine.errors import ContainerRuntimeError  # noqa: PLC0415 - as the command does
 
         if config.uses_oci_runtime:
-            raise EmbeddedRuntimeError("find crun", "it is not installed")
-        purged.append(config.embedded_runtime_root.name)
+            raise ContainerRuntimeError("find crun", "it is not installed")
+        purged.append(config.container_runtime_root.name)
 
-    monkeypatch.setattr(embedded_runtime, "purge_embedded_runtime", purge)
+    monkeypatch.setattr(container_runtime, "purge_container_runtime", purge)
     for name in DIRECTORIES.values():
         state(root / name, 1)
     assert main(["reset", "--runtime", "--yes", "--kind", "all", "--root", str(tmp_path)]) == ExitCode.NOT_DONE
@@ -172,7 +172,7 @@ def test_uninstall_removes_no_file_of_a_kind_whose_pods_it_cannot_end(
     root = _node(tmp_path)
     (root / "edgecore.lock").touch()
     state(root / "docker", 1, 1)
-    config = EdgeCoreConfig.embedded(tmp_path)
+    config = EdgeCoreConfig.below(tmp_path)
     edged = replace(config.modules.edged, docker_address=f"unix://{tmp_path}/no.sock")
     config = replace(config, modules=replace(config.modules, edged=edged))
     (tmp_path / "edgecore.yaml").write_text(render(config))

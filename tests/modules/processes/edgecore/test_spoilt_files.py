@@ -18,7 +18,7 @@ from tests.support.spoiling import SPOILT, Spoil
 
 
 def _config(root: Path, port: int) -> EdgeCoreConfig:
-    config = EdgeCoreConfig.embedded(root)
+    config = EdgeCoreConfig.below(root)
     edged = config.modules.edged
     kubelet = msgspec.structs.replace(
         edged.tailored_kubelet_config, read_only_port=port, static_pod_path=str(root / "manifests")

@@ -7,7 +7,7 @@ from typing import Final
 from beehive.clock import Clock
 from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.docker.driver import DockerSettings
-from modules.runtimes.oci.network import BINARY_DIRECTORIES, PodNetwork
+from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, PodNetwork
 from tests.modules.runtimes.process.served import serve
 
 SOCKET: Final = "EDGECORE_TEST_DOCKER"

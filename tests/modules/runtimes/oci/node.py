@@ -10,7 +10,7 @@ import pytest
 
 from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.engine.engine import purge
-from modules.runtimes.engine.errors import EmbeddedRuntimeError
+from modules.runtimes.engine.errors import ContainerRuntimeError
 from modules.runtimes.oci.programs import find_programs
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.served import settings_of
@@ -28,7 +28,7 @@ def reason_missing() -> str:
         return f"{BUSYBOX} (busybox-static) is not installed"
     try:
         find_programs()
-    except EmbeddedRuntimeError as error:
+    except ContainerRuntimeError as error:
         return str(error)
     return ""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from beehive.clock import Clock
 from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.oci.driver import OciSettings
-from modules.runtimes.oci.network import BINARY_DIRECTORIES, PodNetwork
+from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, PodNetwork
 from modules.runtimes.oci.programs import find_programs
 from tests.modules.runtimes.process.served import serve
 

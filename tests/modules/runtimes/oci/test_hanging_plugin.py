@@ -17,8 +17,8 @@ from modules.runtimes.cri_server.local_calls import LocalCallError
 from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.engine.engine import purge
 from modules.runtimes.oci.driver import OciSettings
-from modules.runtimes.oci.network import PodNetwork
 from modules.runtimes.oci.network.plugin import PluginRunner
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import script
 from tests.modules.runtimes.oci.node import OciNode

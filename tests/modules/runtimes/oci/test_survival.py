@@ -111,8 +111,8 @@ _STEPS_OF_A_REMOVAL = [
     "after modules.runtimes.oci.images:RootFilesystems.unmount",
     "before modules.runtimes.engine.containers:discard",
     "after modules.runtimes.engine.containers:discard",
-    "before modules.runtimes.oci.network:PodNamespaces.unpin",
-    "after modules.runtimes.oci.network:PodNamespaces.unpin",
+    "before modules.runtimes.oci.network.namespaces:PodNamespaces.unpin",
+    "after modules.runtimes.oci.network.namespaces:PodNamespaces.unpin",
     "before modules.runtimes.engine.sandboxes:discard",
     "after modules.runtimes.engine.sandboxes:discard",
 ]
@@ -136,8 +136,8 @@ def test_killed_while_it_removes_a_pod(doomed: RemoteOciNode, step: str) -> None
 _STEPS_OF_A_SANDBOX = [
     "before modules.runtimes.engine.sandboxes:publish",
     "after modules.runtimes.engine.sandboxes:publish",
-    "before modules.runtimes.oci.network:PodNamespaces.pin",
-    "after modules.runtimes.oci.network:PodNamespaces.pin",
+    "before modules.runtimes.oci.network.namespaces:PodNamespaces.pin",
+    "after modules.runtimes.oci.network.namespaces:PodNamespaces.pin",
     "after modules.runtimes.oci.sandbox_resources:SandboxResources.make",
     "after modules.runtimes.engine.sandboxes:write_record",
 ]

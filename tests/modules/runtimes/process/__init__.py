@@ -1,1 +1,1 @@
-"""The embedded runtime: pure parts by tables and laws, the rest with real processes."""
+"""The process runtime: pure parts by tables and laws, the rest with real processes."""

@@ -1,4 +1,4 @@
-"""Nodes with a running embedded runtime, and the proof that nothing of them is left."""
+"""Nodes with a running process runtime, and the proof that nothing of them is left."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The embedded runtime in a process that may open only a few more files. Run as a program with the name of a case.
+"""The process runtime in a process that may open only a few more files. Run as a program with the name of a case.
 
 The limit is the whole process's, so it is set in a process without the threads and connections of other tests.
 """

@@ -1,4 +1,4 @@
-"""A node with the embedded runtime, spoken to over gRPC, for the tests of this directory."""
+"""A node with the process runtime, spoken to over gRPC, for the tests of this directory."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The embedded runtime as a program that serves until its standard input is closed, or removes all that it has made.
+"""The process runtime as a program that serves until its standard input is closed, or removes all that it has made.
 
 It imports no client and no pytest: dozens of tests start it, and it starts twice as fast without them.
 """

@@ -131,7 +131,7 @@ def test_rows_that_cannot_be_read_count_as_absent() -> None:
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
     """The directory of a node with a device; edgecore does not run on it."""
-    config = EdgeCoreConfig.embedded(tmp_path)
+    config = EdgeCoreConfig.below(tmp_path)
     (tmp_path / "edgecore.yaml").write_text(render(config))
     store = open_store(str(tmp_path / "edgecore.db"))
     for key, value in _rows(_twin("30", "30", "20", 6 * MINUTE)).items():

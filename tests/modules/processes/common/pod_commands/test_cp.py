@@ -125,6 +125,6 @@ def test_a_runtime_without_input_is_said(there: Path, tmp_path: Path) -> None:
     refusal = b"HTTP/1.1 501 No\r\nContent-Length: 2\r\n\r\nno"
     with (
         SpdySocket(tmp_path / "s", run_commands, refusal),
-        pytest.raises(NodeError, match="the embedded runtime has no input"),
+        pytest.raises(NodeError, match="the process runtime has no input"),
     ):
         ContainerFiles(NodeClient(tmp_path / "s"), TARGET).upload(there / "f", "/tmp/x")

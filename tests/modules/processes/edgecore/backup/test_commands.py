@@ -31,7 +31,7 @@ CERTIFICATE, KEY = AUTHORITY.certificate.public_bytes(Encoding.PEM), key_pem(AUT
 
 def make_node(root: Path, name: str = "n1", value: str = "one") -> Path:
     """Make the files that a node leaves."""
-    text = re.sub(r"hostnameOverride: .*", f"hostnameOverride: {name}", render(EdgeCoreConfig.embedded(root)))
+    text = re.sub(r"hostnameOverride: .*", f"hostnameOverride: {name}", render(EdgeCoreConfig.below(root)))
     (root / "certs").mkdir(parents=True)
     (root / "manifests").mkdir()
     (root / "edgecore.yaml").write_text(text)
@@ -124,7 +124,7 @@ def test_files_of_others_are_not_replaced(tmp_path: Path, capsys: pytest.Capture
 
 def with_values(root: Path, **changes: str) -> str:
     """The configuration of a node with other values."""
-    text = render(EdgeCoreConfig.embedded(root))
+    text = render(EdgeCoreConfig.below(root))
     for key, value in changes.items():
         text, number = re.subn(rf"^( *{key}:) .*$", rf"\1 {value}", text, count=1, flags=re.MULTILINE)
         assert number == 1, key

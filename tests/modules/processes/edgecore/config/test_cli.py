@@ -95,7 +95,7 @@ def test_run_without_a_file_needs_nothing(
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     cli.main(["run", "--root", "/r"])
     cli.main(["run"])
-    wanted = [EdgeCoreConfig.embedded(Path("/r")), EdgeCoreConfig.embedded(tmp_path / "edgecore")]
+    wanted = [EdgeCoreConfig.below(Path("/r")), EdgeCoreConfig.below(tmp_path / "edgecore")]
     assert [config for config, _ in started] == wanted
 
 
@@ -114,7 +114,7 @@ def test_root_must_say_that_anybody_may_be_root(
     assert "--allow-unisolated-root" in said
     assert "[unisolated-root]" in said
     cli.main(["run", "--root", str(tmp_path), "--allow-unisolated-root"])
-    assert [config for config, _ in started] == [EdgeCoreConfig.embedded(tmp_path)]
+    assert [config for config, _ in started] == [EdgeCoreConfig.below(tmp_path)]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_only_all_three_together_are_refused_to_root(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """The embedded runtime, a cloud without TLS, and root."""
+    """The process runtime, a cloud without TLS, and root."""
     monkeypatch.setattr("os.geteuid", lambda: 0)
     file = tmp_path / "edgecore.yaml"
     file.write_text(text, encoding="utf-8")

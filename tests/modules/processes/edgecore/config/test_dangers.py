@@ -40,8 +40,8 @@ def kubelet(**settings: Any) -> dict[str, Any]:
         ({"edgeHub": PLAIN}, ["plain-websocket"]),
         ({"edgeHub": {"websocket": {**HERE["websocket"], "backupServers": ["ws://10.0.0.1:1"]}}}, ["plain-websocket"]),
         ({"edgeHub": {**PLAIN, "enable": False}}, []),
-        ({"edged": EMBEDDED, "edgeHub": FAR}, ["embedded-runtime-with-cloud"]),
-        ({"edged": EMBEDDED, "edgeHub": PLAIN}, ["plain-websocket", "embedded-runtime-with-cloud"]),
+        ({"edged": EMBEDDED, "edgeHub": FAR}, ["process-runtime-with-cloud"]),
+        ({"edged": EMBEDDED, "edgeHub": PLAIN}, ["plain-websocket", "process-runtime-with-cloud"]),
         ({"edged": {**EMBEDDED, "allowUnisolatedRoot": True}, "edgeHub": HERE}, ["unisolated-root"]),
         ({"edged": {**EMBEDDED, "allowUnisolatedRoot": True}}, []),
         (kubelet(address=EVERYWHERE), ["open-read-only-port"]),
@@ -83,9 +83,9 @@ def test_doctor_shows_each_by_its_name() -> None:
     """As warnings, which are no failures; what `run` refuses to root is one."""
     loaded = loads(msgspec.json.encode({"modules": {"edgeHub": PLAIN}}).decode())
     told = tuple((each.check, each.render("x")) for each in loaded.warnings)
-    verdicts = list(check_configuration(Configured(source="x", node="n", embedded=False, warnings=told)))
+    verdicts = list(check_configuration(Configured(source="x", node="n", runs_container_runtime=False, warnings=told)))
     assert (verdicts[0].check, verdicts[0].level) == ("plain-websocket", Level.WARNING)
-    configured = Configured(source="x", node="n", embedded=True, unisolated_root=True)
+    configured = Configured(source="x", node="n", runs_container_runtime=True, unisolated_root=True)
     assert ("unisolated-root", Level.FAILED) in [(each.check, each.level) for each in check_configuration(configured)]
 
 

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.processes.edgecore.config import EMBEDDED_ENDPOINT, ConfigError, EdgeCoreConfig, loads, verify
+from modules.processes.edgecore.config import PROCESS_ENDPOINT, ConfigError, EdgeCoreConfig, loads, verify
 from modules.processes.edgecore.config.names import NODE_NAME, RUNTIME_ENDPOINT, host_name, node_name_from
 from modules.processes.edgecore.config.value_kinds import UnfitError
 
 
 def test_embedded_keeps_everything_below_its_root(tmp_path: Path) -> None:
     """Every path an ordinary user would have to write to is below the one directory."""
-    config = EdgeCoreConfig.embedded(tmp_path)
+    config = EdgeCoreConfig.below(tmp_path)
     verify(config, "test")
     edged = config.modules.edged
-    paths = [edged.root_directory, edged.tailored_kubelet_config.pod_logs_dir, config.embedded_runtime_root]
-    paths += [config.embedded_runtime_socket, Path(config.database.data_source)]
+    paths = [edged.root_directory, edged.tailored_kubelet_config.pod_logs_dir, config.container_runtime_root]
+    paths += [config.container_runtime_socket, Path(config.database.data_source)]
     assert all(path.is_relative_to(tmp_path) for path in paths)
-    assert config.uses_embedded_runtime
+    assert config.runs_container_runtime
     assert config.runtime_endpoint == config.image_endpoint == f"unix://{tmp_path}/edged/embedded.sock"
     assert config.database_url == f"sqlite:///{tmp_path}/edgecore.db"
     assert config.websocket_url.startswith("ws://127.0.0.1:10000/")
@@ -30,13 +30,13 @@ def test_embedded_keeps_everything_below_its_root(tmp_path: Path) -> None:
 def test_a_relative_root_is_taken_from_the_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Sockets and database do not move when the process changes its directory later."""
     monkeypatch.chdir(tmp_path)
-    assert EdgeCoreConfig.embedded(Path("x")) == EdgeCoreConfig.embedded(tmp_path / "x")
+    assert EdgeCoreConfig.below(Path("x")) == EdgeCoreConfig.below(tmp_path / "x")
 
 
 def test_a_root_too_long_for_a_socket_is_an_error() -> None:
     """Said before anything starts, not by a failing bind."""
     with pytest.raises(ConfigError, match=r"modules\.edged\.rootDirectory: too long by 14 bytes"):
-        verify(EdgeCoreConfig.embedded(Path("/" + "x" * 100)), "--root")
+        verify(EdgeCoreConfig.below(Path("/" + "x" * 100)), "--root")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_each_server_has_its_websocket_url() -> None:
 
 
 def test_the_image_service_is_the_runtime_unless_configured() -> None:
-    """With the embedded runtime, too, the endpoint that edged calls is a socket."""
+    """With the process runtime, too, the endpoint that edged calls is a socket."""
     kubelet = "modules: {edged: {rootDirectory: /r, tailoredKubeletConfig: {%s}}}"
     one = loads(kubelet % "containerRuntimeEndpoint: /run/crio.sock").config
     assert (one.runtime_endpoint, one.image_endpoint) == ("unix:///run/crio.sock", "unix:///run/crio.sock")
@@ -85,7 +85,7 @@ def test_a_host_name_that_cannot_name_a_node_is_an_error(monkeypatch: pytest.Mon
     monkeypatch.setattr("modules.processes.edgecore.config.model.host_name", lambda: "my_host")
     with pytest.raises(ConfigError, match=r'hostnameOverride: the host name "my_host" cannot name a node'):
         loads('modules: {edged: {hostnameOverride: ""}}')
-    assert EdgeCoreConfig.embedded(Path("/x")).node_name == "my-host"
+    assert EdgeCoreConfig.below(Path("/x")).node_name == "my-host"
 
 
 @given(st.text(max_size=300))
@@ -108,5 +108,5 @@ def test_settings_cannot_be_changed() -> None:
     config = EdgeCoreConfig.default()
     with pytest.raises(AttributeError):
         config.modules.edge_hub.heartbeat = 3  # type: ignore[misc]
-    assert not config.uses_embedded_runtime
-    assert config.runtime_endpoint != EMBEDDED_ENDPOINT
+    assert not config.runs_container_runtime
+    assert config.runtime_endpoint != PROCESS_ENDPOINT

@@ -61,7 +61,7 @@ def test_a_device_is_listed_with_the_mapper_of_its_protocol(database: str, capsy
 
 def test_a_dead_mapper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its socket is still there, and nobody listens on it; one that listens is shown by its name alone."""
-    config = EdgeCoreConfig.embedded(tmp_path)
+    config = EdgeCoreConfig.below(tmp_path)
     path = sqlite_path(str(config.database_url))
     assert path is not None
     store = open_store(str(path))

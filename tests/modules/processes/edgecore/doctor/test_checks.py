@@ -53,7 +53,7 @@ RUNTIME = Runtime(
 HEALTHY = Facts(
     now=NOW,
     configured=Configured(
-        source="edgecore.yaml", node="edge-1", embedded=False, cgroup_driver="systemd", own_cgroups=True
+        source="edgecore.yaml", node="edge-1", runs_container_runtime=False, cgroup_driver="systemd", own_cgroups=True
     ),
     running=Running(pid="7", health="ok", connected=True, tunnel=True, waiting=2),
     directories=(ROOT,),
@@ -273,9 +273,9 @@ def test_of_several_cloudcores_one_that_is_away_is_a_warning_as_long_as_another_
         assert {each.level for each in results if "refused" in each.text} == {level}
 
 
-def test_an_embedded_runtime_is_not_asked_for_when_edgecore_is_down() -> None:
+def test_a_container_runtime_is_not_asked_for_when_edgecore_is_down() -> None:
     """It is edgecore itself; one failure is named, not two."""
-    configured = with_(HEALTHY.configured, embedded=True)
+    configured = with_(HEALTHY.configured, runs_container_runtime=True)
     facts = with_(
         HEALTHY, configured=configured, running=Running(), ports=(), runtime=with_(RUNTIME, problem="no socket")
     )

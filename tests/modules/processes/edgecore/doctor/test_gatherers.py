@@ -29,7 +29,7 @@ clock = RealClock()
 
 def configured(root: Path, server: CertificateServer) -> EdgeCoreConfig:
     """A node whose websocket and server of certificates are the same test server."""
-    return joined(EdgeCoreConfig.embedded(root), CloudAddress(server.url.removeprefix("https://"), server.url), NODE)
+    return joined(EdgeCoreConfig.below(root), CloudAddress(server.url.removeprefix("https://"), server.url), NODE)
 
 
 def enrol(root: Path, authority: Authority, *, life: float = 86400.0) -> None:
@@ -56,7 +56,7 @@ def test_the_lock_says_who_runs(tmp_path: Path) -> None:
 
 def test_a_port_is_taken_by_a_process_with_a_name(tmp_path: Path) -> None:
     """Of its own address, or of all."""
-    config = EdgeCoreConfig.embedded(tmp_path)
+    config = EdgeCoreConfig.below(tmp_path)
     edged = config.modules.edged
     with socket.create_server(("127.0.0.1", free_port())) as listening:
         kubelet = replace(edged.tailored_kubelet_config, read_only_port=listening.getsockname()[1])
@@ -194,7 +194,7 @@ def test_files_that_do_not_belong_together_are_named(tmp_path: Path) -> None:
     enrol(root, authority)
     (root / "certs" / "server.key").write_bytes(key_pem(ec.generate_private_key(ec.SECP256R1())))
     (root / "certs" / "rootCA.crt").write_text("nothing")
-    config = joined(EdgeCoreConfig.embedded(root), CloudAddress("127.0.0.1:1", "https://127.0.0.1:1"), NODE)
+    config = joined(EdgeCoreConfig.below(root), CloudAddress("127.0.0.1:1", "https://127.0.0.1:1"), NODE)
     found = network.identity(config, clock)
     assert "the private key is not that of the certificate" in found.key_problem
     assert "holds no certificate" in found.authority_problem
@@ -203,12 +203,12 @@ def test_files_that_do_not_belong_together_are_named(tmp_path: Path) -> None:
     assert away.link.tls_problem == f"{root}/certs/server.key: No such file or directory", "OpenSSL does not say which"
     assert away.certificates is not None
     assert away.certificates.tcp_problem == "Connection refused"
-    assert network.cloud(EdgeCoreConfig.embedded(root), clock).secure is False
+    assert network.cloud(EdgeCoreConfig.below(root), clock).secure is False
 
 
 def test_a_runtime_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     """Its words name the socket."""
-    found = node.runtime(EdgeCoreConfig.embedded(tmp_path))
+    found = node.runtime(EdgeCoreConfig.below(tmp_path))
     assert found.problem
     assert found.endpoint == f"unix://{tmp_path}/edged/embedded.sock"
 
@@ -235,7 +235,7 @@ def test_containerd_says_its_cgroup_driver(options: dict[str, bool] | None, driv
 def test_a_real_containerd_is_asked(tmp_path: Path) -> None:
     """Version, conditions and the driver of its cgroups."""
     with PrivateContainerd(cni=True) as containerd:
-        config = EdgeCoreConfig.embedded(tmp_path)
+        config = EdgeCoreConfig.below(tmp_path)
         edged = config.modules.edged
         kubelet = replace(edged.tailored_kubelet_config, container_runtime_endpoint=containerd.endpoint)
         modules = replace(config.modules, edged=replace(edged, tailored_kubelet_config=kubelet))

@@ -12,7 +12,7 @@ import pytest
 from beehive.clock import RealClock
 from modules.processes.edgecore.config import EdgeCoreConfig, loads
 from modules.processes.edgecore.doctor import pod_network
-from modules.runtimes.oci.network import PodNamespaces
+from modules.runtimes.oci.network.namespaces import PodNamespaces
 from tests.modules.runtimes.oci.network.machine import needs_plugins, network_directory
 from tests.modules.runtimes.oci.network.own_machine import BRIDGE, OwnMachine, own_machine
 

@@ -75,7 +75,7 @@ def test_a_pod_that_is_not_here_is_said(stub: Stub, tmp_path: Path, capsys: pyte
     ("command", "arguments", "status", "says"),
     [
         ("logs", ("other",), ExitCode.REFUSED, "no such pod"),
-        ("exec", ("-i", "ns/p", "--", "ls"), ExitCode.REFUSED, "the embedded runtime has no streams"),
+        ("exec", ("-i", "ns/p", "--", "ls"), ExitCode.REFUSED, "the process runtime has no streams"),
         ("attach", ("ns/p",), ExitCode.REFUSED, "does not agree"),
         ("exec", ("ns/p",), ExitCode.USAGE, "edgecore exec POD -- COMMAND"),
         ("exec", (), ExitCode.USAGE, "a pod and a command"),

@@ -34,7 +34,7 @@ class Bed:
     def __init__(self, root: Path) -> None:
         self.runtime = Threads()
         self.hive = Hive(self.runtime)
-        self.tracing = Tracing(self.hive, EdgeCoreConfig.embedded(root))
+        self.tracing = Tracing(self.hive, EdgeCoreConfig.below(root))
         self.directory = root / "edged" / "traces"
 
     def dumps(self) -> list[Path]:
@@ -85,7 +85,7 @@ def test_the_last_few_files_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_header_has_the_configuration_without_its_secrets(tmp_path: Path) -> None:
-    config = EdgeCoreConfig.embedded(tmp_path)
+    config = EdgeCoreConfig.below(tmp_path)
     hub = msgspec.structs.replace(config.modules.edge_hub, token=SecretText("planted-token"))
     database = msgspec.structs.replace(config.database, data_source=SecretText("x://u:planted-password@h/db"))
     modules = msgspec.structs.replace(config.modules, edge_hub=hub)

@@ -46,7 +46,7 @@ def node(tmp_path: Path) -> Path:
         (root / name).mkdir(parents=True)
     for name in FILES:
         (root / name).touch()
-    (root / "edgecore.yaml").write_text(render(EdgeCoreConfig.embedded(root)))
+    (root / "edgecore.yaml").write_text(render(EdgeCoreConfig.below(root)))
     return root
 
 
@@ -57,7 +57,7 @@ def files(root: Path) -> set[str]:
 
 def found(root: Path) -> tuple[EdgeCoreConfig, NodeLocation]:
     """Return an embedded node whose file is in its directory."""
-    return EdgeCoreConfig.embedded(root), NodeLocation(root / "edgecore.yaml", root)
+    return EdgeCoreConfig.below(root), NodeLocation(root / "edgecore.yaml", root)
 
 
 def test_what_is_removed(node: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_directory_in_which_no_edgecore_has_run(node: Path) -> None:
 
 def test_a_file_that_a_user_has_named_is_the_users(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """KubeEdge's own place is edgecore's."""
-    config = EdgeCoreConfig.embedded(node)
+    config = EdgeCoreConfig.below(node)
     named = node / "edgecore.yaml"
     assert named not in leftovers(config, NodeLocation(named, None)).remove
     monkeypatch.setattr("modules.processes.edgecore.uninstall.files.KUBEEDGE_FILE", named)

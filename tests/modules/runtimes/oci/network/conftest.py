@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.oci.network import PodNamespaces
+from modules.runtimes.oci.network.namespaces import PodNamespaces
 from tests.modules.runtimes.oci.network.machine import network_directory
 
 

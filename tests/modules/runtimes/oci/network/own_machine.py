@@ -12,7 +12,10 @@ from typing import Final, TypeVar
 
 from beehive.clock import Clock
 from modules.runtimes.engine.records import PodAddresses
-from modules.runtimes.oci.network import DefaultNetwork, PodNamespaces, PodNetwork, in_network_namespace
+from modules.runtimes.oci.network.default_network import DefaultNetwork
+from modules.runtimes.oci.network.kernel import in_network_namespace
+from modules.runtimes.oci.network.namespaces import PodNamespaces
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import PLUGINS
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from beehive.clock import RealClock, Timer
-from modules.runtimes.oci.network import AttachedSandbox, PodNamespaces, in_network_namespace
+from modules.runtimes.oci.network.kernel import in_network_namespace
+from modules.runtimes.oci.network.namespaces import PodNamespaces
+from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_plugins, script
 from tests.modules.runtimes.oci.network.own_machine import BESIDE, BOTH, HERE, OwnMachine, own_machine

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.oci.network import LoopbackFirewall, PodNamespaces, in_network_namespace
+from modules.runtimes.oci.network.kernel import in_network_namespace
+from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
+from modules.runtimes.oci.network.namespaces import PodNamespaces
 from tests.modules.runtimes.oci.network.machine import needs_plugins
 from tests.modules.runtimes.oci.network.own_machine import BESIDE, BRIDGE, HERE, OwnMachine, own_machine
 from tests.modules.runtimes.process.node import eventually

@@ -14,7 +14,10 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.processes.edgecore.loopback import LoopbackWatch
-from modules.runtimes.oci.network import LoopbackFirewall, PodNamespaces, PodNetwork, in_network_namespace
+from modules.runtimes.oci.network.kernel import in_network_namespace
+from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
+from modules.runtimes.oci.network.namespaces import PodNamespaces
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_plugins, script
 from tests.modules.runtimes.oci.network.own_machine import BRIDGE, OwnMachine, own_machine

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from modules.runtimes.engine.errors import BadRequestError
-from modules.runtimes.oci.network import PinnedNamespaces, PodNamespaceError, PodNamespaces, in_network_namespace
-from modules.runtimes.oci.network.kernel import bind_file
+from modules.runtimes.oci.network.errors import PodNamespaceError
+from modules.runtimes.oci.network.kernel import bind_file, in_network_namespace
+from modules.runtimes.oci.network.namespaces import PinnedNamespaces, PodNamespaces
 from tests.modules.runtimes.oci.network.machine import needs_root
 
 pytestmark = needs_root

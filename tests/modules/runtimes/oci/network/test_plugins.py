@@ -18,14 +18,10 @@ import pytest
 from beehive.clock import RealClock
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.records import PodAddresses
-from modules.runtimes.oci.network import (
-    NetworkConfigurationError,
-    PodNetwork,
-    PodNetworkError,
-    TryAgainLaterError,
-)
 from modules.runtimes.oci.network.attachment import FILE
+from modules.runtimes.oci.network.errors import NetworkConfigurationError, PodNetworkError, TryAgainLaterError
 from modules.runtimes.oci.network.plugin import PluginRunner
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.network.turns import MOST_CHAINS, Turns
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import script

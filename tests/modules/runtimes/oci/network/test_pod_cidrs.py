@@ -11,9 +11,12 @@ import pytest
 
 from beehive.clock import RealClock
 from edged.settings.pod_cidrs import parse_pod_cidrs
-from modules.runtimes.oci.network import PodNamespaces, PodNetwork, PodNetworkError, in_network_namespace
 from modules.runtimes.oci.network.attachment import read_attachment
 from modules.runtimes.oci.network.bridge import addresses_of_bridge, remove_bridge
+from modules.runtimes.oci.network.errors import PodNetworkError
+from modules.runtimes.oci.network.kernel import in_network_namespace
+from modules.runtimes.oci.network.namespaces import PodNamespaces
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import PLUGINS, needs_plugins
 from tests.modules.runtimes.oci.network.own_machine import BESIDE, BOTH, BRIDGE, HERE, OwnMachine, own_machine

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.oci.network import IdRange, PodNamespaces, UserMapping
 from modules.runtimes.oci.network.kernel import bind_file
+from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.network.pause.program import pause_program
+from modules.runtimes.oci.network.user_namespaces import IdRange, UserMapping
 from tests.modules.runtimes.oci.network.machine import needs_root
 from tests.modules.runtimes.process.node import eventually
 

@@ -17,14 +17,12 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.runtimes.engine.records import PodAddresses
-from modules.runtimes.oci.network import (
-    DefaultNetwork,
-    PodNamespaces,
-    PodNetwork,
-    PodNetworkError,
-    in_network_namespace,
-)
 from modules.runtimes.oci.network.capabilities import EGRESS, INGRESS
+from modules.runtimes.oci.network.default_network import DefaultNetwork
+from modules.runtimes.oci.network.errors import PodNetworkError
+from modules.runtimes.oci.network.kernel import in_network_namespace
+from modules.runtimes.oci.network.namespaces import PodNamespaces
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import PLUGINS, needs_plugins, script
 from tests.support.directories import mark

@@ -11,10 +11,10 @@ import modules.runtimes.oci.network.pod_network
 import modules.runtimes.oci.network.rule_watch
 import modules.runtimes.oci.network.turns
 from beehive import Clock
-from modules.runtimes.oci.network import PodNetwork
 from modules.runtimes.oci.network.firewall import SavedRules
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
 from modules.runtimes.oci.network.plugin import PluginRunner
+from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.network.turns import MOST_CHAINS, Turns
 from protos.cri.v1 import api_pb2 as cri
 from tests.support.directories import short_directory

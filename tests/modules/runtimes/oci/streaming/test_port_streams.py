@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from beehive.http.spdy import StreamData, StreamEnd
-from modules.runtimes.oci.network import PodNamespaces, in_network_namespace
+from modules.runtimes.oci.network.kernel import in_network_namespace
+from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.streaming import StreamingServer, connect_in_namespace
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_root

@@ -6,7 +6,7 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.processes.edgecore.config import ConfigError, loads
-from modules.processes.edgecore.embedded_runtime import docker_settings, embedded_runtime, runtime_settings
+from modules.processes.edgecore.container_runtime import container_runtime, docker_settings, runtime_settings
 from modules.runtimes.docker.driver import DockerSettings
 
 _CONFIG = """\
@@ -43,11 +43,11 @@ def test_docker_is_chosen_by_its_endpoint(tmp_path: Path) -> None:
     """It has a directory and a socket of its own, the configured Docker, and logs as large as edged rotates at."""
     config, clock = loads(_CONFIG.format(root=tmp_path)).config, RealClock()
     try:
-        runtime = embedded_runtime(config, clock)
+        runtime = container_runtime(config, clock)
         settings = runtime_settings(config, clock)
     finally:
         clock.close()
     assert runtime.endpoint == config.runtime_endpoint == f"unix://{tmp_path}/docker.sock"
-    assert config.embedded_runtime_root == tmp_path / "docker"
+    assert config.container_runtime_root == tmp_path / "docker"
     assert isinstance(settings, DockerSettings)
     assert (settings.socket, settings.logs.size) == (Path("/run/other.sock"), 3 << 20)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from modules.runtimes.docker.driver import DockerSettings
     from modules.runtimes.engine.driver import RuntimeSettings
     from modules.runtimes.oci.driver import OciSettings
-    from modules.runtimes.oci.network import PodNetwork
+    from modules.runtimes.oci.network.pod_network import PodNetwork
 
 _REGISTRIES: Final = Path("/etc/containerd/certs.d")
 """The directory where containerd's users describe mirrors and certificates of registries."""
@@ -27,57 +27,57 @@ _OWNER_DIGITS: Final = 16
 """Of the digest of a state directory, by which the pods of one agent are told from those of another."""
 
 
-def start_embedded_runtime(
+def start_container_runtime(
     config: EdgeCoreConfig, clock: Clock, stack: ExitStack, socket: Path | None = None
 ) -> "CriServer":
     """Start the runtime, which the stack stops, at another socket than the configured one if there is one.
 
     Raises EdgedError.
     """
-    from modules.runtimes.engine.errors import EmbeddedRuntimeError  # noqa: PLC0415
+    from modules.runtimes.engine.errors import ContainerRuntimeError  # noqa: PLC0415
 
     try:
-        embedded = embedded_runtime(config, clock, socket)
-        embedded.start()
-    except EmbeddedRuntimeError as error:
+        runtime = container_runtime(config, clock, socket)
+        runtime.start()
+    except ContainerRuntimeError as error:
         raise EdgedError(error.attempt, error.reason, error.hint) from error
-    stack.callback(embedded.stop)
-    return embedded
+    stack.callback(runtime.stop)
+    return runtime
 
 
-def embedded_runtime(config: EdgeCoreConfig, clock: Clock, socket: Path | None = None) -> "CriServer":
+def container_runtime(config: EdgeCoreConfig, clock: Clock, socket: Path | None = None) -> "CriServer":
     """Return the runtime, not started. Only the chosen kind is imported.
 
     Raises:
-        EmbeddedRuntimeError: the machine lacks a program.
+        ContainerRuntimeError: the machine lacks a program.
     """
     from modules.runtimes.cri_server.runtime_server import CriServer  # noqa: PLC0415
 
-    address = socket or config.embedded_runtime_socket
-    return CriServer(config.embedded_runtime_root, address, clock, runtime_settings(config, clock))
+    address = socket or config.container_runtime_socket
+    return CriServer(config.container_runtime_root, address, clock, runtime_settings(config, clock))
 
 
 def purge_kind(config: EdgeCoreConfig, kind: RuntimeKind, clock: Clock) -> None:
     """End and remove everything that one kind has made, and nothing of another; it must not run. Raises EdgedError."""
-    from modules.runtimes.engine.errors import EmbeddedRuntimeError  # noqa: PLC0415
+    from modules.runtimes.engine.errors import ContainerRuntimeError  # noqa: PLC0415
 
     try:
-        purge_embedded_runtime(of_kind(config, kind), clock)
-    except EmbeddedRuntimeError as error:
+        purge_container_runtime(of_kind(config, kind), clock)
+    except ContainerRuntimeError as error:
         raise EdgedError(error.attempt, error.reason, error.hint) from error
 
 
-def purge_embedded_runtime(config: EdgeCoreConfig, clock: Clock) -> None:
-    """Kill and remove everything that the runtime has made; it must not run. Raises EmbeddedRuntimeError."""
+def purge_container_runtime(config: EdgeCoreConfig, clock: Clock) -> None:
+    """Kill and remove everything that the runtime has made; it must not run. Raises ContainerRuntimeError."""
     from modules.runtimes.engine.engine import purge  # noqa: PLC0415
 
-    purge(config.embedded_runtime_root, clock, runtime_settings(config, clock))
+    purge(config.container_runtime_root, clock, runtime_settings(config, clock))
     if config.uses_oci_runtime or config.uses_docker_runtime:
         _remove_default_network(config, clock)
 
 
 def runtime_settings(config: EdgeCoreConfig, clock: Clock) -> "RuntimeSettings[Any]":
-    """Return the settings of the chosen kind. Raises EmbeddedRuntimeError."""
+    """Return the settings of the chosen kind. Raises ContainerRuntimeError."""
     if config.uses_docker_runtime:
         return docker_settings(config, clock)
     if config.uses_oci_runtime:
@@ -91,7 +91,8 @@ def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
     """Remove the pod network of edgecore's own and its firewall rules, unless pods of another kind, or of another agent
     on this machine, may need them.
     """
-    from modules.runtimes.oci.network import DefaultNetwork, LoopbackFirewall  # noqa: PLC0415
+    from modules.runtimes.oci.network.default_network import DefaultNetwork  # noqa: PLC0415
+    from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall  # noqa: PLC0415
 
     network = DefaultNetwork(clock)
     if all(each.kind is RuntimeKind.PROCESSES for each in other_kinds(config)) and not network.is_used():
@@ -100,7 +101,7 @@ def _remove_default_network(config: EdgeCoreConfig, clock: Clock) -> None:
 
 
 def oci_settings(config: EdgeCoreConfig, clock: Clock) -> "OciSettings":
-    """Return the settings of the OCI runtime. Raises EmbeddedRuntimeError."""
+    """Return the settings of the OCI runtime. Raises ContainerRuntimeError."""
     from modules.runtimes.oci.driver import OciSettings  # noqa: PLC0415
     from modules.runtimes.oci.programs import find_programs  # noqa: PLC0415
 
@@ -127,10 +128,11 @@ def docker_settings(config: EdgeCoreConfig, clock: Clock) -> "DockerSettings":
 
 
 def _network(config: EdgeCoreConfig, clock: Clock) -> "PodNetwork":
-    from modules.runtimes.oci.network import BINARY_DIRECTORIES, DefaultNetwork, PodNetwork  # noqa: PLC0415
+    from modules.runtimes.oci.network.default_network import DefaultNetwork  # noqa: PLC0415
+    from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, PodNetwork  # noqa: PLC0415
 
     edged = config.modules.edged
     ranges = edged.tailored_kubelet_config.pod_cidr
     default = DefaultNetwork(clock, ranges)
-    owner = sha256(os.fsencode(config.embedded_runtime_root.absolute())).hexdigest()[:_OWNER_DIGITS]
+    owner = sha256(os.fsencode(config.container_runtime_root.absolute())).hexdigest()[:_OWNER_DIGITS]
     return PodNetwork(edged.cni_conf_dir, BINARY_DIRECTORIES, clock, default=default, ranges=ranges, owner=owner)

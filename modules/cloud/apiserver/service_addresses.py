@@ -1,0 +1,259 @@
+"""The addresses and node ports of Services: ClusterIPs from ranges, NodePorts from a range of ports.
+
+From the allocation of kube-apiserver 1.32 (`pkg/registry/core/service/storage/alloc.go`), without its bitmaps and
+repair loops: what is taken is what the stored Services have. A transaction sees all of them, also those of other
+cloudcores, so no address is given twice, and a deleted Service's is free at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Final, NamedTuple
+
+from edged.validation.causes import shown
+from modules.apimachinery.api_errors import InternalError, InvalidError
+from modules.apimachinery.kinds import JsonObject
+
+DEFAULT_RANGE: Final = "10.96.0.0/16"
+DEFAULT_PORTS: Final = "30000-32767"
+HEADLESS: Final = "None"
+_EXTERNAL_NAME: Final = "ExternalName"
+_WITH_PORTS: Final = ("NodePort", "LoadBalancer")
+_OF_ADDRESSES: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+_MOST_ADDRESSES: Final = 1 << 16
+"""Addresses of a larger range (an IPv6 one) that are given out, as by kube-apiserver's bitmap."""
+_FAMILY: Final = {4: "IPv4", 6: "IPv6"}
+_OTHER: Final = {"IPv4": "IPv6", "IPv6": "IPv4"}
+
+_Network = IPv4Network | IPv6Network
+
+
+class ServiceRanges(NamedTuple):
+    """What Services get their addresses and node ports from."""
+
+    networks: Mapping[str, _Network]
+    """By family, `IPv4` or `IPv6`; the first one is that of Services that ask for none."""
+    ports: range
+
+
+def service_ranges(networks: str = DEFAULT_RANGE, ports: str = DEFAULT_PORTS) -> ServiceRanges:
+    """Return the ranges of kube-apiserver's `--service-cluster-ip-range` and `--service-node-port-range`.
+
+    Args:
+        networks: one network, or two of different families, separated by a comma.
+        ports: the first and the last one, as `30000-32767`.
+
+    Raises:
+        ValueError: they cannot be read; the message says what is wanted.
+    """
+    found: dict[str, _Network] = {}
+    for text in networks.split(","):
+        network = ip_network(text.strip())
+        if found.setdefault(_FAMILY[network.version], network) is not network:
+            raise ValueError(f"{networks}: two ranges are one for IPv4 and one for IPv6")
+        if network.num_addresses < 8:
+            raise ValueError(f"{text}: a range of Services has 8 addresses or more")
+    first, _, last = ports.partition("-")
+    if not (first.isdigit() and last.isdigit() and 0 < int(first) <= int(last) <= 65535):
+        raise ValueError(f"{ports}: a range of ports is written as {DEFAULT_PORTS}")
+    return ServiceRanges(found, range(int(first), int(last) + 1))
+
+
+def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
+    """Return a new state of a Service with what it does not say and the stored one has: addresses and node ports. What
+    a type does not have goes when the type changes (`patchAllocatedValues`, `dropTypeDependentFields`).
+    """
+    spec, before = dict(new.get("spec") or {}), live.get("spec") or {}
+    if spec.get("type") == _EXTERNAL_NAME != before.get("type"):
+        for field in _OF_ADDRESSES:
+            if spec.get(field) == before.get(field):
+                spec.pop(field, None)
+    elif before.get("type") != _EXTERNAL_NAME:
+        spec = {**{field: before[field] for field in _OF_ADDRESSES if before.get(field)}, **_without_empty(spec)}
+    had_ports = before.get("type") in _WITH_PORTS
+    if had_ports and spec.get("ports"):
+        has_ports = spec.get("type") in _WITH_PORTS
+        spec["ports"] = (_with_known_ports if has_ports else _without_known_ports)(spec["ports"], before)
+    if had_ports and spec.get("type") not in _WITH_PORTS:
+        for field in ("externalTrafficPolicy", "allocateLoadBalancerNodePorts"):
+            if spec.get(field) == before.get(field):
+                spec.pop(field, None)
+    return {**new, "spec": spec}
+
+
+def _without_empty(spec: JsonObject) -> JsonObject:
+    return {field: value for field, value in spec.items() if value or field not in _OF_ADDRESSES}
+
+
+def _ports_by_name(spec: JsonObject) -> dict[str, int]:
+    ports = spec.get("ports") or ()
+    return {str(port.get("name") or ""): port["nodePort"] for port in ports if port.get("nodePort")}
+
+
+def _with_known_ports(ports: Sequence[JsonObject], before: JsonObject) -> list[JsonObject]:
+    known, given = _ports_by_name(before), {port.get("nodePort") for port in ports}
+
+    def completed(port: JsonObject) -> JsonObject:
+        number = known.get(str(port.get("name") or ""))
+        return port if port.get("nodePort") or number is None or number in given else {**port, "nodePort": number}
+
+    return [completed(port) for port in ports]
+
+
+def _without_known_ports(ports: Sequence[JsonObject], before: JsonObject) -> list[JsonObject]:
+    known = set(_ports_by_name(before).values())
+    if {port["nodePort"] for port in ports if port.get("nodePort")} - known:
+        return list(ports)  # refused by validation: somebody has set one
+    return [{name: value for name, value in port.items() if name != "nodePort"} for port in ports]
+
+
+def with_addresses(
+    service: JsonObject, live: JsonObject | None, others: Iterable[JsonObject], ranges: ServiceRanges, seed: str
+) -> JsonObject:
+    """Return a valid Service with the addresses and node ports that it lacks.
+
+    Args:
+        service: the Service.
+        live: its stored state, whose addresses and ports it may keep; None: it is new.
+        others: the other Services.
+        ranges: to choose from.
+        seed: chooses among free ones; a uid, for instance.
+
+    Raises:
+        InvalidError: it asks for an address or port that is taken or outside of the range, or for a family that there
+            is not.
+        InternalError: a range is full.
+    """
+    spec = service.get("spec") or {}
+    if spec.get("type") == _EXTERNAL_NAME:
+        return service
+    own = (live or {}).get("spec") or {}
+    taken = [other.get("spec") or {} for other in others]
+    name = str(service["metadata"].get("name"))
+    completed = _with_cluster_ips(name, _with_families(name, spec, ranges), own, taken, ranges, seed)
+    if spec.get("type") in _WITH_PORTS:
+        completed = _with_node_ports(name, completed, own, taken, ranges.ports, seed)
+    return {**service, "spec": completed}
+
+
+def _with_families(name: str, given: JsonObject, ranges: ServiceRanges) -> JsonObject:
+    """Return the spec with its families and their policy (`initIPFamilyFields`)."""
+    addresses, families = list(given.get("clusterIPs") or ()), list(given.get("ipFamilies") or ())
+    is_loose = addresses == [HEADLESS] and not given.get("selector")
+    policy = given.get("ipFamilyPolicy") or ("RequireDualStack" if is_loose else "SingleStack")
+    if policy == "SingleStack":
+        for values, what in ((addresses, "cluster IPs"), (families, "IP families")):
+            if len(values) > 1:
+                why = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+                raise _invalid(name, "spec.ipFamilyPolicy", policy, why)
+    elif policy == "RequireDualStack" and len(ranges.networks) == 1 and not is_loose:
+        raise _invalid(name, "spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
+    others = [address for address in addresses[len(families) :] if address != HEADLESS]
+    families += [_FAMILY[ip_address(address).version] for address in others]
+    families = families or [next(iter(ranges.networks))]
+    if policy != "SingleStack" and len(families) == 1 and (is_loose or len(ranges.networks) > 1):
+        families.append(_OTHER[families[0]])
+    for index, family in enumerate(families):
+        if family not in ranges.networks and not is_loose:
+            raise _invalid(name, f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+    return {**given, "ipFamilies": families, "ipFamilyPolicy": policy}
+
+
+def _with_cluster_ips(
+    name: str, spec: JsonObject, own: JsonObject, taken: Sequence[JsonObject], ranges: ServiceRanges, seed: str
+) -> JsonObject:
+    addresses = list(spec.get("clusterIPs") or ())
+    if addresses == [HEADLESS]:
+        return spec
+    used = {address for other in taken for address in other.get("clusterIPs") or ()}
+    kept = own.get("clusterIPs") or ()
+    for index, family in enumerate(spec["ipFamilies"]):
+        network = ranges.networks[family]
+        if index == len(addresses):
+            addresses.append(_free_address(name, network, used, seed))
+        elif addresses[index] not in kept:
+            why = _address_fault(addresses[index], network, used)
+            if why:
+                why = f"failed to allocate IP {addresses[index]}: {why}"
+                raise _invalid(name, "spec.clusterIPs", addresses, why)
+    return {**spec, "clusterIP": addresses[0], "clusterIPs": addresses}
+
+
+def _address_fault(address: str, network: _Network, used: set[str]) -> str:
+    first, last = network.network_address, network.broadcast_address
+    found = ip_address(address)
+    if found not in network or found == first or (network.version == 4 and found == last):
+        return f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {network}"
+    return "provided IP is already allocated" if address in used else ""
+
+
+def _free_address(name: str, network: _Network, used: set[str], seed: str) -> str:
+    """Return a free address; one of the lower band, which is for those who name theirs, only if no other is free."""
+    size = min(network.num_addresses - (2 if network.version == 4 else 1), _MOST_ADDRESSES)
+    for offset in _offsets(size, min(max(16, size // 16), 256), seed):
+        address = str(network[1 + offset])
+        if address not in used:
+            return address
+    raise InternalError(f'failed to allocate a serviceIP for Service "{name}": range is full')
+
+
+def _offsets(size: int, band: int, seed: str) -> Iterator[int]:
+    """Yield all offsets below a size: those from a band on, beginning anywhere, and then those of the band."""
+    band = band if band < size else 0
+    start = int.from_bytes(sha256(seed.encode()).digest()[:8]) % (size - band)
+    yield from (band + (start + step) % (size - band) for step in range(size - band))
+    yield from range(band)
+
+
+def _with_node_ports(
+    name: str, spec: JsonObject, own: JsonObject, taken: Sequence[JsonObject], ports: range, seed: str
+) -> JsonObject:
+    """Return the spec with a node port for each port; TCP and UDP on one number share theirs (`initNodePorts`)."""
+    given, kept = spec.get("ports") or (), set(_numbers(own))
+    used = {number for other in taken for number in _numbers(other)}
+    numbers: dict[object, int] = {}
+    for index, port in enumerate(given):
+        number = port.get("nodePort")
+        if not number:
+            continue
+        why = "" if number in kept else _port_fault(number, ports, used)
+        if why:
+            raise _invalid(name, f"spec.ports[{index}].nodePort", number, why)
+        numbers.setdefault(port.get("port"), number)
+    if spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+        return spec
+    used |= set(_numbers(spec))
+    completed = []
+    for port in given:
+        number = port.get("nodePort") or numbers.get(port.get("port"))
+        if not number:
+            number = numbers[port.get("port")] = _free_port(ports, used, seed)
+            used.add(number)
+        completed.append({**port, "nodePort": number})
+    return {**spec, "ports": completed}
+
+
+def _numbers(spec: JsonObject) -> Iterator[int]:
+    for port in spec.get("ports") or ():
+        if port.get("nodePort"):
+            yield port["nodePort"]
+
+
+def _port_fault(number: int, ports: range, used: set[int]) -> str:
+    if number not in ports:
+        found = f"{ports.start}-{ports.stop - 1}"
+        return f"provided port is not in the valid range. The range of valid ports is {found}"
+    return "provided port is already allocated" if number in used else ""
+
+
+def _free_port(ports: range, used: set[int], seed: str) -> int:
+    for offset in _offsets(len(ports), min(max(16, len(ports) // 32), 128), seed):
+        if ports[offset] not in used:
+            return ports[offset]
+    raise InternalError("failed to allocate a nodePort: range is full")
+
+
+def _invalid(name: str, field: str, value: object, why: str) -> InvalidError:
+    return InvalidError("Service", name, field, f"Invalid value: {shown(value)}: {why}")

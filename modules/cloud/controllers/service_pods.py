@@ -1,0 +1,159 @@
+"""The pods behind a Service: their addresses, ports and conditions, in the forms of EndpointSlices and Endpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
+from modules.apimachinery.times import parse_rfc3339
+from modules.cloud.controllers.pods import condition_of, has_ended, is_ready
+from modules.cloud.controllers.view import View, node_of
+
+UNREACHABLE_GRACE: Final = 300.0
+"""Seconds after which the pods of a node that does not answer are no ready endpoints any more. kube-controller-manager
+takes them out at once, so that each break of a link is a change for all nodes."""
+_ZONE: Final = "topology.kubernetes.io/zone"
+_PREFER_ZONE: Final = ("PreferClose", "PreferSameZone")
+
+Ports = tuple[tuple[str, int, str, str], ...]
+"""Name, number, protocol and application protocol of each port; the last one may be "". """
+
+
+class Backend(NamedTuple):
+    """A pod behind a Service."""
+
+    pod: JsonObject
+    addresses: tuple[str, ...]
+    """All addresses of the pod."""
+    ports: Ports
+    """The Service's ports as numbers of this pod, without those whose name the pod does not have."""
+    is_serving: bool
+    is_ready: bool
+    """Whether it may get connections; also when it is not, if the Service publishes such addresses."""
+    zone: str
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether the pod is being deleted."""
+        return is_being_deleted(self.pod)
+
+    def addresses_of(self, family: str) -> list[str]:
+        """Return the addresses of a family, `IPv4` or `IPv6`."""
+        return [address for address in self.addresses if (":" in address) == (family == "IPv6")]
+
+    def hostname_in(self, service: JsonObject) -> str:
+        """Return the name that the pod has in the domain of a Service; "" if it has none."""
+        spec = self.pod.get("spec") or {}
+        is_member = spec.get("subdomain") == service["metadata"]["name"]
+        return str(spec.get("hostname") or "") if is_member else ""
+
+    @property
+    def reference(self) -> JsonObject:
+        """The reference to the pod."""
+        metadata = self.pod["metadata"]
+        return {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": uid_of(self.pod)}
+
+
+def selects(service: JsonObject, labels: object) -> bool:
+    """Return whether a Service's selector matches labels; one without a selector matches nothing."""
+    selector = (service.get("spec") or {}).get("selector")
+    return (
+        isinstance(selector, dict)
+        and isinstance(labels, dict)
+        and 0 < len(selector) <= len(labels)
+        and (selector.items() <= labels.items())
+    )
+
+
+def is_headless(service: JsonObject) -> bool:
+    """Return whether a Service has no address of its own."""
+    return ((service.get("spec") or {}).get("clusterIP") or "None") == "None"
+
+
+def backends(view: View, service: JsonObject, now: float) -> list[Backend]:
+    """Return the pods that a Service selects and that have addresses and not ended, by name."""
+    found = (pod for pod in view.in_namespace("Pod", service["metadata"]["namespace"]))
+    chosen = [pod for pod in found if selects(service, pod["metadata"].get("labels")) and not has_ended(pod)]
+    made = (_backend(view, service, pod, now) for pod in sorted(chosen, key=lambda pod: str(pod["metadata"]["name"])))
+    return [one for one in made if one is not None]
+
+
+def silence_ends(view: View, backends: Sequence[Backend], now: float) -> float | None:
+    """Return the next time at which a pod stops to be ready because its node does not answer; None if there is none."""
+    times = {silence_counts_from(view, node_of(one.pod)) for one in backends}
+    return min((at for at in times if now < at < math.inf), default=None)
+
+
+def silence_counts_from(view: View, node: str) -> float:
+    """Return the time from which on the pods of a node count as not ready because it does not answer, or infinity."""
+    found = view.find(ObjectKey("Node", "", node))
+    ready = condition_of(found, "Ready") if found is not None else {}
+    if ready.get("status") != "Unknown":
+        return math.inf
+    return (parse_rfc3339(str(ready.get("lastTransitionTime") or "")) or 0.0) + UNREACHABLE_GRACE
+
+
+def _backend(view: View, service: JsonObject, pod: JsonObject, now: float) -> Backend | None:
+    """Return a pod as it serves; None if it has no address, or its Node is gone."""
+    addresses = tuple(_addresses(pod))
+    publishes = bool((service.get("spec") or {}).get("publishNotReadyAddresses"))
+    node = view.find(ObjectKey("Node", "", node_of(pod)))
+    if not addresses or (node is None and not publishes):
+        return None
+    serving = is_ready(pod) and now < silence_counts_from(view, node_of(pod))
+    zone = str(((node or {}).get("metadata") or {}).get("labels", {}).get(_ZONE) or "")
+    ready = publishes or (serving and not is_being_deleted(pod))
+    return Backend(pod, addresses, _ports(service, pod), serving, ready, zone)
+
+
+def _addresses(pod: JsonObject) -> Iterator[str]:
+    status = pod.get("status") or {}
+    given = status.get("podIPs") or ([{"ip": status["podIP"]}] if status.get("podIP") else ())
+    for each in given:
+        try:
+            yield str(ip_address(str(each.get("ip"))))
+        except (ValueError, AttributeError):
+            continue  # a node writes it
+
+
+def _ports(service: JsonObject, pod: JsonObject) -> Ports:
+    found = []
+    for port in (service.get("spec") or {}).get("ports") or ():
+        protocol = port.get("protocol") or "TCP"
+        number = _number(port.get("targetPort") or port.get("port"), protocol, pod)
+        if number is not None:
+            found.append((str(port.get("name") or ""), number, protocol, str(port.get("appProtocol") or "")))
+    return tuple(found)
+
+
+def _number(target: object, protocol: str, pod: JsonObject) -> int | None:
+    """Return the number of a port that is given by number or by name; sidecars have ports, other init containers none
+    (`FindPort`).
+    """
+    if isinstance(target, int):
+        return target
+    spec = pod.get("spec") or {}
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    for container in (*(spec.get("containers") or ()), *sidecars):
+        for port in container.get("ports") or ():
+            if port.get("name") == target and (port.get("protocol") or "TCP") == protocol:
+                return int(port["containerPort"])
+    return None
+
+
+def endpoint_of(one: Backend, service: JsonObject, family: str) -> JsonObject:
+    """Return the endpoint of a pod in an EndpointSlice."""
+    spec, node, hostname = service.get("spec") or {}, node_of(one.pod), one.hostname_in(service)
+    prefers_zone = spec.get("trafficDistribution") in _PREFER_ZONE and one.is_ready and one.zone
+    return {
+        "addresses": one.addresses_of(family),
+        "conditions": {"ready": one.is_ready, "serving": one.is_serving, "terminating": one.is_terminating},
+        **({"hostname": hostname} if hostname else {}),
+        "targetRef": one.reference,
+        **({"nodeName": node} if node else {}),
+        **({"zone": one.zone} if one.zone else {}),
+        **({"hints": {"forZones": [{"name": one.zone}]}} if prefers_zone else {}),
+    }

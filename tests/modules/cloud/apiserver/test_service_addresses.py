@@ -1,0 +1,152 @@
+"""The addresses and node ports of Services."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beehive.simulation.scheduler import VirtualClock
+from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.service_addresses import service_ranges
+
+WEB = ObjectKey("Service", "default", "web")
+
+
+def service(name: str = "web", **spec: Any) -> JsonObject:
+    given = {"selector": {"app": name}, "ports": [{"port": 80}], **spec}
+    return {"kind": "Service", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"}, "spec": given}
+
+
+def cluster_of(networks: str = "10.96.0.0/16", ports: str = "30000-32767") -> Cluster:
+    return Cluster(VirtualClock(0), service_ranges=service_ranges(networks, ports))
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return cluster_of()
+
+
+def refusal(cluster: Cluster, obj: JsonObject) -> str:
+    with pytest.raises(ApiError) as error:
+        cluster.create(obj)
+    return error.value.message
+
+
+def test_a_service_gets_an_address_of_the_upper_band_and_says_its_family(cluster: Cluster) -> None:
+    spec = cluster.create(service())["spec"]
+    _, _, third, fourth = map(int, spec["clusterIP"].split("."))
+    assert 256 < third * 256 + fourth < 65535
+    assert spec["clusterIPs"] == [spec["clusterIP"]]
+    assert (spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")
+
+
+def test_no_address_or_port_is_given_twice_and_a_full_range_says_so() -> None:
+    cluster = cluster_of("10.96.0.0/28", "30000-30013")
+    specs = [cluster.create(service(f"s{n}", type="NodePort"))["spec"] for n in range(14)]
+    assert len({spec["clusterIP"] for spec in specs}) == len({spec["ports"][0]["nodePort"] for spec in specs}) == 14
+    assert refusal(cluster, service()) == (
+        'Internal error occurred: failed to allocate a serviceIP for Service "web": range is full'
+    )
+    cluster.delete(ObjectKey("Service", "default", "s3"))
+    assert cluster.create(service())["spec"]["clusterIP"] == specs[3]["clusterIP"], "released at once"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"clusterIP": "10.96.0.9"},
+         'spec.clusterIPs: Invalid value: ["10.96.0.9"]: failed to allocate IP 10.96.0.9: '
+         "provided IP is already allocated"),
+        ({"clusterIP": "10.97.0.9"},
+         'spec.clusterIPs: Invalid value: ["10.97.0.9"]: failed to allocate IP 10.97.0.9: the provided IP '
+         "(10.97.0.9) is not in the valid range. The range of valid IPs is 10.96.0.0/16"),
+        ({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30080}]},
+         "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated"),
+        ({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]},
+         "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. "
+         "The range of valid ports is 30000-32767"),
+        ({"ipFamilies": ["IPv6"]}, 'spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster'),
+        ({"ipFamilyPolicy": "RequireDualStack"},
+         'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": '
+         "this cluster is not configured for dual-stack services"),
+        ({"ipFamilies": ["IPv4", "IPv6"]},
+         'spec.ipFamilyPolicy: Invalid value: "SingleStack": must be \'RequireDualStack\' or \'PreferDualStack\' when '
+         "multiple IP families are specified"),
+    ],
+)  # fmt: skip
+def test_what_is_taken_or_not_there_is_refused_in_kubernetes_words(
+    cluster: Cluster, spec: JsonObject, message: str
+) -> None:
+    cluster.create(service("other", clusterIP="10.96.0.9", type="NodePort", ports=[{"port": 1, "nodePort": 30080}]))
+    assert refusal(cluster, service(**spec)) == f'Service "web" is invalid: {message}'
+
+
+def test_two_families(cluster: Cluster) -> None:
+    assert cluster.create(service(ipFamilyPolicy="PreferDualStack"))["spec"]["ipFamilies"] == ["IPv4"]
+    both = cluster_of("10.96.0.0/16,fd00::/108")
+    spec = both.create(service(ipFamilyPolicy="PreferDualStack"))["spec"]
+    assert spec["ipFamilies"] == ["IPv4", "IPv6"]
+    assert spec["clusterIPs"][1].startswith("fd00::")
+    assert len(both.create(service("one"))["spec"]["clusterIPs"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "families", "policy"),
+    [
+        ({"clusterIP": "None"}, ["IPv4"], "SingleStack"),
+        ({"clusterIP": "None", "selector": None}, ["IPv4", "IPv6"], "RequireDualStack"),
+        ({"type": "ExternalName", "externalName": "a.b", "ports": None}, None, None),
+    ],
+)
+def test_services_without_addresses(
+    cluster: Cluster, spec: JsonObject, families: list[str] | None, policy: str | None
+) -> None:
+    made = cluster.create(service(**spec))["spec"]
+    assert (made.get("ipFamilies"), made.get("ipFamilyPolicy")) == (families, policy)
+    assert made.get("clusterIP") == spec.get("clusterIP")
+
+
+def test_addresses_and_ports_stay_when_a_manifest_does_not_say_them_and_go_with_the_type(cluster: Cluster) -> None:
+    before = cluster.create(service(type="NodePort"))["spec"]
+    after = cluster.update(service(type="NodePort", ports=[{"port": 81}]))["spec"]
+    assert after["clusterIPs"] == before["clusterIPs"]
+    assert after["ports"][0]["nodePort"] == before["ports"][0]["nodePort"]
+    plain = cluster.update({**service(), "spec": {**after, "type": "ClusterIP"}})
+    assert "nodePort" not in plain["spec"]["ports"][0]
+    external = {**plain["spec"], "type": "ExternalName", "externalName": "a.b"}
+    gone = cluster.update({**service(), "spec": external})["spec"]
+    assert not {"clusterIP", "clusterIPs", "ipFamilies"} & gone.keys()
+
+
+def test_tcp_and_udp_on_one_number_share_a_node_port(cluster: Cluster) -> None:
+    ports = [{"name": "a", "port": 53, "protocol": "UDP"}, {"name": "b", "port": 53}, {"name": "c", "port": 9}]
+    numbers = [port["nodePort"] for port in cluster.create(service(type="NodePort", ports=ports))["spec"]["ports"]]
+    assert numbers[0] == numbers[1] != numbers[2]
+
+
+def test_services_that_an_older_cloudcore_has_stored_get_addresses_at_the_start(cluster: Cluster) -> None:
+    cluster.storage.create(service(clusterIP=None), "uid")
+    cluster.address_services()
+    assert cluster.storage.get(WEB)["spec"]["clusterIP"].startswith("10.96.")
+    version = cluster.storage.version
+    cluster.address_services()
+    assert cluster.storage.version == version
+    assert cluster.storage.list(kind_named("Service"))
+
+
+@pytest.mark.parametrize(
+    ("networks", "ports", "why"),
+    [
+        ("10.96.0.1/16", "1-2", "has host bits set"),
+        ("10.0.0.0/24,10.1.0.0/24", "1-2", "one for IPv4 and one for IPv6"),
+        ("10.0.0.0/30", "1-2", "8 addresses or more"),
+        ("10.0.0.0/24", "2-1", "is written as 30000-32767"),
+        ("x", "1-2", "does not appear to be"),
+    ],
+)
+def test_ranges_that_cannot_be_read_are_refused(networks: str, ports: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        service_ranges(networks, ports)

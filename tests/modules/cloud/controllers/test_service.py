@@ -1,0 +1,230 @@
+"""EndpointSlices and Endpoints of Services, in virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modules.apimachinery.kinds import JsonObject, key_of, version_of
+from modules.apimachinery.times import format_rfc3339
+from modules.cloud.client.calls import MERGE
+from modules.cloud.controllers.endpoint_slices import MANAGED_BY, SERVICE_NAME
+from tests.modules.cloud.controllers.site import Site
+
+PORTS = [{"port": 80, "targetPort": 8080}]
+
+
+def service(name: str = "web", **spec: Any) -> JsonObject:
+    given = {"selector": {"app": name}, "ports": PORTS, **spec}
+    return {"kind": "Service", "apiVersion": "v1", "metadata": {"name": name}, "spec": given}
+
+
+def pod(name: str, ports: dict[str, int] | None = None, **spec: Any) -> JsonObject:
+    container: JsonObject = {"name": "main", "image": "app:1"}
+    if ports:
+        container["ports"] = [{"name": key, "containerPort": number} for key, number in ports.items()]
+    metadata = {"name": name, "labels": {"app": "web"}}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def run(site: Site, number: int, *, ready: bool = True, **fields: Any) -> JsonObject:
+    """Make a pod with an address, as its node reports it."""
+    made = site.apply(pod(f"p{number:03}", **fields))
+    address = f"10.1.{number // 250}.{number % 250 + 1}"
+    site.report(made, "Running", ready=ready, podIP=address, podIPs=[{"ip": address}])
+    return made
+
+
+def slices(site: Site) -> list[JsonObject]:
+    return sorted(site.all("EndpointSlice"), key=lambda each: -len(each["endpoints"]))
+
+
+def shown(site: Site) -> dict[str, tuple[bool, bool, bool]]:
+    """Return ready, serving and terminating by address."""
+    return {
+        endpoint["addresses"][0]: tuple(endpoint["conditions"][name] for name in ("ready", "serving", "terminating"))
+        for each in slices(site)
+        for endpoint in each["endpoints"]
+    }
+
+
+def test_a_service_without_pods_has_an_empty_slice_and_endpoints_that_a_person_can_read() -> None:
+    site = Site()
+    made = site.apply(service())
+    (found,) = slices(site)
+    assert found["metadata"]["name"].startswith("web-")
+    assert found["metadata"]["labels"] == {SERVICE_NAME: "web", MANAGED_BY: "endpointslice-controller.k8s.io"}
+    assert found["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+    assert (found["addressType"], found["endpoints"], found["ports"]) == ("IPv4", [], [])
+    assert "subsets" not in site.get("Endpoints", "web")
+    run(site, 0)
+    site.run_for(5)
+    (same,) = slices(site)
+    assert same["metadata"]["name"] == found["metadata"]["name"], "it is used again"
+
+
+def test_an_endpoint_says_all_that_proxies_read() -> None:
+    site = Site(nodes=())
+    site.add_node("n1", labels={"topology.kubernetes.io/zone": "hall"})
+    site.apply(service(clusterIP="None", trafficDistribution="PreferClose"))
+    made = run(site, 0, hostname="a", subdomain="web")
+    site.run_for(5)
+    (found,) = slices(site)
+    assert found["metadata"]["labels"]["service.kubernetes.io/headless"] == ""
+    assert found["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
+    assert found["endpoints"] == [{
+        "addresses": ["10.1.0.1"], "conditions": {"ready": True, "serving": True, "terminating": False},
+        "hostname": "a", "nodeName": "n1", "zone": "hall", "hints": {"forZones": [{"name": "hall"}]},
+        "targetRef": {"kind": "Pod", "namespace": "default", "name": "p000", "uid": made["metadata"]["uid"]},
+    }]  # fmt: skip
+    endpoints = site.get("Endpoints", "web")
+    assert endpoints["metadata"]["labels"]["service.kubernetes.io/headless"] == ""
+    assert endpoints["subsets"][0]["addresses"][0]["ip"] == "10.1.0.1"
+    assert endpoints["subsets"][0]["ports"] == [{"port": 8080, "protocol": "TCP"}]
+
+
+def test_a_terminating_pod_serves_but_is_not_ready_and_an_ended_one_is_gone() -> None:
+    site = Site()
+    site.apply(service())
+    first, second = run(site, 0), run(site, 1)
+    site.offline = {"n1", "n2", "n3"}
+    site.call("delete", first)
+    site.run_for(2)
+    assert shown(site) == {"10.1.0.1": (False, True, True), "10.1.0.2": (True, True, False)}
+    assert len(site.get("Endpoints", "web")["subsets"][0]["addresses"]) == 1
+    site.report(second, "Failed", podIP="10.1.0.2")
+    site.run_for(2)
+    assert set(shown(site)) == {"10.1.0.1"}
+
+
+@pytest.mark.parametrize("publishes", [False, True])
+def test_pods_that_are_not_ready(publishes: bool) -> None:
+    site = Site()
+    site.ready_after = lambda _: None
+    site.apply(service(publishNotReadyAddresses=publishes))
+    run(site, 0, ready=False)
+    site.run_for(2)
+    assert shown(site) == {"10.1.0.1": (publishes, False, False)}
+    assert ("addresses" if publishes else "notReadyAddresses") in site.get("Endpoints", "web")["subsets"][0]
+
+
+def test_250_pods_are_three_slices_and_a_change_of_readiness_writes_one_of_them() -> None:
+    site = Site()
+    site.ready_after = lambda _: None
+    site.apply(service())
+    pods = [run(site, number) for number in range(250)]
+    site.run_for(5)
+    assert [len(each["endpoints"]) for each in slices(site)] == [100, 100, 50]
+    before = {each["metadata"]["name"]: version_of(each) for each in slices(site)}
+    site.report(pods[130], "Running", ready=False, podIP="10.1.0.131", podIPs=[{"ip": "10.1.0.131"}])
+    site.run_for(5)
+    changed = [each for each in slices(site) if before[each["metadata"]["name"]] != version_of(each)]
+    assert len(changed) == 1
+    assert len(shown(site)) == 250
+
+
+def test_changes_within_a_second_are_one_write() -> None:
+    site = Site()
+    site.ready_after = lambda _: None
+    site.apply(service())
+    site.run_for(5)
+    site.writes.clear()
+    for number in range(20):
+        run(site, number)
+    site.run_for(5)
+    written = [call for call in site.writes if call.plural == "endpointslices"]
+    assert len(written) <= 2
+    assert len(shown(site)) == 20
+
+
+def test_ports_by_name_are_those_of_each_pod() -> None:
+    """Pods without one of them, or with another number for it, are in slices of their own."""
+    site = Site()
+    ports = [{"name": "a", "port": 80, "targetPort": "http"}, {"name": "b", "port": 81, "targetPort": "admin"}]
+    site.apply(service(ports=ports))
+    run(site, 0, ports={"http": 8080, "admin": 9090})
+    run(site, 1, ports={"http": 8080, "admin": 9090})
+    run(site, 2, ports={"http": 8081, "admin": 9090})
+    run(site, 3, ports={"http": 8080})
+    site.run_for(5)
+    found = sorted(
+        ([(port["name"], port["port"]) for port in each["ports"]], len(each["endpoints"])) for each in slices(site)
+    )
+    assert found == [([("a", 8080)], 1), ([("a", 8080), ("b", 9090)], 2), ([("a", 8081), ("b", 9090)], 1)]
+
+
+def test_a_node_that_is_silent_for_two_minutes_keeps_its_endpoints_and_one_for_six_does_not() -> None:
+    site = Site(nodes=("n1",))
+    site.ready_after = lambda _: None
+    site.apply(service())
+    run(site, 0)
+    site.run_for(5)
+    node = site.all("Node")[0]
+    moment = format_rfc3339(site.clock.now())
+    silent = [{"type": "Ready", "status": "Unknown", "lastTransitionTime": moment}]
+    site.cluster.replace({**site.cluster.storage.get(key_of(node)), "status": {**node["status"], "conditions": silent}})
+    site.run_for(120)
+    assert shown(site)["10.1.0.1"][0], "a break of the link is no change for all nodes"
+    site.run_for(240)
+    assert shown(site)["10.1.0.1"] == (False, False, False)
+    again = [{"type": "Ready", "status": "True"}]
+    site.cluster.replace({**site.cluster.storage.get(key_of(node)), "status": {**node["status"], "conditions": again}})
+    site.run_for(5)
+    assert shown(site)["10.1.0.1"] == (True, True, False)
+
+
+def test_hand_made_endpoints_are_mirrored_for_a_service_without_a_selector() -> None:
+    site = Site()
+    site.apply(service(selector=None))
+    made = site.apply({
+        "kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "web"},
+        "subsets": [{"addresses": [{"ip": "10.9.0.1"}, {"ip": "fd00::1"}], "ports": [{"port": 5}]}],
+    })  # fmt: skip
+    site.run_for(3)
+    assert {each["addressType"] for each in slices(site)} == {"IPv4", "IPv6"}
+    assert {each["metadata"]["labels"][MANAGED_BY] for each in slices(site)} == {
+        "endpointslicemirroring-controller.k8s.io"
+    }
+    skip = {"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}
+    site.call("patch", made, patch_type=MERGE, body=skip)
+    site.run_for(3)
+    assert slices(site) == []
+
+
+def test_a_deleted_service_leaves_the_endpoints_of_others() -> None:
+    site = Site()
+    made = site.apply(service())
+    other = {"kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "leader"}}
+    site.apply(other)
+    site.call("delete", made)
+    site.run_for(3)
+    assert [each["metadata"]["name"] for each in site.all("Endpoints")] == ["leader"]
+
+
+def test_a_settled_service_is_not_written_again() -> None:
+    site = Site()
+    site.apply(service(ports=[{"name": "a", "port": 80, "appProtocol": "http"}, {"name": "b", "port": 81}]))
+    for number in range(5):
+        run(site, number)
+    site.run_for(10)
+    site.writes.clear()
+    site.restart()
+    site.run_for(10)
+    assert site.writes == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_controllers_are_killed_while_pods_come_and_go(seed: int) -> None:
+    site = Site(seed)
+    site.apply(service())
+    for number in range(120):
+        run(site, number)
+        if number % 17 == 0:
+            site.restart()
+        if number % 7 == 0:
+            site.call("delete", site.get("Pod", f"p{number:03}"))
+    site.run_for(20)
+    left = {each["status"]["podIP"] for each in site.pods()}
+    assert set(shown(site)) == left
+    assert sum(len(each["endpoints"]) for each in slices(site)) == len(left), "none is in two slices"
