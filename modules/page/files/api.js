@@ -11,11 +11,17 @@ export class Refused extends Error {
   constructor(status, text) { super(text); this.status = status; }
 }
 
-/** Exchange the address's token for a key, or take the key of another tab; tell whether there is one. */
-export async function signIn() {
+/** Take the token out of the address, "" if it has none. */
+export function tokenOfAddress() {
   const token = location.hash.slice(1);
-  if (/^[-\w]{43}$/.test(token)) {
-    history.replaceState(null, "", location.pathname + location.search);
+  if (!/^[-\w]{43}$/.test(token)) return "";
+  history.replaceState(null, "", location.pathname + location.search);
+  return token;
+}
+
+/** Exchange a token for a key, or take the key of another tab; tell whether there is one. */
+export async function signIn(token) {
+  if (token) {
     const headers = { "X-Edgecore-Page": "1", "Content-Type": "application/json" };
     const answer = await fetch("/page/v1/session", { method: "POST", headers, body: JSON.stringify({ token }) });
     if (!answer.ok) throw new Refused(answer.status, await answer.text());

@@ -1,6 +1,6 @@
 // The page's paths, its clock, and the state that the pages share.
 
-import { ask, Refused, signIn } from "./api.js";
+import { ask, Refused, signIn, tokenOfAddress } from "./api.js";
 import { h, render } from "./dom.js";
 import { fleet } from "./fleet.js";
 import { node } from "./node.js";
@@ -122,6 +122,19 @@ function isDark() {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
+/** Do something until the server answers; a refusal is an answer. */
+async function insist(work) {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+      render(document.getElementById("live"), [h("i", { class: "late" }), "no answer, trying again"]);
+      await new Promise((resolve) => setTimeout(resolve, PERIOD));
+    }
+  }
+}
+
 async function begin() {
   document.getElementById("theme").onclick = () => { document.documentElement.style.colorScheme = isDark() ? "light" : "dark"; };
   document.addEventListener("keydown", pressed);
@@ -131,9 +144,10 @@ async function begin() {
   });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
   addEventListener("popstate", turned);
+  const token = tokenOfAddress();
   try {
-    if (!await signIn()) return ended("Open the address that the command prints.");
-    state.about = await ask("me");
+    if (!await insist(() => signIn(token))) return ended("Open the address that the command prints.");
+    state.about = await insist(() => ask("me"));
   } catch (error) {
     return ended(error.message);
   }

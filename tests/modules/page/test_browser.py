@@ -37,7 +37,12 @@ class Looked:
         """Open the page of the fleet with a new session."""
         self.window.open("about:blank")
         self.window.open(self.page.address())
-        self.window.wait("document.querySelectorAll('.rows .row').length === 2")
+        try:
+            self.window.wait("document.querySelectorAll('.rows .row').length === 2")
+        except AssertionError as error:
+            raise AssertionError(
+                f"{error}; the page says: {self.window.run('return document.body.innerText')}"
+            ) from None
 
     def sentence(self, words: str) -> str:
         """Return the sentence of the page when it has some words."""
