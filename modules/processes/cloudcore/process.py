@@ -386,10 +386,11 @@ def _selected(config: CloudCoreConfig) -> "Selected | None":
 
 def _remote(selected: "Selected", config: CloudCoreConfig, counters: Counters) -> RemoteCluster:
     from modules.cloud.client.http.factory import http_transport  # noqa: PLC0415 - for clusters only
+    from modules.cloud.client.http.kube_api import HttpKubeApi  # noqa: PLC0415 - as above
 
     agent, connections = f"cloudcore/{VERSION}", _API_CONNECTIONS
     return RemoteCluster(
-        lambda runtime: http_transport(selected, runtime, agent, connections),
+        lambda runtime: HttpKubeApi(http_transport(selected, runtime, agent, connections)),
         keeps_state=config.state == "cluster",
         state_namespace=config.lease.namespace,
         counters=counters.api,
