@@ -1,6 +1,6 @@
 """Tokens and keys of the page, in virtual time."""
 
-from beehive.testing import Simulation
+from beehive.simulation import Simulation
 from modules.page.sessions import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, TOKEN_SECONDS, Sessions
 
 

@@ -88,8 +88,12 @@ def test_pods_that_start_or_whose_node_is_away_are_not_failing() -> None:
     assert said(rows, [young, there, unbound]) == ["n9 is away", "pod shop/late does not run (no node yet)"]
 
 
+def text(rows: list[NodeRow]) -> str:
+    """Return the sentence without its links."""
+    return "".join(part.text for part in fleet_sentence(rows))
+
+
 def test_the_sentence_of_a_fleet() -> None:
-    text = lambda rows: "".join(part.text for part in fleet_sentence(rows))  # noqa: E731
     assert text([]) == "No node has joined yet."
     assert text([node("n1")]) == "The node is connected."
     assert text([node("n1"), node("n2")]) == "All 2 nodes are connected."
