@@ -150,7 +150,7 @@ class Module(Actor):
         """Start an actor that stops with this module, and whose failure is the module's."""
         children, number = self.__children, next(self.__numbers)
         left = staticmethod(lambda: children.pop(number, None))
-        bindings = {"failed": staticmethod(self.__child_failed), "left": left}
+        bindings = {"failed": staticmethod(self.__child_failed), "_actor_left": left}
         label = name or f"{self.name}/{actor_class.__name__}"
         running = self.runtime.start(actor_class, *args, name=label, bindings=bindings, **kwargs)
         children[number] = running
