@@ -97,7 +97,7 @@ class EdgeMesh(Module):
         pods: the node's; None where edged does not run.
         planes: what may carry connections, the best first.
         counters: of the module.
-        names: the name server; None without one.
+        names: makes the name server; None without one.
     """
 
     name = ModuleName.EDGEMESH
@@ -109,13 +109,13 @@ class EdgeMesh(Module):
         pods: PodSource | None,
         planes: Iterable[DataPlane],
         counters: MeshCounters,
-        names: Names | None = None,
+        names: Callable[[], Names] | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
         self._pods = pods
         self._counters = counters
-        self._names = names
+        self._names = names() if names is not None else None
         self._meta = AsyncMetaClient(self)
         self._state = MeshState(settings.node)
         self._here = Here(settings.node, own_ranges=settings.own_ranges, routed=settings.routed, prefer=settings.prefer)

@@ -1,6 +1,7 @@
 """Adds edgemesh to the hive, with what carries connections on this machine."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from beehive import Hive
@@ -8,11 +9,17 @@ from beehive.exposition import CollectorRegistry
 from edged.api import Pod
 from edged.server.snapshots import Snapshots
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
+from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
+from modules.edge.edgemesh.dns.resolving import Names
+from modules.edge.edgemesh.dns.server import NameServer
+from modules.edge.edgemesh.dns.upstream import Resolver
+from modules.edge.edgemesh.dns.zone import Zone
 from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.nft.kernel import KernelRules
 from modules.edge.edgemesh.nft.program import Nft
 from modules.edge.edgemesh.plane import DataPlane, NftPlane
+from modules.edge.edgemesh.proxy.plane import ProxyPlane
 from modules.edge.edgemesh.selection import Prefer
 from modules.edge.metaserver.watch_agent import WatchAgent
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -36,8 +43,19 @@ def add_edge_mesh(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistr
     pods = SnapshotPods(snapshots) if edged.enable else None
     if not config.modules.meta_manager.meta_server.enable:
         hive.add(WatchAgent, config.node_name)
-    hive.add(EdgeMesh, settings, pods, _planes(config), counters)
+    names = partial(_name_server, hive, config, counters) if mesh.dns else None
+    hive.add(EdgeMesh, settings, pods, _planes(hive, config), counters, names)
     registry.register(MeshCollector(counters))
+
+
+def _name_server(hive: Hive, config: EdgeCoreConfig, counters: MeshCounters) -> NameServer:
+    mesh, kubelet = config.modules.edge_mesh, config.modules.edged.tailored_kubelet_config
+    servers = HostServers(kubelet.resolv_conf, mesh.upstream, mesh.stub_domains, mesh.dns_address)
+    zone = Zone(kubelet.cluster_domain or "cluster.local", hive.clock.random)
+    names = Names(zone, Resolver(servers, hive.clock, counters, serve_stale=mesh.serve_stale))
+    ranges = (*(kubelet.pod_cidr or POD_CIDRS), *mesh.routed_pod_cidrs, mesh.dns_address, "127.0.0.0/8", "::1")
+    clients = Clients(ranges, names)
+    return NameServer(names, partial(open_sockets, mesh.dns_address, HostAddresses()), clients, hive.clock, counters)
 
 
 class SnapshotPods:
@@ -67,9 +85,11 @@ class SnapshotPods:
         self._changed()
 
 
-def _planes(config: EdgeCoreConfig) -> list[DataPlane]:
+def _planes(hive: Hive, config: EdgeCoreConfig) -> list[DataPlane]:
     mesh = config.modules.edge_mesh
     planes: list[DataPlane] = []
     if mesh.data_plane in (DataPlaneKind.AUTO, DataPlaneKind.NFT):
         planes.append(NftPlane(KernelRules(Nft()), HostAddresses(), mesh.service_cidrs))
+    if mesh.data_plane in (DataPlaneKind.AUTO, DataPlaneKind.USERSPACE):
+        planes.append(ProxyPlane(hive.clock, HostAddresses(), mesh.service_cidrs))
     return planes

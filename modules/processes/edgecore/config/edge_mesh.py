@@ -6,11 +6,21 @@ from typing import Annotated, Final
 
 from msgspec import field
 
+from modules.processes.edgecore.config.names import DNS_DOMAIN, IP_ADDRESS
 from modules.processes.edgecore.config.section import Section
-from modules.processes.edgecore.config.value_kinds import Choice, Switch, TextList, UnfitError, ValueKind
+from modules.processes.edgecore.config.value_kinds import (
+    Choice,
+    Switch,
+    TextList,
+    TextMap,
+    UnfitError,
+    ValueKind,
+)
 
 _MOST_RANGES: Final = 2
 _MOST_ROUTED: Final = 32
+_MOST_DOMAINS: Final = 32
+_MOST_SERVERS: Final = 8
 
 
 class DataPlaneKind(StrEnum):
@@ -54,15 +64,33 @@ class EdgeMeshOptions(Section, frozen=True, kw_only=True):
     """What carries connections: nftables in the kernel, which needs root; a proxy of edgecore; or only names. `auto`
     takes the first that works."""
 
+    dns: Annotated[bool, Switch()] = True
+    """Whether pods with dnsPolicy ClusterFirst ask this node for names: those of Services from what the node knows, all
+    others from the servers of the host. It needs root, for port 53."""
+
+    dns_address: Annotated[str, IP_ADDRESS] = "169.254.20.10"
+    """Address of the name server. Pods keep it, so it does not change while they run."""
+
     prefer: Annotated[Preference, Choice(Preference)] = Preference.NODE
     """Which endpoints a Service without a traffic distribution uses: those of this node, then of its node group, of its
     zone, then all; or all alike, as with kube-proxy."""
+
+    stub_domains: Annotated[dict[str, str], TextMap(DNS_DOMAIN, IP_ADDRESS, _MOST_DOMAINS)] = field(
+        default_factory=dict
+    )
+    """Name servers of domains, for those below them."""
+
+    upstream: Annotated[tuple[str, ...], TextList(IP_ADDRESS, _MOST_SERVERS)] = ()
+    """Name servers for all other names. Default empty: those of the host's resolv.conf."""
 
     routed_pod_cidrs: Annotated[tuple[str, ...], TextList(Cidr(), _MOST_ROUTED)] = field(
         default=(), name="routedPodCIDRs"
     )
     """Ranges of pods' addresses that reach other nodes, as with WireGuard or a CNI of the whole cluster. Other nodes'
     pods inside this node's own range are left out otherwise: each node may have the same."""
+
+    serve_stale: Annotated[bool, Switch()] = True
+    """Whether an answer of another name server is given for a day after its time while none answers."""
 
     service_cidrs: Annotated[tuple[str, ...], TextList(Cidr(), _MOST_RANGES)] = field(
         default=("10.96.0.0/16",), name="serviceCIDRs"
