@@ -38,6 +38,7 @@ from modules.apimachinery.validation.objects import validate_metadata, validate_
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.calls import subresources_of
 from modules.cloud.apiextensions.objects import with_new_status
+from modules.cloud.apiserver.admission.chain import AdmissionChain, Plugin
 from modules.cloud.apiserver.apply import applied, from_manifest
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
@@ -108,6 +109,7 @@ class Cluster:
         storage: has the objects; None for an empty one.
         admissions: of custom kinds, by `ObjectKey.kind`.
         schedules: whether pods without a node get one here; otherwise that is left to another scheduler.
+        plugins: the admission plug-ins that are asked about created and updated objects.
         service_ranges: of the addresses and node ports of Services; None: Kubernetes' own.
     """
 
@@ -120,11 +122,13 @@ class Cluster:
         admissions: Mapping[str, CustomAdmission] | None = None,
         *,
         schedules: bool = True,
+        plugins: Sequence[Plugin] = (),
         service_ranges: ServiceRanges | None = None,
     ) -> None:
         self.clock = clock
         self._service_ranges = service_ranges or default_ranges()
         self.storage = Storage(clock, first_version) if storage is None else storage
+        self._chain = AdmissionChain(self.storage, plugins)
         self._custom = CustomResources(self.storage, clock, admissions or {})
         self._events = EventRegistry(self.storage)
         self._scheduler = PodScheduler(self.storage, self._events, clock, default_node, is_enabled=schedules)
@@ -200,6 +204,7 @@ class Cluster:
         live = self.storage.find(key_of(manifest))
         wanted = applied(manifest, live)
         if live is None:
+            wanted = self._chain.admitted(wanted)
             if self.storage.kinds.custom_of(wanted) is None:
                 validate_object(wanted)
             made = self._create(self._custom.prepared(wanted, None))
@@ -208,6 +213,7 @@ class Cluster:
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
         wanted = _with_kept(wanted, live)
+        wanted = self._chain.admitted(wanted, live)
         if self.storage.kinds.custom_of(wanted) is None:
             validate_update(wanted, live)
         wanted = self._addressed(self._custom.prepared(wanted, live), live)
@@ -235,7 +241,7 @@ class Cluster:
         """
         obj = self._shaped(obj, None)
         self._admit(None, obj)
-        new = with_defaults(obj)
+        new = self._chain.admitted(with_defaults(obj))
         if self.storage.kinds.custom_of(new) is None:
             validate_object(new)
         return self._bound(self._create(self._track(None, new)))
@@ -263,6 +269,7 @@ class Cluster:
         elif new["kind"] in WORKLOADS:
             new = {**{name: value for name, value in new.items() if name != "status"}, **_status_of(live)}
         self._admit(live, new)
+        new = self._chain.admitted(new, live)
         if self.storage.kinds.custom_of(new) is None:
             validate_update(new, live, changes)
         check_finalizers(live, new)
