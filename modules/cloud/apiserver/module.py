@@ -31,7 +31,7 @@ from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.refusals import Refusals
-from modules.cloud.storage.database.database import Database, whole
+from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.listener import poll_for_changes
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -93,8 +93,9 @@ class ApiServer(Module):
         self._completeness = Completeness(database, manifests)
         self._graph = NodeGraph(cluster.storage, self.clock.monotonic)
         self._access_control = AccessControl(self._graph, refusals)
+        self._loaded = LoadedObjects(self.announce_progress)
         self._transactions = Transactions(
-            cluster.storage, database, self._changed, _ignore, self._rolled_back, self._undo
+            cluster.storage, database, self._changed, _ignore, self._rolled_back, self._undo, self._loaded
         )
         self._full_until = -FULL_SECONDS
         """Monotonic seconds until which writes are refused because a commit has found no room."""
@@ -112,10 +113,7 @@ class ApiServer(Module):
 
     def on_start(self) -> None:
         """Load the objects, and applies definitions and manifests. That takes as long as there are many."""
-        self._database.progressed = self.announce_progress
-        loaded = LoadedObjects()
-        self._database.taken = loaded.take
-        self._transact(partial(self._load, loaded))
+        self._transact(self._load)
         poll_for_changes(self, self._database, lambda: self._transact(_nothing))
         self.every(MONITOR_PERIOD, self._monitor_nodes)
         self._database.room.fill()
@@ -216,10 +214,10 @@ class ApiServer(Module):
         except Exception as error:  # noqa: BLE001 - one sender's message must not stop the module for all
             refuse(self._failures.refusal_of(message, error).status())
 
-    def _load(self, loaded: LoadedObjects) -> None:
+    def _load(self) -> None:
         """Take over the objects that the transaction has loaded, and apply definitions and manifests."""
-        self._database.taken = whole
-        loaded.log()
+        loaded = self._loaded
+        loaded.complete()
         if loaded.left_out:
             self._database.remove_rows(loaded.left_out, self._cluster.storage.next_version())
         for kind in _IN_GRAPH:
