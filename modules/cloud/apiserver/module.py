@@ -22,6 +22,7 @@ from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.node_lifecycle import MONITOR_PERIOD
+from modules.cloud.apiserver.pod_gc import orphaned_pods, remove_orphans
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.service_accounts import make_default_accounts, may_lack_account
 from modules.cloud.apiserver.system_namespaces import make_system_namespaces
@@ -312,8 +313,8 @@ class ApiServer(Module):
         lifecycle = self._cluster.node_lifecycle
         if lifecycle.has_silent():
             self._transact(lambda: self._transactions.attempt(lifecycle.mark_silent))
-        if self._cluster.orphans():
-            self._transact(lambda: self._transactions.attempt(self._cluster.remove_orphans))
+        if orphaned_pods(self._cluster.storage):
+            self._transact(lambda: self._transactions.attempt(partial(remove_orphans, self._cluster)))
 
     def _taint_nodes(self) -> None:
         """Give nodes that report a pressure its taint, before pods are placed. Like `_place`, for own changes only."""
@@ -327,8 +328,8 @@ class ApiServer(Module):
         """
         if self._may_place:
             self._may_place = False
-            if self._cluster.waiting_pods():
-                self._transactions.attempt(self._cluster.place_waiting_pods)
+            if self._cluster.scheduler.waiting_pods():
+                self._transactions.attempt(self._cluster.scheduler.place_waiting_pods)
 
     def _collect(self) -> None:
         """Do a part of what follows from deletions; the rest comes after other messages. Unlike `_place`, it acts on

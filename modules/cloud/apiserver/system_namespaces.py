@@ -10,6 +10,6 @@ _NAMESPACE = kind_named("Namespace")
 def make_system_namespaces(cluster: Cluster) -> None:
     """Make those that are not there."""
     for name in SYSTEM:
-        if cluster.find(key_for(_NAMESPACE, "", name)) is None:
+        if cluster.storage.find(key_for(_NAMESPACE, "", name)) is None:
             kind, api_version = _NAMESPACE.name, _NAMESPACE.api_version
             cluster.create({"kind": kind, "apiVersion": api_version, "metadata": {"name": name}})
