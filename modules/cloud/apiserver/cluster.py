@@ -1,7 +1,7 @@
 """The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from modules.apimachinery.validation.objects import validate_metadata, validate_
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.calls import subresources_of
 from modules.cloud.apiextensions.objects import with_new_status
+from modules.cloud.apiserver.admission.chain import AdmissionChain, Plugin
 from modules.cloud.apiserver.apply import applied, from_manifest
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.event_registry import EventRegistry
@@ -103,6 +104,7 @@ class Cluster:
         storage: has the objects; None for an empty one.
         admissions: of custom kinds, by `ObjectKey.kind`.
         schedules: whether pods without a node get one here; otherwise that is left to another scheduler.
+        plugins: the admission plug-ins that are asked about created and updated objects.
         service_ranges: of the addresses and node ports of Services; None: Kubernetes' own.
     """
 
@@ -115,11 +117,13 @@ class Cluster:
         admissions: Mapping[str, CustomAdmission] | None = None,
         *,
         schedules: bool = True,
+        plugins: Sequence[Plugin] = (),
         service_ranges: ServiceRanges | None = None,
     ) -> None:
         self.clock = clock
         self._service_ranges = service_ranges or default_ranges()
         self.storage = Storage(clock, first_version) if storage is None else storage
+        self._chain = AdmissionChain(self.storage, plugins)
         self._custom = CustomResources(self.storage, clock, admissions or {})
         self._events = EventRegistry(self.storage)
         self.scheduler = PodScheduler(self.storage, self._events, clock, default_node, is_enabled=schedules)
@@ -187,6 +191,7 @@ class Cluster:
         live = self.storage.find(key_of(manifest))
         wanted = applied(manifest, live)
         if live is None:
+            wanted = self._chain.admitted(wanted)
             if self.storage.kinds.custom_of(wanted) is None:
                 validate_object(wanted)
             made = self._create(self._custom.prepared(wanted, None))
@@ -195,6 +200,7 @@ class Cluster:
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
         wanted = _with_kept(wanted, live)
+        wanted = self._chain.admitted(wanted, live)
         if self.storage.kinds.custom_of(wanted) is None:
             validate_update(wanted, live)
         wanted = self._addressed(self._custom.prepared(wanted, live), live)
@@ -222,7 +228,7 @@ class Cluster:
         """
         obj = self._shaped(obj, None)
         self._admit(None, obj)
-        new = with_defaults(obj)
+        new = self._chain.admitted(with_defaults(obj))
         if self.storage.kinds.custom_of(new) is None:
             validate_object(new)
         return self._bound(self._create(self._track(None, new)))
@@ -250,6 +256,7 @@ class Cluster:
         elif new["kind"] in WORKLOADS:
             new = {**{name: value for name, value in new.items() if name != "status"}, **_status_of(live)}
         self._admit(live, new)
+        new = self._chain.admitted(new, live)
         if self.storage.kinds.custom_of(new) is None:
             validate_update(new, live, changes)
         check_finalizers(live, new)

@@ -19,10 +19,16 @@ from metamanager.application import (
     message_of,
     target_of,
 )
+from modules.edge.metaserver.resources import find
 
 _log = logging.getLogger(__name__)
 
-FROM_WATCHES: Final = frozenset({ResourceType.SERVICE, ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE})
+OPTIONAL: Final = frozenset({ResourceType.DESTINATION_RULE, ResourceType.GATEWAY, ResourceType.VIRTUAL_SERVICE})
+"""Kinds that a cloud need not have; without them their collections are empty. KubeEdge's edgemesh-agent waits until it
+has listed them."""
+FROM_WATCHES: Final = OPTIONAL | {
+    ResourceType.SERVICE, ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE, ResourceType.NAMESPACE,
+}  # fmt: skip
 """The kinds that a cloud sends only to nodes that watch them."""
 MOST: Final = 64
 """Watches that a cloud takes from one node."""
@@ -85,7 +91,8 @@ class WatchAgent(Module):
     def _take(self, app: Application) -> None:
         if app.status != Progress.APPROVED:
             why = app.reason or app.refusal.get("message") or "it did not say why"
-            _log.warning("the cloud refuses the watch of %s: %s", app.key[:200], str(why)[:200])
+            level = logging.INFO if is_optional(app) else logging.WARNING
+            _log.log(level, "the cloud refuses the watch of %s: %s", app.key[:200], str(why)[:200])
         else:
             self._say_followed(app)
 
@@ -94,3 +101,10 @@ class WatchAgent(Module):
         target = target_of(app)
         if target is not None and self.hive.members(Group.MESH):
             self.broadcast(Group.MESH, self.message(FOLLOW_RESOURCE, FOLLOWED, target))
+
+
+def is_optional(app: Application) -> bool:
+    """Return whether a cloud need not have the kind that is watched."""
+    target = target_of(app)
+    resource = find(target.group, target.version, target.plural) if target is not None else None
+    return resource is not None and resource.token in OPTIONAL

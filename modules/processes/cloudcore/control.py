@@ -21,19 +21,33 @@ from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.access.flow_control import FlowControl
 from modules.cloud.apiserver.access.loopback_service import LoopbackService
-from modules.cloud.apiserver.access.service import AccessService, NodeCaller
+from modules.cloud.apiserver.access.service import AccessService, NodeCaller, UserAccess, UserCaller
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.pod_streams import NodeServer
 from modules.cloud.apiserver.endpoints.service import ApiCaller, ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.identities.known import KnownIdentities
-from modules.cloud.messages import CLOUDCORES, CLOUDCORES_RESOURCE, NODES, NODES_RESOURCE, Cloudcores, NodeConnection
+from modules.cloud.messages import (
+    CLOUDCORES,
+    CLOUDCORES_RESOURCE,
+    JOURNAL,
+    JOURNAL_RESOURCE,
+    LINKS,
+    NODES,
+    NODES_RESOURCE,
+    Cloudcores,
+    LinkQuery,
+    LinkSession,
+    NodeConnection,
+)
 from modules.cloud.storage.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.processes.cloudcore.api_listeners import ApiListener, SecureListener
 from modules.processes.cloudcore.control_service import (
     ApiPorts,
     ControlService,
+    LinksResponseBody,
     NodesResponseBody,
     RefusedConnection,
 )
@@ -62,6 +76,7 @@ class Control(Module):
         api_server: the module that makes API calls.
         nodes: reaches the servers of nodes, for logs of and commands in containers.
         identities: knows which nodes were refused.
+        rbac: the roles and bindings of the embedded API server; None for none.
     """
 
     name: ClassVar[str] = api_messages.SOURCE
@@ -75,8 +90,10 @@ class Control(Module):
         api_server: str = api_messages.MODULE,
         nodes: NodeServer | None = None,
         identities: KnownIdentities | None = None,
+        rbac: RbacIndex | None = None,
     ) -> None:
         super().__init__()
+        self._rbac = rbac or RbacIndex()
         self._identities = identities
         self._node_servers = nodes
         self._path = path
@@ -122,10 +139,15 @@ class Control(Module):
         """Return the service behind the socket; tests serve it on a port."""
         api = self._api(self, self._node_servers)
         metrics = lambda: exposition(self.hive, self._counters)  # noqa: E731 - a thunk for the service
-        return ControlService(api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports)
+        return ControlService(
+            api, IdentityService(self._ask), metrics, self._nodes, self._cloudcores, self._api_ports, self._links
+        )
 
     def _api(self, caller: ApiCaller, nodes: NodeServer | None = None) -> ApiService:
-        return ApiService(caller, self._subscriptions, KUBELET_VERSION, self.clock, self._unready, self.call, nodes)
+        version, index = KUBELET_VERSION, self._rbac
+        return ApiService(
+            caller, self._subscriptions, version, self.clock, self._unready, self.call, nodes, index=index
+        )
 
     def _access(self, listener: ApiListener) -> HttpService:
         if isinstance(listener, SecureListener):
@@ -136,6 +158,7 @@ class Control(Module):
                 lambda node: self._api(NodeCaller(self, node)),
                 flow=FlowControl(),
                 user_of_token=authenticator.user_of_token,
+                users=UserAccess(self._rbac, lambda user: self._api(UserCaller(self, user), self._node_servers)),
             )
         return LoopbackService(self.service())
 
@@ -191,6 +214,16 @@ class Control(Module):
             raise ApiStatusError(504, f"edgecontroller did not answer: {error}") from error
         found: Cloudcores = answer.content_as(Cloudcores)
         return found
+
+    def _links(self, query: LinkQuery) -> LinksResponseBody:
+        """Return connections of the link journal."""
+        try:
+            answer = self.hive.request(JOURNAL, self.message(JOURNAL_RESOURCE, LINKS, query), _REPLY_SECONDS).get()
+        except BeehiveError as error:
+            raise ApiStatusError(504, f"the link journal cannot be read: {error}") from error
+        if answer.route.operation == Operation.ERROR:
+            raise ApiStatusError(503, f"the link journal cannot be read: {answer.content_as(str)}")
+        return LinksResponseBody(answer.content_as(list[LinkSession]))
 
     def _api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP."""

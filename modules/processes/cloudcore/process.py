@@ -23,6 +23,7 @@ from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.manifest_directory import check_directory
 from modules.cloud.authentication.authenticator import Authenticator
 from modules.cloud.authentication.token_file import StaticTokens, read_tokens
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
@@ -36,6 +37,8 @@ from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.remote_cluster import RemoteCluster
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.module import IdentitiesModule
+from modules.cloud.journal.module import Journal
+from modules.cloud.journal.store import LinkStore
 from modules.cloud.messages import CLOUDCORES_RESOURCE, DRAIN, DRAIN_RESOURCE, RELEASE_LEASE, Drain
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.module import REST_SECONDS, CloudRouter
@@ -157,9 +160,9 @@ class CloudCore:
         if selected is None:
             server = EmbeddedApiServer(self.hive, config, known, clock, counters, turn, room)
             self._databases.append(server.database)
-            cluster = server.cluster
+            cluster, rbac = server.cluster, server.rbac
         else:
-            cluster = _remote(selected, config, counters)
+            cluster, rbac = _remote(selected, config, counters), RbacIndex()
         database = Database(
             config.database_url, name, stores_objects=False, turn=turn, room=room,
             meter=counters.meter(ModuleName.EDGECONTROLLER, clock),
@@ -170,14 +173,12 @@ class CloudCore:
         self._authority: Authority | None = None
         ca_pem = self._add_registrar(config.tls) if config.tls else ""
         self._callers: RestListener | None = None
-        settings = CloudHubSettings(
-            keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
-        )
         may_be_several = selected is not None or database.shared
         self.hive.add(IdentitiesModule, self._identities, cluster.connect, config.lease.namespace)
         labelled = msgspec.structs.replace(cluster, labels_of=self._identities.labels_of)
         self.hive.add(EdgeController, labelled, database, refusals, config.lease if may_be_several else None, known)
-        self.hive.add(CloudHub, settings, self._make_server, counters.cloudhub.sessions, refusals, counters.cloudhub)
+        self.hive.add(Journal, lambda: LinkStore(config.database_url, name, turn), lambda: room.is_short)
+        self._add_cloudhub(ca_pem, refusals)
         self.hive.add(DynamicController)
         self.hive.add(DeviceController, refusals, known, deletes=selected is None)
         if selected is None or config.router is not None:
@@ -190,7 +191,9 @@ class CloudCore:
         nodes = self._add_streams()
         self._listeners = self._api_listeners()
         api_server = api_messages.MODULE if selected is None else ModuleName.EDGECONTROLLER
-        self.hive.add(Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities)
+        self.hive.add(
+            Control, config.control_socket, counters, self._listeners, api_server, nodes, self._identities, rbac
+        )
         self._metrics: list[tuple[str, int]] = []
         if config.metrics_address:
             self.hive.add(HealthServer, config.metrics_address, config.metrics_port, counters, self._metrics)
@@ -310,6 +313,13 @@ class CloudCore:
             registrar.Registrar, settings, authority, files, self._https, self._counters.cloudhub, self._identities
         )
         return authority.pem
+
+    def _add_cloudhub(self, ca_pem: str, refusals: Refusals) -> None:
+        config, counters = self._config, self._counters.cloudhub
+        settings = CloudHubSettings(
+            keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
+        )
+        self.hive.add(CloudHub, settings, self._make_server, counters.sessions, refusals, counters)
 
     def _add_streams(self) -> NodeStreams:
         """Add the module of stream tunnels, if it is wanted, and return the access to the servers of nodes."""

@@ -21,6 +21,11 @@ def pod(name: str = "web", /, **spec: Any) -> dict[str, Any]:
     }
 
 
+def namespace(name: str) -> dict[str, Any]:
+    """A namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
 def configmap(name: str = "settings", **data: str) -> dict[str, Any]:
     """A configmap."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}

@@ -23,7 +23,7 @@ from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.namespaces import SYSTEM
-from modules.cloud.apiserver.system_namespaces import make_system_namespaces
+from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.client.calls import APPLY, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.client.kube_client import KubeClient, News
@@ -292,7 +292,7 @@ def test_a_deleted_namespace_of_leases_is_made_at_the_next_start(bee: Harness) -
     server = Server(bee)
     server.call("delete", "namespaces", "kube-node-lease", namespace="")
     assert "kube-node-lease" not in namespaces(server)
-    make_system_namespaces(server.cluster)
+    make_system_objects(server.cluster)
     assert "kube-node-lease" in namespaces(server)
 
 

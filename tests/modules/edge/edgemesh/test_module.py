@@ -12,6 +12,7 @@ from beehive import Message, Module, ModuleName, handles
 from beehive.exposition import CollectorRegistry
 from beehive.testing import Harness
 from edged.api import Pod, encode
+from metamanager.application import FOLLOW_RESOURCE, FOLLOWED, Target
 from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
 from modules.edge.edgemesh.module import EdgeMesh, MeshSettings
@@ -201,6 +202,44 @@ def test_what_cannot_be_read_changes_nothing(bee: Harness, kind: str, content: b
         assert "web" not in mesh.last  # Go's empty list
     else:
         assert mesh.last["web"] == ["192.0.2.2"]
+
+
+def test_what_the_cloud_has_begun_to_send_is_known(bee: Harness) -> None:
+    """Without any Service in it: a name of the cluster then does not exist."""
+    names = _Known()
+    mesh = Mesh(bee)
+    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, lambda: names)
+    bee.start()
+    bee.run_for(1)
+    assert not names.is_known
+    bee.hive.broadcast("mesh", bee.message(FOLLOW_RESOURCE, FOLLOWED, Target("", "v1", "endpoints")))
+    bee.run_for(1)
+    assert not names.is_known
+    bee.hive.broadcast("mesh", bee.message(FOLLOW_RESOURCE, FOLLOWED, Target("", "v1", "services")))
+    bee.run_for(1)
+    assert names.is_known
+
+
+class _Known:
+    """A name server that notes whether Services are known."""
+
+    is_known = False
+
+    def start(self) -> None:
+        """Nothing listens."""
+
+    def stop(self) -> None:
+        """Nothing listens."""
+
+    def known(self) -> None:
+        """Note it."""
+        self.is_known = True
+
+    def put(self, key: Any, service: Any, backends: Any) -> None:
+        """Keep nothing."""
+
+    def pods_changed(self, pods: Any) -> None:
+        """Keep nothing."""
 
 
 def test_a_refused_change_is_tried_again(bee: Harness) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from modules.tools.kubectl.apply import covers
 from modules.tools.kubectl.manifests import Manifest, read_each, read_text
+from tests.modules.cloud.objects import namespace
 from tests.modules.tools.kubectl.cloud import Cloud
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{sky: {sky}}}\n"
@@ -171,6 +172,8 @@ def test_what_cannot_be_applied_is_one_line(cloud: Cloud, tmp_path: Path, words:
 def test_another_namespace_than_the_objects_is_refused(cloud: Cloud, tmp_path: Path) -> None:
     file = write(tmp_path / "x.yaml", config().replace("colours", "colours, namespace: there"))
     assert "does not match the namespace" in cloud.run("apply", "-f", file, "-n", "here").err
+    assert 'namespaces "there" not found' in cloud.run("apply", "-f", file).err
+    cloud.make(namespace("there"))
     assert cloud.run("apply", "-f", file, "-n", "there").lines == ["configmap/colours created"]
     assert cloud.run("get", "cm", "-n", "there", "-o", "name").lines == ["configmap/colours"]
 
