@@ -84,7 +84,7 @@ def _after_end(job: JsonObject, pods: Sequence[JsonObject], now: float) -> Recon
         return ReconcilePlan(writes)
     if now < ended + seconds:
         return ReconcilePlan(again_at=ended + seconds)
-    return ReconcilePlan((delete(job, {"propagationPolicy": "Background"}),))
+    return ReconcilePlan((delete(job, {"propagationPolicy": "Foreground"}),))
 
 
 class _Pass:

@@ -141,8 +141,8 @@ def test_a_pod(cloud: Cloud) -> None:
         ((), "-f"),
     ],
 )
-def test_what_cannot_be_made_is_one_line(cloud: Cloud, words: tuple[str, ...], why: str) -> None:
-    done = cloud.run("create", *words)
+def test_what_cannot_be_made_is_one_line(empty_cloud: Cloud, words: tuple[str, ...], why: str) -> None:
+    done = empty_cloud.run("create", *words)
     assert done.status != 0
     assert why in done.err
     assert len(done.err.splitlines()) == 1
