@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from edged.images.limits import PullLimits
 from edged.images.progress import PullProgress
 from edged.images.progress_watch import ProgressWatch
 from edged.pods.model import PodUid
+from edged.sync_events import PodHealthChanged, SyncEvents
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
@@ -82,11 +83,11 @@ class ImagePuller:
         actors: runs the pulls, and has the clock.
         runtime: pulls.
         limits: number and rate of pulls.
-        pulled: called on any thread with each pod whose pull has ended, or has taken long and has got on.
+        pulled: takes the pods whose pull has ended, or has taken long and has got on.
     """
 
     def __init__(
-        self, actors: Runtime, runtime: ContainerRuntime, limits: PullLimits, pulled: Callable[[PodUid], None]
+        self, actors: Runtime, runtime: ContainerRuntime, limits: PullLimits, pulled: SyncEvents[PodHealthChanged]
     ) -> None:
         self._actors = actors
         self._runtime = runtime
@@ -204,14 +205,14 @@ class ImagePuller:
             started = [] if self._closed else self._take_ready()
         self._start(started)
         for uid in waiters:
-            self._pulled(uid)
+            self._pulled.post(PodHealthChanged(uid))
 
     def _note(self, pull: _Pull, progress: PullProgress) -> None:
         with self._lock:
             pull.progress = progress
             waiters = list(pull.waiters)
         for uid in waiters:
-            self._pulled(uid)
+            self._pulled.post(PodHealthChanged(uid))
 
     def _pull(self, pull: _Pull) -> PullResult:
         """Pull with one of the credentials after the other; after failures return the last error, that of the most

@@ -1,7 +1,7 @@
 """The job of a pod worker, its result, and the worker."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from edged.pods.actions import PodActions
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import ContainerId, HookFacts, PodFacts, PodRef, ProbeFacts
 from edged.pods.state import PodState
+from edged.sync_events import SyncEvents
 
 _log = logging.getLogger(__name__)
 
@@ -86,13 +87,13 @@ class Worker(Actor):
 
     Args:
         syncer: carries out a job.
-        done: takes the result; must not block.
+        results: take the result.
     """
 
-    def __init__(self, syncer: Syncer, done: Callable[[Done], None]) -> None:
+    def __init__(self, syncer: Syncer, results: SyncEvents[Done]) -> None:
         super().__init__()
         self._syncer = syncer
-        self._done = done
+        self._results = results
 
     def on_receive(self, message: object) -> None:
         """Carry out a job."""
@@ -101,4 +102,4 @@ class Worker(Actor):
             done = self._syncer.sync(message)
             seconds = self.clock.monotonic() - begin
             _log.debug("%s of pod %s took %.3f s", message.state.value, message.ref, seconds)
-            self._done(done)
+            self._results.post(done)

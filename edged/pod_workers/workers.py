@@ -1,6 +1,6 @@
 """PodWorkers: syncs every pod on a worker of its own, one job of a pod at a time."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 import pykka
 
@@ -9,6 +9,7 @@ from edged.pod_workers.job import Done, Job, Syncer, Worker
 from edged.pod_workers.work_queue import Queue, Work, WorkQueue
 from edged.pods.model import PodUid
 from edged.pods.work_figures import WorkFigures
+from edged.sync_events import SyncEvents
 
 REMOVALS = 2
 """Pods that are removed at one time."""
@@ -18,6 +19,13 @@ _OVERDUE_SECONDS = 5.0
 
 _SPARE = 4
 """Terminating workers that are kept for the next pods that end: a pod that ends needs one twice."""
+
+
+class Jobs(SyncEvents[Done], Protocol):
+    """The jobs of pods (`SyncLoop`), and their results."""
+
+    def job(self, work: Work) -> Job | None:
+        """Return the job of a pod for a worker that is free; None when nothing is left to do."""
 
 
 class PodWorkers:
@@ -32,22 +40,19 @@ class PodWorkers:
     Args:
         context: the module.
         syncer: carries out the jobs, on the workers' threads.
-        job_of: makes the job of a pod at the moment a worker is free; None when nothing is left to do.
-        done: takes the result of a job, on a worker's thread; `complete_work` follows when the pod is queued again.
+        jobs: of the pods; `complete_work` follows a result when the pod is queued again.
     """
 
     def __init__(
         self,
         context: ModuleContext,
         syncer: Syncer,
-        job_of: Callable[[Work], Job | None],
-        done: Callable[[Done], None],
+        jobs: Jobs,
     ) -> None:
         self._context = context
         self._clock = context.clock
         self._syncer = syncer
-        self._job_of = job_of
-        self._done = done
+        self._jobs = jobs
         self._queues = WorkQueue()
         self._idle: list[pykka.ActorRef[Worker]] = []
         self._busy: dict[PodUid, pykka.ActorRef[Worker]] = {}
@@ -114,7 +119,7 @@ class PodWorkers:
                 worker.tell(job)
 
     def _start_worker(self, name: str) -> pykka.ActorRef[Worker]:
-        return self._context.start_actor(Worker, self._syncer, self._done, name=name)
+        return self._context.start_actor(Worker, self._syncer, self._jobs, name=name)
 
     def _take_removal(self) -> Work | None:
         """Return the next pod that is to be removed, or arm a timer if too many are."""
@@ -137,7 +142,7 @@ class PodWorkers:
             worker.stop(block=False)
 
     def _job(self, work: Work) -> Job | None:
-        job = self._job_of(work)
+        job = self._jobs.job(work)
         if job is None:
             self._queues.done(work.uid)
         return job

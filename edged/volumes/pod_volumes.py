@@ -61,7 +61,7 @@ class PodVolumes:
         self._paths = paths
         self.mounts = mounts or KernelMounts()
         self._memory = memory
-        self._csi = csi or CsiMounter(paths, CsiDrivers(lambda: None), self.mounts, "")
+        self._csi = csi or CsiMounter(paths, CsiDrivers(), self.mounts, "")
         self._node = node
         self._plans: dict[tuple[PodUid, str], PersistentPlan] = {}
         """Plans of claimed volumes: a claim's volume does not change while a pod uses it."""

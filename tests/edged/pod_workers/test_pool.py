@@ -43,7 +43,7 @@ class Yard:
         self.going: list[str] = []
         """Uids of the jobs of pods that end or are removed, in their order."""
         context = Mock(clock=clock, after=clock.after, start_actor=self._start_actor)
-        self.pool = PodWorkers(context, Mock(), self._job_of, Mock())
+        self.pool = PodWorkers(context, Mock(), Mock(job=self._job_of))
         self.pool.start(2)
 
     def given(self) -> list[str]:
