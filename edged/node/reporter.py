@@ -61,6 +61,16 @@ REGISTRATION_PAUSE: Final = 5.0
 """Minimum of seconds between two registrations of a node that the cloud did not know."""
 
 
+class NodeListener(Protocol):
+    """Acts on what the cloud has answered about the Node object."""
+
+    def node_acknowledged(self) -> None:
+        """Take that the cloud has acknowledged the node."""
+
+    def node_confirmed(self) -> None:
+        """Take that the cloud has confirmed the Node object, for the first time on this connection."""
+
+
 class NodeReporter:
     """Registers the node, reports its status, and corrects the parts of its object that the node decides.
 
@@ -79,10 +89,9 @@ class NodeReporter:
         clock: the current time.
         settings: edged's.
         node: takes the state of the node.
-        registered: called whenever the cloud has acknowledged the node.
+        listener: told of the cloud's answers about the node.
         events: records changes of the node.
         marks: labels and annotations of other parts; none unless given.
-        confirmed: called once for each connection, when the cloud has confirmed the Node object.
     """
 
     def __init__(
@@ -91,11 +100,9 @@ class NodeReporter:
         clock: Clock,
         settings: EdgedSettings,
         node: LocalNode,
-        registered: Callable[[], None],
+        listener: NodeListener,
         events: NodeEvents,
         marks: NodeMetadata | None = None,
-        *,
-        confirmed: Callable[[], None] = lambda: None,
     ) -> None:
         self._events = events
         self._meta = meta
@@ -103,8 +110,7 @@ class NodeReporter:
         self._settings = settings
         self._local = node
         self._marks = marks or NoNodeMetadata()
-        self._registered = registered
-        self._confirmed = confirmed
+        self._listener = listener
         self._is_confirmed = False
         """Whether the cloud has confirmed the Node object since it was connected last."""
         self._node: Node | None = None
@@ -300,13 +306,13 @@ class NodeReporter:
             self.request_node(lambda: None)
         else:
             self._confirm()
-        self._registered()
+        self._listener.node_acknowledged()
 
     def _confirm(self) -> None:
         """Note that the cloud has the Node object, over the present connection."""
         if not self._is_confirmed:
             self._is_confirmed = True
-            self._confirmed()
+            self._listener.node_confirmed()
 
     def _asked(self, answer: bytes | CallError) -> None:
         waited, self._requested = self._requested or [], None

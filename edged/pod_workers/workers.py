@@ -105,16 +105,20 @@ class PodWorkers:
 
     def _dispatch(self) -> None:
         while (work := self._queues.take(Queue.DELETION) or self._take_removal()) is not None:
-            job = self._job(work)
-            if job is not None:
+            job = self._jobs.job(work)
+            if job is None:
+                self._queues.done(work.uid)
+            else:
                 if work.queue is Queue.REMOVAL:
                     self._removing[work.uid] = self._clock.monotonic()
                 worker = self._spare.pop() if self._spare else self._start_worker("edged/terminating")
                 self._terminating[work.uid] = worker
                 worker.tell(job)
         while self._idle and (work := self._queues.take(Queue.ADDITION)) is not None:
-            job = self._job(work)
-            if job is not None:
+            job = self._jobs.job(work)
+            if job is None:
+                self._queues.done(work.uid)
+            else:
                 worker = self._busy[work.uid] = self._idle.pop()
                 worker.tell(job)
 
@@ -140,12 +144,6 @@ class PodWorkers:
             self._spare.append(worker)
         else:
             worker.stop(block=False)
-
-    def _job(self, work: Work) -> Job | None:
-        job = self._jobs.job(work)
-        if job is None:
-            self._queues.done(work.uid)
-        return job
 
     def _arm(self) -> None:
         due = self._queues.next_due()

@@ -1,6 +1,7 @@
 """HeldStatuses: pods whose phase Pending is held back.
 
 Nothing else on a pod's way from its manifest to Running waits for a timer; many pods wait for the link's rate limit.
+The timer is no effect of the machine of a pod: it spreads the statuses of all pods of the node.
 """
 
 from collections.abc import Callable

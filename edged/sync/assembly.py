@@ -195,13 +195,16 @@ class Assembly:
             self._module.clock,
             self._settings,
             self.node,
-            self.static_pods.sync_mirrors,
+            self,
             self._node_events,
             self.volume_manager.drivers,
-            confirmed=self._announce_registration,
         )
 
-    def _announce_registration(self) -> None:
+    def node_acknowledged(self) -> None:
+        """Create the mirror pods, which need the Node object."""
+        self.static_pods.sync_mirrors()
+
+    def node_confirmed(self) -> None:
         """Tell edgestream that the cloud has the Node object."""
         module = self._module
         if module.hive.members(Group.EDGESTREAM):
