@@ -85,14 +85,14 @@ class Housekeeping:
             )
 
     def start(self) -> None:
-        """Start the actors. Usage is measured at once: the first pod is admitted by it."""
+        """Start the actors. Usage is measured immediately: the first pod is admitted by it."""
         self._context.start_actor(Housekeeper, self._chores(), name="edged/housekeeper")
         period = self._settings.eviction.period
         chore = Chore("look at what is left on the node", period, self._evictor().synchronize, first=0.0)
         self._eviction = self._context.start_actor(Housekeeper, [chore], name="edged/evictor")
 
     def check_now(self) -> None:
-        """Measure usage at once, and not in ten seconds: the disk was found full."""
+        """Measure usage now, and not in ten seconds: the disk was found full."""
         if self._eviction is not None:
             self._eviction.tell(Now(self._context.clock.monotonic()))
 

@@ -34,7 +34,7 @@ class DeviceReader(Actor):
         self._manager = manager
 
     def on_start(self) -> None:
-        """Begin at once."""
+        """Begin immediately."""
         self.actor_ref.tell(_Read())
 
     def on_receive(self, message: object) -> None:
@@ -61,7 +61,7 @@ _REGISTRATION = "v1beta1.Registration"
 
 
 class ChangeNotifier:
-    """Reports changes of devices: the first at once, later ones at most once a second.
+    """Reports changes of devices: the first immediately, later ones at most once a second.
 
     A device that breaks and recovers all the time would otherwise cause an update of the node's status each time.
     """

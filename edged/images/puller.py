@@ -22,11 +22,11 @@ from protos.cri.v1 import api_pb2 as cri
 _log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 60.0
-"""Seconds for which a result is kept: the pod's next sync takes it, or no sync needs it any more."""
+"""Seconds that a result is kept: the pod's next sync takes it, or no sync needs it any more."""
 
 
 TURN_SECONDS = 60.0
-"""Seconds for which a running pull keeps those of other registries waiting."""
+"""Seconds that a running pull keeps pulls from other registries waiting."""
 MOST_SLOW = 8
 """Pulls that run beyond the limit because they take longer."""
 
@@ -215,8 +215,8 @@ class ImagePuller:
             self._pulled.post(PodHealthChanged(uid))
 
     def _pull(self, pull: _Pull) -> PullResult:
-        """Pull with one of the credentials after the other; after failures return the last error, that of the most
-        general ones.
+        """Pull with one of the credentials after the other; after failures return the last error, which belongs to the
+        most general credentials.
         """
         clock = self._actors.clock
         begin = clock.monotonic()

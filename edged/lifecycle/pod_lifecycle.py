@@ -18,7 +18,7 @@ class PodLifecycle:
         actors: threads and time.
         runtime: runs the commands of hooks.
         network: makes the connections of hooks.
-        hooks_ended: takes the pods of which a postStart hook has ended.
+        hooks_ended: takes the pods whose postStart hooks end.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class PostStartHooks:
     Args:
         actors: run the hooks.
         hooks: runs one hook.
-        ended: takes the pods of which a hook has ended.
+        ended: takes the pods whose hooks end.
     """
 
     def __init__(self, actors: Runtime, hooks: HookRunner, ended: SyncEvents[PodHealthChanged]) -> None:
@@ -42,7 +42,7 @@ class PostStartHooks:
             return self._facts.get(uid, _NOTHING)
 
     def begin(self, hook: LifecycleHandler, subject: HookTarget) -> None:
-        """Run the hook of a container that has just been started, and return at once."""
+        """Run the hook of a container that has just been started, and return immediately."""
         with self._lock:
             known = self._facts.get(subject.uid, _NOTHING)
             self._facts[subject.uid] = HookFacts(known.running | {subject.id}, known.failed)

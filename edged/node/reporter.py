@@ -54,7 +54,7 @@ class NoNodeMetadata:
 _log = logging.getLogger(__name__)
 
 CORRECTIONS: Final = 3
-"""Corrections of others' changes that are sent at once: two writers that do not agree must not fill the link."""
+"""Corrections of others' changes that are sent immediately: two writers that do not agree must not fill the link."""
 CORRECTION_PERIOD: Final = 30.0
 """Seconds after which one more correction is sent."""
 REGISTRATION_PAUSE: Final = 5.0
@@ -79,8 +79,9 @@ class NodeReporter:
     a step that failed is tried again with the next call of `sync_node_status`, or when the cloud is connected.
 
     The cloud sends changes of the Node object in messages and in its answers. Where they differ in a part that the node
-    decides (`edged.node.ownership`), that is corrected at once; every other part is accepted. A node that was deleted
-    registers again at once, whether a message reports the deletion, or a patch or a lease that is not found.
+    decides (`edged.node.ownership`), that is corrected immediately; every other part is accepted. A node that was
+    deleted registers again immediately, whether a message reports the deletion, or a patch or a lease that is not
+    found.
 
     Lives on the edged module's thread, and is the only writer of the `LocalNode`.
 
@@ -407,7 +408,7 @@ class NodeReporter:
         return {**own, **self._marks.labels()}
 
     def _on_lease_refused(self, *, gone: bool) -> None:
-        """Check with the next status whether the cloud has the node; at once when the lease is gone."""
+        """Check with the next status whether the cloud has the node; immediately when the lease is gone."""
         self._sent_at = float("-inf")
         if gone:
             self._patch_status()

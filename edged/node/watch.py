@@ -56,7 +56,7 @@ class NodeWatch(Actor):
         """Whether the runtime's version is known. After a failure it may come back with another one."""
 
     def on_start(self) -> None:
-        """Inspect the machine and the runtime at once."""
+        """Inspect the machine and the runtime immediately."""
         self.actor_ref.tell(CheckNode())
 
     def on_receive(self, message: object) -> None:

@@ -47,7 +47,7 @@ class Listener(Actor):
         self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
 
     def on_start(self) -> None:
-        """Open the stream at once."""
+        """Open the stream immediately."""
         self.actor_ref.tell(_Listen())
 
     def on_receive(self, message: object) -> None:

@@ -71,7 +71,7 @@ class Pleg(Actor):
         self._next_inspection = float("inf")
 
     def on_start(self) -> None:
-        """Relist at once."""
+        """Relist immediately."""
         self.actor_ref.tell(_Relist(self._number))
 
     def on_receive(self, message: object) -> None:

@@ -72,7 +72,7 @@ class Done(Struct, frozen=True):
     terminated: bool = False
     """Whether everything that ran was stopped for good; an error then comes from the release of resources."""
     unchanged: bool = False
-    """Whether the pod needed nothing: the facts are those that the job's actions were computed from."""
+    """Whether the pod needed nothing: the job's actions were computed from these facts."""
 
 
 class Syncer(Protocol):

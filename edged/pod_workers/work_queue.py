@@ -31,9 +31,9 @@ class Work(msgspec.Struct, frozen=True, gc=False):
 
 
 class WorkQueue:
-    """The queues of pods. A pod is never on two workers at once.
+    """The queues of pods. A pod is never on two workers at the same time.
 
-    The semantics are those of a kubelet's work queues: a pod that waits is not queued twice; a pod that is added while
+    As in a kubelet's work queues: a pod that waits is not queued twice; a pod that is added while
     a worker has it is queued again when the worker is done; a delayed pod keeps its earliest time. A deletion or a
     removal overrides an addition of the same pod. A data structure without effects.
     """

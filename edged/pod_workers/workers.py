@@ -31,11 +31,11 @@ class Jobs(SyncEvents[Done], Protocol):
 class PodWorkers:
     """Queues pods and gives their jobs to workers (kubelet's podWorkers).
 
-    Added pods share a few workers: a start needs the processor, and more starts at once only slow each other down. A
+    Added pods share a few workers: a start needs the processor, and more parallel starts only slow each other down. A
     pod that ends, or whose containers are stopped, mostly waits for a grace period, so it gets a worker of its own for
     that time: no ending pod waits for another, and none delays an added pod (a kubelet has a goroutine for each pod).
-    The removal of its remains needs the processor again, and is done for a few pods at a time: twenty at once took a
-    third more processor time, and delayed pods that started meanwhile. Lives on the edged module's thread.
+    The removal of its remains needs the processor again, and is done for a few pods at a time: twenty in parallel took
+    a third more processor time, and delayed pods that started meanwhile. Lives on the edged module's thread.
 
     Args:
         context: the module.

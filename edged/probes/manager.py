@@ -107,7 +107,7 @@ class ProbeManager:
         context: the module.
         workers: run the probes.
         pods: of this node, for their addresses.
-        changes: take the pods of which a probe passes or fails differently than before.
+        changes: take the pods whose probes have another result than before.
         events: records failed probes.
     """
 

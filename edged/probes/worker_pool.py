@@ -15,7 +15,7 @@ MAX_WORKERS = 32
 """Largest number of busy actors; beyond it a pod gets only the one that it always gets."""
 
 MAX_WORKERS_PER_POD = 16
-"""Largest number of actors that are busy with one pod: so many of its containers may hang at once."""
+"""Largest number of actors that are busy with one pod: so many of its containers may hang at the same time."""
 
 _SPARE = 2
 """Idle actors to keep."""

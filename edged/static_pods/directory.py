@@ -54,7 +54,7 @@ class StaticPodDirectory(Actor):
         self._problem = ""
 
     def on_start(self) -> None:
-        """Scan at once."""
+        """Scan immediately."""
         self.actor_ref.tell(_Scan())
 
     def on_receive(self, message: object) -> None:

@@ -10,11 +10,11 @@ from beehive import ModuleContext, Timer
 from edged.pods.model import PodUid
 
 PENDING_DELAY = 1.0
-"""Seconds for which the phase Pending is held back while the containers wait for the usual reasons only."""
+"""Seconds that the phase Pending is held back while the containers wait for the usual reasons only."""
 
 PENDING_PERIOD = 0.25
-"""Seconds between the ends of two of them: when many pods start at once, most run before their turn comes, and the
-link's rate limit is left to those that run already.
+"""Seconds between the ends of two of them: when many pods start together, most run before their turn comes, and the
+link's rate limit is left to pods that run already.
 """
 
 

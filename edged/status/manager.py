@@ -20,10 +20,10 @@ from metamanager.client import AsyncMetaClient, CallError, NoAnswerError, NotFou
 _log = logging.getLogger(__name__)
 
 CORRECTIONS: Final = 3
-"""Changes by others of a pod's status that are corrected at once: two writers that do not agree must not fill the
+"""Changes by others of a pod's status that are corrected immediately: two writers that do not agree must not fill the
 link. The others are corrected in the status period."""
 CORRECTION_PERIOD: Final = 30.0
-"""Seconds after which one more is corrected at once."""
+"""Seconds after which one more is corrected immediately."""
 
 _CALM = frozenset({"ContainerCreating", "PodInitializing", ""})
 
@@ -43,16 +43,16 @@ class _Entry(msgspec.Struct):
     wanted: PodStatus | None = None
     busy: bool = False
     again: bool = False
-    """The cloud was connected while a patch was under way: if that fails, it is sent again at once."""
+    """The cloud was connected while a patch was under way: if that fails, it is sent again immediately."""
     deleting: bool = False
     deleted: bool = False
     """The cloud has accepted the deletion of the pod, and takes no status any more."""
     mirror: str | None = None
     """The uid of the mirror pod of a static pod; empty while it has none. None for other pods."""
     corrections: TokenBucket | None = None
-    """Limits the corrections that are sent at once; None before the first one."""
+    """Limits the corrections that are sent immediately; None before the first one."""
     unknown: bool = False
-    """The cloud has answered that it has no such pod. Nothing is sent until it sends the pod, or is connected anew."""
+    """The cloud has answered that it has no such pod. Nothing is sent until it sends the pod, or is connected again."""
 
     @property
     def known_as(self) -> str:
@@ -161,7 +161,7 @@ class StatusManager:
 
     def connected(self) -> None:
         """Send all statuses that the cloud has not acknowledged, now that it is connected; also of pods that it did not
-        know. A pod whose deletion the cloud has accepted is deleted once more, for that may have been lost there.
+        know. A pod whose deletion the cloud has accepted is deleted again, for that may have been lost there.
         """
         for entry in self._entries.values():
             entry.unknown = False
@@ -245,7 +245,7 @@ class StatusManager:
         if error is None:
             return
         level = logging.DEBUG if error.retryable else logging.WARNING
-        _log.log(level, "the cloud did not take what pod %s has to say: %s", entry.ref, error)
+        _log.log(level, "the cloud did not take the status of pod %s: %s", entry.ref, error)
         entry.unknown = isinstance(error, NotFoundError)
         entry.sure = entry.sure and not _may_be_done(error)
         if again and self._entries.get(entry.ref.uid) is entry:
@@ -253,7 +253,7 @@ class StatusManager:
 
 
 def _patch_of(entry: _Entry, wanted: PodStatus) -> str | None:
-    """Return the patch to the status that the cloud has; the whole status when it is uncertain which one that is."""
+    """Return the patch to the status that the cloud has; the whole status when that is uncertain."""
     patch = diff_pod_status(entry.has, wanted, entry.known_as, sure=entry.sure)
     if patch is not None and entry.of_store:
         patch = diff_pod_status(entry.has, wanted, entry.known_as, sure=False)

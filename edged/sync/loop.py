@@ -55,10 +55,10 @@ class _Deadline(NamedTuple):
 
 
 class SyncLoop:
-    """Reconciles the pods that the cloud wants with those that the runtime has, and with this node's own decisions.
+    """Reconciles the pods that the cloud wants with the pods that the runtime has, and with this node's own decisions.
 
-    The module calls it with messages of the bus, the parts below with events (`handle`). What an event means for a pod
-    is decided by the machine of the pod (`pod_machine`); the loop finds the pod's record, and carries the effects out.
+    The module calls it with messages of the bus, the parts below with events (`handle`). The machine of a pod
+    (`pod_machine`) decides on the effects of an event; the loop finds the pod's record, and carries the effects out.
     Lives on the edged module's thread; every part that it calls is below it and knows no sync loop.
     """
 
@@ -179,7 +179,7 @@ class SyncLoop:
                 self._step(record.ref.uid, machine.RemovePod(grace_period, is_stored))
 
     def handle_stored_pods(self, pods: Iterable[Pod]) -> None:
-        """Take the pods that the store has listed, except those that messages have named meanwhile."""
+        """Take the pods that the store has listed, except pods that messages have named meanwhile."""
         for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or ""):
             if ref_of(pod).uid not in self._updated:
                 self._update_pod(pod)

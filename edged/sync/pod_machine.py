@@ -338,8 +338,8 @@ Effect = (
 
 
 def step(record: PodSyncRecord, event: PodEvent, now: SyncFacts) -> Iterator[Effect]:
-    """Take an event of a pod into its record, and return the effects, of which each is carried out before the next one
-    is computed: `UpdateStatus` sets the status in the record, `Admit` may kill the pod.
+    """Take an event of a pod into its record, and return the effects, each carried out before the next one is
+    computed: `UpdateStatus` sets the status in the record, `Admit` may kill the pod.
 
     Changes nothing but the record, and reads no clock: the same arguments have the same effects.
 
@@ -541,8 +541,8 @@ def _next_retry(record: PodSyncRecord, now: SyncFacts) -> float:
 
 
 def _seconds_until_others_due(record: PodSyncRecord, pod: PodRecord, done: Done, now: SyncFacts) -> float:
-    """Return the seconds until another container of the pod is due: it waits for its own back-off, not for that of
-    another container's image. A container that ended during the job is due, and no event reports it once more.
+    """Return the seconds until another container of the pod is due: it waits for its own back-off, not for another
+    container's image. A container that ended during the job is due, and no event reports that again.
     """
     actions = record.next_actions(pod, now)
     ended = [start for start in actions.starts if start.after is not None]

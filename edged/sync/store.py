@@ -19,7 +19,7 @@ from metamanager.client import AsyncMetaClient, CallError
 _log = logging.getLogger(__name__)
 
 FILES_WAIT: Final = 600.0
-"""Seconds for which files without running containers stay when the store was new: the cloud may still send their pod.
+"""Seconds that files without running containers stay when the store was new: the cloud may still send their pod.
 It cannot be requested, for a directory has the uid of its pod and not its name."""
 _AGAIN: Final = 1.0
 

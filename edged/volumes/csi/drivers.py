@@ -98,7 +98,7 @@ class CsiDrivers:
 
 
 def with_node_ids(annotations: Mapping[str, str], ids: Mapping[str, str], gone: frozenset[str]) -> dict[str, str]:
-    """Return a node's annotations with the drivers' node ids entered, and those of removed drivers deleted.
+    """Return a node's annotations with the drivers' node ids entered, and removed drivers' ids deleted.
 
     Drivers that did not register with this agent stay: they may only be slower to start.
     """
